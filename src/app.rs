@@ -33,7 +33,7 @@ pub use silence::disable_runtime_telemetry;
 /// Stack size of each thread that serves. JSON may be 128 levels deep, and parsing takes several frames per level.
 const STACK_BYTES: usize = 8 << 20;
 /// How long a server that has stored everything waits for its threads before it ends.
-const THREADS_MAX: Duration = Duration::from_secs(1);
+const THREADS_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the server on threads of its own until SIGTERM or SIGINT. Does not wait for a thread that still computes for a request that
 /// is over.
@@ -41,7 +41,7 @@ pub fn serve_until_signal(config: Config) -> Result<(), AppError> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.thread_stack_size(STACK_BYTES).enable_all().build().map_err(AppError::Serve)?;
     let ended = runtime.block_on(run(config));
-    runtime.shutdown_timeout(THREADS_MAX);
+    runtime.shutdown_timeout(THREADS_STOP_TIMEOUT);
     ended
 }
 
@@ -57,7 +57,7 @@ async fn run(config: Config) -> Result<(), AppError> {
     let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let (mut http_settings, tls, admin_key) =
-        (settings::http_settings(&config)?, settings::tls(&config)?, settings::admin_key(&config)?);
+        (settings::http_settings(&config)?, settings::load_tls(&config)?, settings::admin_key(&config)?);
     http_settings.hosts = http_settings.hosts.listening_on(address.ip());
     let mut limits = config.limits.clone();
     limits.databases_open_max = open_files::databases_open_max(limits.databases_open_max);
@@ -68,7 +68,7 @@ async fn run(config: Config) -> Result<(), AppError> {
     if let Some(secret) = admin_key {
         service.set_admin_key(secret.expose());
     }
-    let schedule = match settings::schedule(&config).await {
+    let schedule = match settings::snapshot_schedule(&config).await {
         Ok(schedule) => schedule,
         Err(error) => {
             service.shutdown().await.map_err(|source| AppError::Shutdown(Box::new(source)))?;
@@ -87,7 +87,7 @@ async fn run(config: Config) -> Result<(), AppError> {
             });
             let reloading = tls.clone().map(|tls| tokio::spawn(tls.keep_current(hangup)));
             let connections_max = open_files::connections_max(config.traffic.connections_max);
-            settings::leave_idle(&mut http_settings, connections_max);
+            settings::reserve_idle_connections(&mut http_settings, connections_max);
             let options = ServeOptions {
                 connections_max,
                 connections: http_settings.connections.clone(),
@@ -150,7 +150,7 @@ async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Re
     let path = config.data.clone();
     let power_safe = config.durability == Durability::Full;
     let parts = Parts { data_dir: path.clone(), embedder, limits, power_safe };
-    let (store, replica) = (settings::store(config)?, settings::replica(config)?);
+    let (store, replica) = (settings::postgres_options(config)?, settings::replica_options(config)?);
     let on_server = store.is_some();
     let opening = tokio::task::spawn_blocking(move || {
         private_files::keep_private(&parts.data_dir);
@@ -163,8 +163,8 @@ async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Re
         if on_server {
             return AppError::Store(Box::new(source));
         }
-        let (source, (user, group)) = (Box::new(source), writable::user());
-        match writable::obstacle(&path) {
+        let (source, (user, group)) = (Box::new(source), writable::current_user_and_group());
+        match writable::find_write_obstacle(&path) {
             Some(obstacle) => AppError::NotWritable { path, user, group, obstacle, source },
             None => AppError::Open { path, source },
         }

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         Ok(loaded) => match loaded.command_line.command {
             Command::Client(command) => return cli::run(*command),
             Command::Serve(config) => serve(*config),
-            Command::Health(settings) => ask(&settings),
+            Command::Health(settings) => check_health(&settings),
             Command::Move(settings) => return app::move_data(&settings),
             Command::Generate(what) => config::generated::write(what),
             Command::Config(ConfigCommand::Check(config)) => check(&config, &loaded.settings),
@@ -36,7 +36,7 @@ fn serve(config: Config) -> Result<(), Box<dyn Error>> {
     Ok(app::serve_until_signal(config)?)
 }
 
-fn ask(settings: &HealthSettings) -> Result<(), Box<dyn Error>> {
+fn check_health(settings: &HealthSettings) -> Result<(), Box<dyn Error>> {
     let HealthSettings { ready, timeout_s, server } = settings;
     let (certificate, timeout) = (server.access.tls_certificate.as_deref(), Duration::from_secs(*timeout_s));
     Ok(health::check(HealthCheck { listen: &server.listen, certificate, ready: *ready, timeout })?)

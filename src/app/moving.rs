@@ -27,8 +27,8 @@ pub fn move_data(settings: &MoveSettings) -> ExitCode {
 }
 
 fn run(settings: &MoveSettings) -> Result<(), CliError> {
-    let output = Output::of(settings.json, settings.quiet);
-    let [from, to] = [&settings.from, &settings.to].map(|place| self::place(place, settings));
+    let output = Output::new_without_server(settings.json, settings.quiet);
+    let [from, to] = [&settings.from, &settings.to].map(|place| self::parse_location(place, settings));
     if matches!(from, DataLocation::Folder(_)) == matches!(to, DataLocation::Folder(_)) {
         let expected = "expected a data directory and an address that begins with postgres://, one for --from and one for --to";
         return Err(CliError::Usage(expected.to_owned()));
@@ -39,7 +39,7 @@ fn run(settings: &MoveSettings) -> Result<(), CliError> {
     if settings.verify {
         let same = moving::compare_all(&from, &to, &mut progress).map_err(failed)?;
         bars.clear();
-        show(&output, &same)?;
+        print_summary(&output, &same)?;
         output.note("both places have the same");
         return Ok(());
     }
@@ -48,13 +48,13 @@ fn run(settings: &MoveSettings) -> Result<(), CliError> {
     }
     let moved = moving::move_all(&from, &to, settings.leave_jobs, &mut progress).map_err(failed)?;
     bars.clear();
-    show(&output, &moved)?;
+    print_summary(&output, &moved)?;
     output.note("the source was only read, and is unchanged; once the target serves what you expect, the source may be deleted");
     Ok(())
 }
 
 /// Parses a source or target. The setting may contain a password.
-fn place(setting: &Secret, settings: &MoveSettings) -> DataLocation {
+fn parse_location(setting: &Secret, settings: &MoveSettings) -> DataLocation {
     let text = setting.expose();
     if !["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme)) {
         return DataLocation::Folder(text.into());
@@ -63,7 +63,7 @@ fn place(setting: &Secret, settings: &MoveSettings) -> DataLocation {
     DataLocation::Server(PostgresOptions { url, authorities, connections_max: CONNECTIONS_MAX })
 }
 
-fn show(output: &Output, moved: &Moved) -> Result<(), CliError> {
+fn print_summary(output: &Output, moved: &Moved) -> Result<(), CliError> {
     if output.json {
         return output.json_status(&json!(moved));
     }

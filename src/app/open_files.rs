@@ -15,17 +15,17 @@ const DATABASES_MIN: usize = 2;
 
 /// How many databases may be open at once: `wanted`, unless the limit on open files is too low for them.
 pub fn databases_open_max(wanted: usize) -> usize {
-    databases_within(raised(), used(), wanted)
+    databases_within(raise_file_limit(), count_open_files(), wanted)
 }
 
 fn databases_within(limit: Option<u64>, used: usize, wanted: usize) -> usize {
-    let allowed = left(limit, used) / DATABASES_PART / FILES_PER_DATABASE;
+    let allowed = remaining_files(limit, used) / DATABASES_PART / FILES_PER_DATABASE;
     allowed.clamp(DATABASES_MIN.min(wanted), wanted)
 }
 
 /// How many connections may be open at once: `wanted`, unless the limit on open files is too low for them.
 pub fn connections_max(wanted: usize) -> usize {
-    let (limit, used) = (raised(), used());
+    let (limit, used) = (raise_file_limit(), count_open_files());
     let allowed = connections_within(limit, used, wanted);
     if allowed == wanted {
         return wanted;
@@ -42,7 +42,7 @@ pub fn connections_max(wanted: usize) -> usize {
 }
 
 /// Raises the soft limit to the hard one, because the soft one is meant for programs that cannot handle many files; returns it.
-fn raised() -> Option<u64> {
+fn raise_file_limit() -> Option<u64> {
     let limits = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };
     match setrlimit(Resource::Nofile, raised) {
@@ -51,17 +51,17 @@ fn raised() -> Option<u64> {
     }
 }
 
-fn used() -> usize {
+fn count_open_files() -> usize {
     std::fs::read_dir("/dev/fd").map_or(0, Iterator::count)
 }
 
-fn left(limit: Option<u64>, used: usize) -> usize {
+fn remaining_files(limit: Option<u64>, used: usize) -> usize {
     limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(used))
 }
 
 /// Half of the remaining files, at least one, are for connections.
 fn connections_within(limit: Option<u64>, used: usize, wanted: usize) -> usize {
-    if limit.is_none() { wanted } else { (left(limit, used) / 2).max(1).min(wanted) }
+    if limit.is_none() { wanted } else { (remaining_files(limit, used) / 2).max(1).min(wanted) }
 }
 
 #[cfg(test)]

@@ -20,14 +20,14 @@ const OTHERS_AND_RUNNING: u32 = 0o177;
 const STICKY: u32 = 0o1000;
 
 /// The server's files and folders in the data directory: those whose names begin with one of these.
-const OURS: [&str; 5] = ["catalog.sqlite", "collections", "jobs", "lock", "snapshots"];
+const SERVER_ENTRIES: [&str; 5] = ["catalog.sqlite", "collections", "jobs", "lock", "snapshots"];
 
 /// Narrows the modes of new files, and of those in the data directory. The log names those that it cannot change:
 /// they may belong to somebody else, or be on a file system without modes.
 pub fn keep_private(data_dir: &Path) {
     umask(Mode::from_raw_mode(OTHERS));
-    let mut narrowed = Narrowed::default();
-    narrowed.data_dir(data_dir);
+    let mut narrowed = ModeNarrower::default();
+    narrowed.narrow_data_dir(data_dir);
     let data = data_dir.display();
     if narrowed.count > 0 {
         tracing::info!(%data, count = narrowed.count, "other users could read the data directory; changed its modes to 700 and 600");
@@ -39,20 +39,20 @@ pub fn keep_private(data_dir: &Path) {
 }
 
 #[derive(Default)]
-struct Narrowed {
+struct ModeNarrower {
     count: u64,
     /// The first failure.
     failed: Option<(String, io::Error)>,
 }
 
-impl Narrowed {
-    fn data_dir(&mut self, path: &Path) {
+impl ModeNarrower {
+    fn narrow_data_dir(&mut self, path: &Path) {
         let shared = path.metadata().is_ok_and(|folder| folder.permissions().mode() & STICKY != 0);
         if !shared {
-            self.entry(path);
+            self.narrow(path);
         }
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            let ours = entry.file_name().to_str().is_some_and(|name| OURS.iter().any(|ours| name.starts_with(ours)));
+            let ours = entry.file_name().to_str().is_some_and(|name| SERVER_ENTRIES.iter().any(|ours| name.starts_with(ours)));
             if ours {
                 // This entry may be a link to another disk.
                 self.all_in(&entry.path());
@@ -61,17 +61,17 @@ impl Narrowed {
     }
 
     fn all_in(&mut self, path: &Path) {
-        self.entry(path);
+        self.narrow(path);
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => self.all_in(&entry.path()),
-                Ok(kind) if kind.is_file() => self.entry(&entry.path()),
+                Ok(kind) if kind.is_file() => self.narrow(&entry.path()),
                 _ => (),
             }
         }
     }
 
-    fn entry(&mut self, path: &Path) {
+    fn narrow(&mut self, path: &Path) {
         // There is nothing to protect in a missing file.
         let Ok(found) = path.metadata() else { return };
         let (mode, wide) = (found.permissions().mode(), if found.is_dir() { OTHERS } else { OTHERS_AND_RUNNING });

@@ -22,12 +22,12 @@ const ADMIN_KEY_CHARS_MIN: usize = 16;
 /// Checks everything that can be wrong with the settings themselves, without starting or changing anything.
 pub fn check(config: &Config) -> Result<(), AppError> {
     http_settings(config)?;
-    tls(config)?;
-    store(config)?;
-    replica(config)?;
+    load_tls(config)?;
+    postgres_options(config)?;
+    replica_options(config)?;
     let key = admin_key(config)?;
     if let Some(target) = &config.snapshots.snapshot_target {
-        targets::parse(target, config.snapshots.snapshot_endpoint.as_deref()).map_err(snapshot_target)?;
+        targets::parse(target, config.snapshots.snapshot_endpoint.as_deref()).map_err(snapshot_target_error)?;
     }
     let addresses = config.listen.to_socket_addrs();
     let addresses = addresses.map_err(|source| AppError::Listen { address: config.listen.clone(), source })?;
@@ -52,7 +52,7 @@ pub(super) fn open_bundle(folder: &Path) -> Result<Bundle, AppError> {
 }
 
 /// The database server that stores everything, if one is set.
-pub(super) fn store(config: &Config) -> Result<Option<PostgresOptions>, AppError> {
+pub(super) fn postgres_options(config: &Config) -> Result<Option<PostgresOptions>, AppError> {
     let settings = &config.store;
     let Some(url) = settings.store.as_ref().map(Secret::expose) else { return Ok(None) };
     // The value may contain a password.
@@ -68,7 +68,7 @@ pub(super) fn store(config: &Config) -> Result<Option<PostgresOptions>, AppError
 }
 
 /// The replica of the database server that answers reads, if one is set.
-pub(super) fn replica(config: &Config) -> Result<Option<ReplicaOptions>, AppError> {
+pub(super) fn replica_options(config: &Config) -> Result<Option<ReplicaOptions>, AppError> {
     let settings = &config.store;
     let Some(url) = settings.store_replica.as_ref().map(Secret::expose) else { return Ok(None) };
     let refuse = |problem: &str| Err(AppError::Setting { setting: "store_replica", problem: problem.to_owned() });
@@ -108,7 +108,7 @@ pub(super) fn http_settings(config: &Config) -> Result<Settings, AppError> {
 
 /// Limits requests and event streams so that some connections are always idle: one of them can be closed for the next caller,
 /// which may be a mere health check.
-pub(super) fn leave_idle(http_settings: &mut Settings, connections_max: usize) {
+pub(super) fn reserve_idle_connections(http_settings: &mut Settings, connections_max: usize) {
     http_settings.requests_max = http_settings.requests_max.min((connections_max / 2).max(1));
     http_settings.event_streams_max = http_settings.event_streams_max.min((connections_max / 4).max(1));
 }
@@ -145,10 +145,10 @@ pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
 }
 
 /// The schedule of snapshots, if one is set, with a target that was found to be writable.
-pub(super) async fn schedule(config: &Config) -> Result<Option<SnapshotSchedule>, AppError> {
+pub(super) async fn snapshot_schedule(config: &Config) -> Result<Option<SnapshotSchedule>, AppError> {
     let settings = &config.snapshots;
     let Some(name) = &settings.snapshot_target else { return Ok(None) };
-    let target = Target::open(name, settings.snapshot_endpoint.as_deref()).map_err(snapshot_target)?;
+    let target = Target::open(name, settings.snapshot_endpoint.as_deref()).map_err(snapshot_target_error)?;
     if let (Ok(folder), Ok(data)) = (Path::new(name).canonicalize(), config.data.canonicalize())
         && folder.starts_with(&data)
     {
@@ -160,7 +160,7 @@ pub(super) async fn schedule(config: &Config) -> Result<Option<SnapshotSchedule>
     Ok(Some(SnapshotSchedule { target, interval, keep: settings.snapshot_keep }))
 }
 
-fn snapshot_target(error: TargetError) -> AppError {
+fn snapshot_target_error(error: TargetError) -> AppError {
     match error {
         TargetError::Invalid(problem) => AppError::Setting { setting: "snapshot_target", problem },
         error => AppError::SnapshotTarget(Box::new(error)),
@@ -168,7 +168,7 @@ fn snapshot_target(error: TargetError) -> AppError {
 }
 
 /// Certificate and key, if set.
-pub(super) fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
+pub(super) fn load_tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
     let alone = |setting, other| {
         let problem = format!("is set without {other}; TLS needs both");
         Err(AppError::Setting { setting, problem })

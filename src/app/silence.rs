@@ -4,12 +4,12 @@
 //! an id in `.cache` in the home folder and looks up a host. Only this variable is read early enough.
 
 /// The environment variable that ONNX Runtime reads.
-const SWITCH: &str = "ORT_DISABLE_TELEMETRY";
+const TELEMETRY_VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
 
 /// Keeps ONNX Runtime from reporting anything. Call it before any thread is started.
 pub fn disable_runtime_telemetry() {
     #[expect(unsafe_code, reason = "the environment must not change beside other threads, and there are none yet")]
     unsafe {
-        std::env::set_var(SWITCH, "1");
+        std::env::set_var(TELEMETRY_VARIABLE, "1");
     }
 }

@@ -115,7 +115,7 @@ fn mean_loss(scores: &[f32], targets: Targets<'_>, labels: usize, temperature: f
     for (example, row) in scores.chunks_exact(labels).enumerate() {
         let target = targets.of(example).iter().map(|label| f64::from(row[*label as usize]) / temperature).sum::<f64>();
         let scaled = row.iter().map(|score| f64::from(*score) / temperature);
-        loss += match targets.answer() {
+        loss += match targets.target_kind() {
             TargetKind::Class => {
                 let highest = scaled.clone().fold(f64::NEG_INFINITY, f64::max);
                 highest + scaled.map(|score| (score - highest).exp()).sum::<f64>().ln() - target
@@ -123,7 +123,7 @@ fn mean_loss(scores: &[f32], targets: Targets<'_>, labels: usize, temperature: f
             TargetKind::LabelSet => scaled.map(|score| score.max(0.0) + (-score.abs()).exp().ln_1p()).sum::<f64>() - target,
         };
     }
-    let counted = match targets.answer() {
+    let counted = match targets.target_kind() {
         TargetKind::Class => targets.len(),
         TargetKind::LabelSet => scores.len(),
     };

@@ -35,7 +35,7 @@ impl Targets<'_> {
     }
 
     /// Whether examples have one class or any number of labels.
-    pub fn answer(&self) -> TargetKind {
+    pub fn target_kind(&self) -> TargetKind {
         match self {
             Self::Classes(_) => TargetKind::Class,
             Self::LabelSets(_) => TargetKind::LabelSet,

@@ -7,7 +7,7 @@ use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::listing;
-use super::output::{Column, shown};
+use super::output::{Column, format_cell};
 use super::server::Group;
 use crate::domain::CollectionName;
 
@@ -52,7 +52,7 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
             let columns = [Column::Text("ALIAS"), Column::Text("COLLECTION")];
             let call = listing::first_page(&["v1", "aliases"]);
             listing::list(&client, &output, &call, ("aliases", &columns), |row| {
-                vec![shown(&row["alias"]), shown(&row["collection"])]
+                vec![format_cell(&row["alias"]), format_cell(&row["collection"])]
             })?;
         }
         Action::Set(SetArgs { alias, collection }) => {

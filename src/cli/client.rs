@@ -50,7 +50,7 @@ pub struct Call {
 
 /// A successful response.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ApiResponse {
     /// The HTTP status.
     pub status: u16,
     /// The body; null if it is empty.
@@ -111,16 +111,16 @@ impl Call {
     }
 
     /// Adds a query parameter.
-    pub fn with(mut self, name: &str, value: &str) -> Self {
+    pub fn with_query(mut self, name: &str, value: &str) -> Self {
         self.query.push(if self.query.is_empty() { '?' } else { '&' });
         self.query.push_str(&format!("{name}={}", percent_encoded(value)));
         self
     }
 
     /// Adds a query parameter if there is a value.
-    pub fn with_optional(self, name: &str, value: Option<&str>) -> Self {
+    pub fn with_optional_query(self, name: &str, value: Option<&str>) -> Self {
         match value {
-            Some(value) => self.with(name, value),
+            Some(value) => self.with_query(name, value),
             None => self,
         }
     }
@@ -183,7 +183,7 @@ impl Client {
     }
 
     /// Sends a call and reads the response.
-    pub fn send(&self, call: &Call) -> Result<Answer, CliError> {
+    pub fn send(&self, call: &Call) -> Result<ApiResponse, CliError> {
         let mut response = self.send_with_retries(call)?;
         let status = response.status().as_u16();
         let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
@@ -193,7 +193,7 @@ impl Client {
         } else {
             serde_json::from_str(&text).map_err(|error| self.unexpected_response(format!("it is not valid JSON: {error}")))?
         };
-        Ok(Answer { status, body })
+        Ok(ApiResponse { status, body })
     }
 
     /// Sends a call and streams the response.
@@ -207,7 +207,7 @@ impl Client {
     }
 
     /// Streams a body to the server. Sends `Expect: 100-continue`, so that the server can refuse before the upload.
-    pub fn upload(&self, call: &Call, upload: Upload<'_>) -> Result<Answer, CliError> {
+    pub fn upload(&self, call: &Call, upload: Upload<'_>) -> Result<ApiResponse, CliError> {
         let mut request = self.request(call).header("content-type", upload.content_type).header("expect", "100-continue");
         if let Some(encoding) = upload.content_encoding {
             request = request.header("content-encoding", encoding);
@@ -222,7 +222,7 @@ impl Client {
         let text = response.body_mut().read_to_string().map_err(|source| self.unreachable(source))?;
         let body =
             serde_json::from_str(&text).map_err(|error| self.unexpected_response(format!("it is not valid JSON: {error}")))?;
-        Ok(Answer { status, body })
+        Ok(ApiResponse { status, body })
     }
 
     /// Calls `each` for every row of a list, page by page. `member` is the response's member with the rows.
@@ -240,7 +240,7 @@ impl Client {
             };
             rows.into_iter().try_for_each(&mut each)?;
             match body["next_cursor"].as_str() {
-                Some(cursor) => page = call.clone().with("cursor", cursor),
+                Some(cursor) => page = call.clone().with_query("cursor", cursor),
                 None => return Ok(()),
             }
         }
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn paths_and_queries_are_encoded() {
-        let call = Call::get(&["v1", "a/b c", "日", "..", "a.b"]).with("cursor", "x=&y").with_optional("limit", None);
+        let call = Call::get(&["v1", "a/b c", "日", "..", "a.b"]).with_query("cursor", "x=&y").with_optional_query("limit", None);
         assert_eq!((call.path.as_str(), call.query.as_str()), ("/v1/a%2Fb%20c/%E6%97%A5/%2E%2E/a.b", "?cursor=x%3D%26y"));
     }
 

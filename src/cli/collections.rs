@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
-use super::output::{Column, Output, bytes, count, described, plural, shown};
+use super::output::{Column, Output, bytes, count, format_cell, format_members, plural};
 use super::server::Group;
 use super::{jobs, listing};
 use crate::domain::CollectionName;
@@ -121,7 +121,7 @@ pub struct OnlyArgs {
 }
 
 /// Returns the request members that were set on the command line: all except null, false and empty lists.
-pub fn given(args: &impl Serialize) -> Map<String, Value> {
+pub fn request_members(args: &impl Serialize) -> Map<String, Value> {
     let is_given = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_array() != Some(&Vec::new());
     match serde_json::to_value(args) {
         Ok(Value::Object(members)) => members.into_iter().filter(|(_, value)| is_given(value)).collect(),
@@ -161,13 +161,13 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
 
 fn row(collection: &Value) -> Vec<String> {
     vec![
-        shown(&collection["name"]),
+        format_cell(&collection["name"]),
         count(&collection["documents"]),
         count(&collection["passages_pending"]),
         languages(&collection["languages"], LANGUAGES_SHOWN),
-        shown(&collection["model"]),
+        format_cell(&collection["model"]),
         bytes(&collection["disk_bytes"]),
-        shown(&collection["index_state"]),
+        format_cell(&collection["index_state"]),
     ]
 }
 
@@ -189,7 +189,7 @@ fn show(output: &Output, collection: &Value) -> Result<(), CliError> {
     if output.json {
         return output.object(collection);
     }
-    let members = described(collection).into_iter().map(|(name, value)| match name.as_str() {
+    let members = format_members(collection).into_iter().map(|(name, value)| match name.as_str() {
         "languages" => (name, languages(&collection["languages"], usize::MAX)),
         _ => (name, value),
     });
@@ -199,7 +199,7 @@ fn show(output: &Output, collection: &Value) -> Result<(), CliError> {
 /// Creates a collection and returns it.
 fn create(client: &Client, args: CreateArgs) -> Result<Value, CliError> {
     let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
-    body.extend(given(&json!({"name": args.collection, "description": args.description, "model": args.model})));
+    body.extend(request_members(&json!({"name": args.collection, "description": args.description, "model": args.model})));
     create_from(client, &Value::Object(body))
 }
 
@@ -209,7 +209,7 @@ pub fn create_from(client: &Client, body: &Value) -> Result<Value, CliError> {
 }
 
 fn reembed(client: &Client, output: &Output, args: &ReembedArgs) -> Result<Outcome, CliError> {
-    let bounds = given(&json!({"tokens_max": args.tokens_max, "overlap_tokens": args.overlap_tokens}));
+    let bounds = request_members(&json!({"tokens_max": args.tokens_max, "overlap_tokens": args.overlap_tokens}));
     let body = if bounds.is_empty() { json!({}) } else { json!({"passage_bounds": bounds}) };
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "reembed"]).json(&body);
     jobs::follow(client, output, client.send(&call)?.body, args.detach)

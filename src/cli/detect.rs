@@ -10,7 +10,7 @@ use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::Lines;
-use super::output::{Output, plural, shown};
+use super::output::{Output, format_cell, plural};
 use super::server::ServerArgs;
 use crate::domain::Limits;
 
@@ -79,7 +79,7 @@ fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliE
             continue;
         }
         let confidence = detection["confidence"].as_f64().map_or_else(String::new, |confidence| format!("{confidence:.4}"));
-        output.line(&format!("{}\t{confidence}\t{}", shown(&detection["language"]), shown(&json!(text))))?;
+        output.line(&format!("{}\t{confidence}\t{}", format_cell(&detection["language"]), format_cell(&json!(text))))?;
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ pub fn width(text: &str) -> usize {
 }
 
 /// Truncates a text to `columns`, with an ellipsis at the end.
-pub fn cut(text: &str, columns: usize) -> String {
+pub fn truncate(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -88,7 +88,7 @@ pub fn wrap(text: &str, columns: usize, lines_max: usize) -> Vec<String> {
     if lines.len() > lines_max {
         lines.truncate(lines_max);
         if let Some(last) = lines.last_mut() {
-            *last = cut(&format!("{last}{ELLIPSIS}"), columns);
+            *last = truncate(&format!("{last}{ELLIPSIS}"), columns);
         }
     }
     lines
@@ -159,7 +159,7 @@ mod tests {
             // A letter and its combining accent take one column and stay together.
             ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"),
         ] {
-            assert_eq!(cut(text, columns), expect, "{text:?} in {columns}");
+            assert_eq!(truncate(text, columns), expect, "{text:?} in {columns}");
         }
     }
 

@@ -9,13 +9,13 @@ use clap::{ArgGroup, Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::client::{Answer, Call, Client};
-use super::collections::{JsonObject, given, json_object};
-use super::display::cut;
+use super::client::{ApiResponse, Call, Client};
+use super::collections::{JsonObject, json_object, request_members};
+use super::display::truncate;
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::{Line, Lines};
-use super::output::{Column, Output, Unit, count, described, plural, shown, time, titled};
+use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time, titled};
 use super::server::Group;
 use crate::domain::{CollectionName, Limits, UpsertCounts, Wait};
 
@@ -132,7 +132,7 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
         Action::List(args) => list(&client, &output, &args),
         Action::Get(args) => each_id(&output, &args, |call| {
             let document = client.send(&call(Call::get))?.body;
-            if output.json { output.object(&document) } else { output.members(described(&document)) }
+            if output.json { output.object(&document) } else { output.members(format_members(&document)) }
         }),
         Action::Delete(args) => each_id(&output, &args, |call| client.send(&call(Call::delete)).map(drop)),
         Action::Update(args) => update(&client, &output, &args),
@@ -140,7 +140,7 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
 }
 
 fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome, CliError> {
-    let mut body = given(args);
+    let mut body = request_members(args);
     body.extend(args.expiry.no_expiry.then(|| ("expires_at".to_owned(), Value::Null)));
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents", "update"]);
     let answer = client.send(&call.json(&Value::Object(body)))?.body;
@@ -219,9 +219,9 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
 }
 
 fn row(document: &Value, output: &Output) -> Vec<String> {
-    let text = titled(&document["title"], shown(&document["text"]));
-    let text = if output.columns.is_some() { cut(&text, TEXT_COLUMNS_MAX) } else { text };
-    vec![shown(&document["id"]), shown(&document["language"]), time(&document["updated_at"]), text]
+    let text = titled(&document["title"], format_cell(&document["text"]));
+    let text = if output.columns.is_some() { truncate(&text, TEXT_COLUMNS_MAX) } else { text };
+    vec![format_cell(&document["id"]), format_cell(&document["language"]), time(&document["updated_at"]), text]
 }
 
 /// The documents of one request.
@@ -275,7 +275,7 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
 
 /// Sends one request. If no document was stored, the server responds with an error that lists their locations.
 fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, counts: &mut UpsertCounts) -> Result<(), CliError> {
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents"]).with("wait", args.wait.name());
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents"]).with_query("wait", args.wait.name());
     // The server creates missing ids, so a retry would store a second document.
     let named = batch.documents.iter().all(|document| document["id"].is_string());
     let call = call.json(&json!({ "documents": batch.documents }));
@@ -308,7 +308,7 @@ fn take_results(
     client: &Client,
     output: &Output,
     batch: &Batch,
-    answer: &Answer,
+    answer: &ApiResponse,
     counts: &mut UpsertCounts,
 ) -> Result<(), CliError> {
     let results = answer.body["results"].as_array().filter(|results| results.len() == batch.documents.len());
@@ -358,8 +358,8 @@ fn fail(counts: &mut UpsertCounts, output: &Output, line: u64, id: Option<&str>,
     }
     match counts.failed {
         ..=FAILURES_PRINTED_MAX => {
-            let id = id.map(|id| format!(" ({})", shown(&json!(id)))).unwrap_or_default();
-            output.problem(&format!("line {line}{id}: {}", shown(&json!(problem))));
+            let id = id.map(|id| format!(" ({})", format_cell(&json!(id)))).unwrap_or_default();
+            output.problem(&format!("line {line}{id}: {}", format_cell(&json!(problem))));
         }
         n if n == FAILURES_PRINTED_MAX + 1 => output.problem("more lines failed; --json lists all"),
         _ => {}

@@ -45,7 +45,7 @@ pub fn run(args: ExportArgs) -> Result<Outcome, CliError> {
     let name = args.collection.as_str();
     let documents = client.send(&Call::get(&["v1", "collections", name]))?.body["documents"].as_u64();
     let compression = args.compression.unwrap_or(format_from_name(args.output.as_deref()).1);
-    let call = Call::get(&["v1", "collections", name, "export"]).with_optional("include", args.vectors.then_some("vector"));
+    let call = Call::get(&["v1", "collections", name, "export"]).with_optional_query("include", args.vectors.then_some("vector"));
     let mut download = client.open(&call.compressed(compression.encoding()))?;
     if download.encoding.as_deref() != compression.encoding() {
         let got = download.encoding.unwrap_or_else(|| "none".to_owned());
@@ -57,7 +57,7 @@ pub fn run(args: ExportArgs) -> Result<Outcome, CliError> {
     let copied = match &args.output {
         Some(path) => {
             let mut target = Target::create(path)?;
-            let failed = target.failed();
+            let failed = target.write_error();
             let copied = copy(content, &mut target, (&bar, plain), failed)?;
             target.finish()?;
             copied

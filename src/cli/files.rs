@@ -81,7 +81,7 @@ impl Target {
     }
 
     /// Wraps a failed write to this file.
-    pub fn failed(&self) -> impl FnOnce(io::Error) -> CliError + use<> {
+    pub fn write_error(&self) -> impl FnOnce(io::Error) -> CliError + use<> {
         CliError::io(format!("write {}", self.path.display()))
     }
 }

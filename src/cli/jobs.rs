@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::listing;
-use super::output::{Column, Output, Unit, count, described, plural, shown, time};
+use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time};
 use super::server::Group;
 use crate::domain::CollectionName;
 
@@ -88,17 +88,17 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
 
 fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<(), CliError> {
     let call = listing::first_page(&["v1", "jobs"])
-        .with_optional("status", args.status.as_deref())
-        .with_optional("type", args.kind.as_deref())
-        .with_optional("collection", args.collection.as_ref().map(CollectionName::as_str));
+        .with_optional_query("status", args.status.as_deref())
+        .with_optional_query("type", args.kind.as_deref())
+        .with_optional_query("collection", args.collection.as_ref().map(CollectionName::as_str));
     let columns = ["ID", "TYPE", "COLLECTION", "STATUS"].map(Column::Text);
     let columns = [&columns[..], &[Column::Number("DONE"), Column::Text("CREATED")]].concat();
     listing::list(client, output, &call, ("jobs", &columns), |job| {
         vec![
-            shown(&job["id"]),
-            shown(&job["type"]),
-            shown(&job["collection"]),
-            shown(&job["status"]),
+            format_cell(&job["id"]),
+            format_cell(&job["type"]),
+            format_cell(&job["collection"]),
+            format_cell(&job["status"]),
             percent(&job["progress"]),
             time(&job["created_at"]),
         ]
@@ -118,10 +118,10 @@ pub fn show(output: &Output, job: &Value) -> Result<(), CliError> {
         return output.object(job);
     }
     let mut members = Vec::new();
-    for (name, value) in described(job) {
+    for (name, value) in format_members(job) {
         match &job[&name] {
             Value::Object(inner) => {
-                let rows = described(&Value::Object(inner.clone())).into_iter();
+                let rows = format_members(&Value::Object(inner.clone())).into_iter();
                 members.extend(rows.map(|(inner, value)| (format!("{name}.{inner}"), value)));
             }
             _ => members.push((name, value)),
@@ -194,7 +194,7 @@ pub fn finish(client: &Client, output: &Output, job: &Value) -> Result<Outcome, 
         Some("succeeded") => Ok(Outcome::Done),
         Some("failed") => {
             let error = &job["error"];
-            Err(CliError::Job(format!("the job failed: {}: {}", shown(&error["code"]), shown(&error["detail"]))))
+            Err(CliError::Job(format!("the job failed: {}: {}", format_cell(&error["code"]), format_cell(&error["detail"]))))
         }
         Some("canceled") => Err(CliError::Job("the job was canceled".to_owned())),
         other => Err(client.unexpected_response(format!("the job ended with status {other:?}"))),
@@ -206,7 +206,7 @@ fn summary(job: &Value) -> String {
     let details = &job["details"];
     let counted = if job["type"] == "classify" { labeled(details) } else { numbers(details) };
     let details = if counted.is_empty() { String::new() } else { format!(": {}", counted.join(", ")) };
-    format!("{} {}{details}", shown(&job["type"]), shown(&job["status"]))
+    format!("{} {}{details}", format_cell(&job["type"]), format_cell(&job["status"]))
 }
 
 /// Formats the numbers in a job's details, with the server's names.
@@ -250,7 +250,8 @@ pub fn results(
     only: Only,
     mut each: impl FnMut(&str) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let call = Call::get(&["v1", "jobs", id, "results"]).with_optional("status", (only == Only::Failed).then_some("failed"));
+    let call =
+        Call::get(&["v1", "jobs", id, "results"]).with_optional_query("status", (only == Only::Failed).then_some("failed"));
     for line in BufReader::new(client.open(&call)?.content).lines() {
         each(&line.map_err(CliError::io("read the results to their end"))?)?;
     }
@@ -303,7 +304,7 @@ impl<'a> JobProgressBar<'a> {
             bar.set_length(total);
         }
         bar.set_position(progress["done"].as_u64().unwrap_or(0));
-        bar.set_message(shown(&job["status"]));
+        bar.set_message(format_cell(&job["status"]));
     }
 
     fn clear(&self) {

@@ -7,7 +7,7 @@ use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::listing;
-use super::output::{Column, Output, shown, time};
+use super::output::{Column, Output, format_cell, time};
 use super::server::Group;
 use crate::domain::CreateKeyRequest;
 
@@ -50,9 +50,9 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
 fn list(client: &Client, output: &Output) -> Result<(), CliError> {
     let names = ["ID", "NAME", "SCOPE", "COLLECTIONS", "CREATED", "EXPIRES"];
     let row = |key: &Value| {
-        let collections: Vec<String> = key["collections"].as_array().into_iter().flatten().map(shown).collect();
+        let collections: Vec<String> = key["collections"].as_array().into_iter().flatten().map(format_cell).collect();
         let collections = if key["collections"].is_null() { "all".to_owned() } else { collections.join(", ") };
-        let [id, name, scope] = ["id", "name", "scope"].map(|member| shown(&key[member]));
+        let [id, name, scope] = ["id", "name", "scope"].map(|member| format_cell(&key[member]));
         vec![id, name, scope, collections, time(&key["created_at"]), time(&key["expires_at"])]
     };
     listing::list(client, output, &listing::first_page(&["v1", "keys"]), ("keys", &names.map(Column::Text)), row)
@@ -63,6 +63,6 @@ fn create(client: &Client, output: &Output, key: &CreateKeyRequest) -> Result<()
     if output.json {
         return output.object(&created);
     }
-    output.note(&format!("created key {}; its secret is shown only now", shown(&created["key"]["id"])));
-    output.line(&shown(&created["secret"]))
+    output.note(&format!("created key {}; its secret is shown only now", format_cell(&created["key"]["id"])));
+    output.line(&format_cell(&created["secret"]))
 }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::{JsonObject, OnlyArgs, given, json_object};
+use super::collections::{JsonObject, OnlyArgs, json_object, request_members};
 use super::error::{CliError, Outcome};
 use super::files::{Input, Target};
 use super::jobs;
 use super::lines::Lines;
-use super::output::{Output, plural, shown, stdout_error};
+use super::output::{Output, format_cell, plural, stdout_error};
 use super::server::ServerArgs;
 use crate::domain::{CollectionName, Limits};
 
@@ -140,7 +140,7 @@ pub enum ResultsFormat {
 /// Runs `dragoman mine`.
 pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
     let (output, client) = Client::connect(&args.server)?;
-    let mut body = given(&json!({
+    let mut body = request_members(&json!({
         "first": sentences(&args.first, args.first_languages, args.first_filter, &output)?,
         "second": sentences(&args.second, args.second_languages, args.second_filter, &output)?,
         "threshold": args.threshold,
@@ -161,13 +161,13 @@ pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
 /// Runs `dragoman duplicates`.
 pub fn duplicates(args: DuplicatesArgs) -> Result<Outcome, CliError> {
     let (output, client) = Client::connect(&args.server)?;
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&given(&args).into());
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&request_members(&args).into());
     follow(&client, &output, &call, &args.results, "clusters")
 }
 
 /// Returns one corpus of the request: a collection, or the lines of a file.
 fn sentences(name: &str, languages: Vec<String>, filter: Option<JsonObject>, output: &Output) -> Result<Value, CliError> {
-    let mut side = given(&json!({"languages": languages, "filter": filter}));
+    let mut side = request_members(&json!({"languages": languages, "filter": filter}));
     let source = match name.strip_prefix('@') {
         Some(path) => ("texts".to_owned(), json!(lines(Path::new(path), output)?)),
         None => {
@@ -205,7 +205,7 @@ fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, wha
         jobs::show(output, &job)?;
         return Ok(Outcome::Done);
     }
-    let id = shown(&job["id"]);
+    let id = format_cell(&job["id"]);
     output.note(&format!("job {id} is running; it continues if you stop this command"));
     let job = jobs::watch(client, output, job)?;
     if job["status"] != "succeeded" {
@@ -224,7 +224,7 @@ fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, wha
     match &args.output {
         Some(path) => {
             let mut target = Target::create(path)?;
-            let failed = target.failed();
+            let failed = target.write_error();
             copy(&mut content, &mut target, failed)?;
             target.finish()?;
         }

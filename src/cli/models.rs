@@ -7,7 +7,7 @@ use super::EXIT_CODES;
 use super::client::Client;
 use super::error::{CliError, Outcome};
 use super::listing;
-use super::output::{Column, count, shown};
+use super::output::{Column, count, format_cell};
 use super::server::ServerArgs;
 
 /// The command's arguments.
@@ -31,7 +31,7 @@ pub fn run(args: ModelsArgs) -> Result<Outcome, CliError> {
         Column::Text("DEVICE"),
     ];
     listing::list(&client, &output, &listing::first_page(&["v1", "models"]), ("data", &columns), |model| {
-        let [name, version, device] = ["id", "version", "device"].map(|member| shown(&model[member]));
+        let [name, version, device] = ["id", "version", "device"].map(|member| format_cell(&model[member]));
         let [dimension, tokens] = ["dimension", "tokens_max"].map(|member| count(&model[member]));
         let languages = count(&json!(model["languages"].as_array().map_or(0, Vec::len)));
         vec![name, version, dimension, tokens, languages, device]

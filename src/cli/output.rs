@@ -45,11 +45,11 @@ pub enum Column {
 impl Output {
     /// Creates the output from the options.
     pub fn new(args: &ServerArgs) -> Self {
-        Self::of(args.json, args.quiet)
+        Self::new_without_server(args.json, args.quiet)
     }
 
     /// Creates the output of a command that needs no server.
-    pub fn of(json: bool, quiet: bool) -> Self {
+    pub fn new_without_server(json: bool, quiet: bool) -> Self {
         let terminal = Term::stdout();
         // `size` has a default for terminals that do not report their width.
         let columns = terminal.is_term().then(|| usize::from(terminal.size().1));
@@ -166,7 +166,7 @@ pub fn stdout_error(source: io::Error) -> CliError {
 }
 
 /// Formats a JSON value as a cell: on one line; empty for null.
-pub fn shown(value: &Value) -> String {
+pub fn format_cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => one_line(text),
@@ -176,7 +176,7 @@ pub fn shown(value: &Value) -> String {
 
 /// Prefixes a text with its title, if there is one.
 pub fn titled(title: &Value, text: String) -> String {
-    match shown(title) {
+    match format_cell(title) {
         title if title.is_empty() => text,
         title if text.is_empty() => title,
         title => format!("{title}: {text}"),
@@ -185,7 +185,7 @@ pub fn titled(title: &Value, text: String) -> String {
 
 /// Formats a number with thousands separators.
 pub fn count(value: &Value) -> String {
-    value.as_u64().map_or_else(|| shown(value), |number| indicatif::HumanCount(number).to_string())
+    value.as_u64().map_or_else(|| format_cell(value), |number| indicatif::HumanCount(number).to_string())
 }
 
 /// Formats a number with thousands separators and what it counts: `1 hit`, `1,200 hits`.
@@ -196,23 +196,23 @@ pub fn plural(number: u64, one: &str) -> String {
 
 /// Formats a number of bytes with a binary unit.
 pub fn bytes(value: &Value) -> String {
-    value.as_u64().map_or_else(|| shown(value), |number| indicatif::BinaryBytes(number).to_string())
+    value.as_u64().map_or_else(|| format_cell(value), |number| indicatif::BinaryBytes(number).to_string())
 }
 
 /// Formats a timestamp, to the second.
 pub fn time(value: &Value) -> String {
-    let text = shown(value);
+    let text = format_cell(value);
     let whole = text.split_once('.').map(|(seconds, _)| seconds).filter(|_| text.ends_with('Z'));
     whole.map_or(text.clone(), |seconds| format!("{}Z", seconds.replace('T', " ")))
 }
 
 /// Formats the members of a response, with the server's names, for a table of names and values.
-pub fn described(value: &Value) -> Vec<(String, String)> {
+pub fn format_members(value: &Value) -> Vec<(String, String)> {
     let cell = |name: &str, value: &Value| match (name, value) {
         (name, value) if name.ends_with("_at") => time(value),
         (name, value) if name.ends_with("bytes") => bytes(value),
         (_, Value::Number(_)) => count(value),
-        (_, value) => shown(value),
+        (_, value) => format_cell(value),
     };
     let members = value.as_object().into_iter().flatten();
     members.map(|(name, value)| (one_line(name), cell(name, value))).collect()
@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn values_are_formatted_for_people() {
-        assert_eq!(shown(&json!(null)), "");
-        assert_eq!(shown(&json!({"a": 1})), r#"{"a":1}"#);
+        assert_eq!(format_cell(&json!(null)), "");
+        assert_eq!(format_cell(&json!({"a": 1})), r#"{"a":1}"#);
         assert_eq!(titled(&json!("Fahrplan"), "Der Zug fährt.".to_owned()), "Fahrplan: Der Zug fährt.");
         assert_eq!(titled(&json!(null), "Der Zug fährt.".to_owned()), "Der Zug fährt.");
         assert_eq!(titled(&json!("Fahrplan"), String::new()), "Fahrplan");
@@ -240,8 +240,9 @@ mod tests {
 
     #[test]
     fn members_keep_their_order_and_names() {
-        let got =
-            described(&json!({"name": "news", "created_at": "2026-01-02T03:04:05.678Z", "documents": 1200, "disk_bytes": 2048}));
+        let got = format_members(
+            &json!({"name": "news", "created_at": "2026-01-02T03:04:05.678Z", "documents": 1200, "disk_bytes": 2048}),
+        );
         let expect =
             [("name", "news"), ("created_at", "2026-01-02 03:04:05Z"), ("documents", "1,200"), ("disk_bytes", "2.00 KiB")];
         assert_eq!(got, expect.map(|(name, value)| (name.to_owned(), value.to_owned())));

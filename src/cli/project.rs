@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::given;
+use super::collections::request_members;
 use super::error::{CliError, Outcome};
 use super::files::Target;
 use super::jobs;
-use super::output::{plural, shown, stdout_error};
+use super::output::{format_cell, plural, stdout_error};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
@@ -51,22 +51,22 @@ pub fn run(args: ProjectArgs) -> Result<Outcome, CliError> {
     let (output, client) = Client::connect(&args.server)?;
     let body = json!({"center": args.center, "max_documents": args.max_documents, "neighbors": args.neighbors});
     let path = ["v1", "collections", args.collection.as_str(), "projections"];
-    let job = client.send(&Call::post(&path).json(&given(&body).into()))?.body;
+    let job = client.send(&Call::post(&path).json(&request_members(&body).into()))?.body;
     if args.detach {
         return jobs::follow(&client, &output, job, true);
     }
-    output.note(&format!("job {} places the documents; it continues if you stop this command", shown(&job["id"])));
+    output.note(&format!("job {} places the documents; it continues if you stop this command", format_cell(&job["id"])));
     let job = jobs::watch(&client, &output, job)?;
     let Some(target) = args.output.filter(|_| job["status"] == "succeeded") else {
         return jobs::finish(&client, &output, &job);
     };
     let path = ["v1", "collections", args.collection.as_str(), "projections", &args.center];
-    let points = client.send(&Call::get(&path).with_optional("field", args.field.as_deref()))?.body;
+    let points = client.send(&Call::get(&path).with_optional_query("field", args.field.as_deref()))?.body;
     if target.as_os_str() == "-" {
         table(&points, &mut io::stdout().lock()).map_err(stdout_error)?;
     } else {
         let mut target = Target::create(&target)?;
-        let failed = target.failed();
+        let failed = target.write_error();
         table(&points, &mut target).map_err(failed)?;
         target.finish()?;
     }
@@ -80,11 +80,11 @@ fn table(points: &Value, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "id\tx\ty\tlanguage{}", if valued { "\tvalue" } else { "" })?;
     let place = |of: &str, names: &str, at: usize| -> String {
         let name = points[of][at].as_u64().and_then(|place| points[names].get(usize::try_from(place).ok()?));
-        cell(name.map(shown).unwrap_or_default())
+        cell(name.map(format_cell).unwrap_or_default())
     };
     for (at, id) in points["ids"].as_array().into_iter().flatten().enumerate() {
         let (x, y, language) = (&points["x"][at], &points["y"][at], place("language", "languages", at));
-        write!(to, "{}\t{x}\t{y}\t{language}", cell(shown(id)))?;
+        write!(to, "{}\t{x}\t{y}\t{language}", cell(format_cell(id)))?;
         if valued {
             write!(to, "\t{}", place("value", "values", at))?;
         }

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::{JsonObject, OnlyArgs, given, json_object};
-use super::display::{cut, width, wrap};
+use super::collections::{JsonObject, OnlyArgs, json_object, request_members};
+use super::display::{truncate, width, wrap};
 use super::error::{CliError, Outcome};
-use super::output::{Column, Output, plural, shown, titled};
+use super::output::{Column, Output, format_cell, plural, titled};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
@@ -126,7 +126,7 @@ pub fn run(args: SearchArgs) -> Result<Outcome, CliError> {
 }
 
 fn request(args: SearchArgs) -> Value {
-    let members = given(&args);
+    let members = request_members(&args);
     let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
     body.extend(members);
     body.extend(args.literal.then(|| ("operators".to_owned(), json!(false))));
@@ -146,14 +146,14 @@ fn summary(hits: usize, answer: &Value) -> String {
 /// Prints one row per hit. A passage takes one line in a file or a pipe. On a terminal it is wrapped to the remaining width.
 fn table(output: &Output, hits: &[Value]) -> Result<(), CliError> {
     let id = |hit: &Value| {
-        let id = shown(&hit["id"]);
-        if output.columns.is_some() { cut(&id, ID_COLUMNS_MAX) } else { id }
+        let id = format_cell(&hit["id"]);
+        if output.columns.is_some() { truncate(&id, ID_COLUMNS_MAX) } else { id }
     };
     let score = |hit: &Value| hit["score"].as_f64().map_or_else(String::new, |score| format!("{score:.4}"));
     let mut rows: Vec<Vec<String>> = hits
         .iter()
         .enumerate()
-        .map(|(at, hit)| vec![(at + 1).to_string(), score(hit), shown(&hit["language"]), id(hit), passage(hit)])
+        .map(|(at, hit)| vec![(at + 1).to_string(), score(hit), format_cell(&hit["language"]), id(hit), passage(hit)])
         .collect();
     let columns =
         [Column::Number("#"), Column::Number("SCORE"), Column::Text("LANG"), Column::Text("ID"), Column::Text("PASSAGE")];
@@ -171,8 +171,8 @@ fn table(output: &Output, hits: &[Value]) -> Result<(), CliError> {
 /// Returns the best passage, after its document's title, or the whole text if the response has no passage.
 fn passage(hit: &Value) -> String {
     let passage = match &hit["passage"]["text"] {
-        Value::Null => shown(&hit["text"]),
-        text => shown(text),
+        Value::Null => format_cell(&hit["text"]),
+        text => format_cell(text),
     };
     titled(&hit["title"], passage)
 }

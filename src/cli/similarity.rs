@@ -10,7 +10,7 @@ use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::Lines;
-use super::output::{Output, plural, shown};
+use super::output::{Output, format_cell, plural};
 use super::server::ServerArgs;
 use crate::domain::Limits;
 
@@ -76,7 +76,7 @@ fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Resu
             continue;
         }
         let score = result["score"].as_f64().map_or_else(String::new, |score| format!("{score:.4}"));
-        output.line(&format!("{score}\t{}\t{}", shown(&json!(first)), shown(&json!(second))))?;
+        output.line(&format!("{score}\t{}\t{}", format_cell(&json!(first)), format_cell(&json!(second))))?;
     }
     Ok(())
 }

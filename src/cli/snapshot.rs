@@ -9,13 +9,13 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::client::{Call, Client, Upload};
-use super::collections::given;
+use super::collections::request_members;
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::files::{Input, Target};
 use super::jobs;
 use super::listing;
-use super::output::{Column, Output, Unit, bytes, count, described, shown, time};
+use super::output::{Column, Output, Unit, bytes, count, format_cell, format_members, time};
 use super::server::Group;
 use super::snapshot_target::TargetArgs;
 use crate::domain::CollectionName;
@@ -125,7 +125,7 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     let (output, client) = Client::connect(&args.server)?;
     match args.action {
         Action::Create(args) => {
-            let body = given(&json!({"collections": args.collections}));
+            let body = request_members(&json!({"collections": args.collections}));
             let call = Call::post(&["v1", "snapshots"]).json(&body.into());
             create(&client, &output, &call, args.detach)
         }
@@ -153,7 +153,7 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
 /// Creates a snapshot and prints its id.
 fn create(client: &Client, output: &Output, call: &Call, detach: bool) -> Result<Outcome, CliError> {
     let job = client.send(call)?.body;
-    let id = shown(&job["details"]["snapshot"]);
+    let id = format_cell(&job["details"]["snapshot"]);
     let outcome = jobs::follow(client, output, job, detach)?;
     if !detach && !output.json {
         output.line(&id)?;
@@ -173,7 +173,7 @@ fn restore(client: &Client, output: &Output, mut args: RestoreArgs) -> Result<Ou
     if let Some((target, found)) = target.zip(found) {
         target.upload(client, output, &found)?;
     }
-    let body = given(&json!({"collection": args.collection, "rename_to": args.rename_to, "replace": args.replace}));
+    let body = request_members(&json!({"collection": args.collection, "rename_to": args.rename_to, "replace": args.replace}));
     let call = Call::post(&["v1", "snapshots", &args.id, "restore"]).json(&body.into());
     jobs::follow(client, output, client.send(&call)?.body, args.detach)
 }
@@ -182,7 +182,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
     let columns = [Column::Text("ID"), Column::Text("CREATED"), Column::Text("COLLECTIONS"), Column::Number("SIZE")];
     listing::list(client, output, &listing::first_page(&["v1", "snapshots"]), ("snapshots", &columns), |snapshot| {
         vec![
-            shown(&snapshot["id"]),
+            format_cell(&snapshot["id"]),
             time(&snapshot["created_at"]),
             names(&snapshot["collections"]),
             bytes(&snapshot["archive_bytes"]),
@@ -191,7 +191,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
 }
 
 fn names(collections: &Value) -> String {
-    let names = collections.as_array().into_iter().flatten().map(|collection| shown(&collection["name"]));
+    let names = collections.as_array().into_iter().flatten().map(|collection| format_cell(&collection["name"]));
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -199,13 +199,13 @@ fn show(output: &Output, snapshot: &Value) -> Result<(), CliError> {
     if output.json {
         return output.object(snapshot);
     }
-    let members = described(snapshot).into_iter().filter(|(name, _)| name != "collections");
+    let members = format_members(snapshot).into_iter().filter(|(name, _)| name != "collections");
     output.members(members)?;
     let row = |collection: &Value| {
         vec![
-            shown(&collection["name"]),
+            format_cell(&collection["name"]),
             count(&collection["documents"]),
-            shown(&collection["model"]),
+            format_cell(&collection["model"]),
             bytes(&collection["bytes"]),
         ]
     };
@@ -236,14 +236,14 @@ fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(CliError::io("read the snapshot to its end")(error)),
         };
-        target.write_all(&piece[..got]).map_err(target.failed())?;
+        target.write_all(&piece[..got]).map_err(target.write_error())?;
         digest.update(&piece[..got]);
         copied += got as u64;
         bar.inc(got as u64);
     }
     let got: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     if about["archive_sha256"].as_str() != Some(got.as_str()) {
-        let expected = shown(&about["archive_sha256"]);
+        let expected = format_cell(&about["archive_sha256"]);
         return Err(client.unexpected_response(format!("the archive has SHA-256 {got}, expected {expected}")));
     }
     target.finish()?;

@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::client::{Call, Client, Upload};
 use super::error::CliError;
 use super::files;
-use super::output::{Column, Output, Unit, bytes, shown, time};
+use super::output::{Column, Output, Unit, bytes, format_cell, time};
 use crate::domain::chain;
 use crate::domain::timestamps::rfc3339;
 use crate::targets::{StoredSnapshot, Target, TargetError};
@@ -65,7 +65,7 @@ impl OpenTarget {
                 vec![
                     about.snapshot.to_string(),
                     created,
-                    shown(&json!(about.collections.join(", "))),
+                    format_cell(&json!(about.collections.join(", "))),
                     bytes(&json!(about.archive_bytes)),
                 ]
             }),
@@ -82,7 +82,7 @@ impl OpenTarget {
         let mut file = files::Target::create(path)?;
         let bar = output.progress(Some(about.archive_bytes), Unit::Bytes);
         self.wait(self.target.fetch(about, &mut file, |bytes| bar.set_position(bytes)))?;
-        file.flush().map_err(file.failed())?;
+        file.flush().map_err(file.write_error())?;
         file.finish()?;
         bar.finish_and_clear();
         output.note(&format!("wrote {} to {}", bytes(&json!(about.archive_bytes)), path.display()));

@@ -72,13 +72,13 @@ fn is_foreign(name: &str, value: &str) -> bool {
 /// The known variable with the smallest edit distance, if at least half of the name stays.
 fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
     let own = name.strip_prefix(PREFIX).unwrap_or(name);
-    let edits_of = |known: &String| edits(own, known.strip_prefix(PREFIX).unwrap_or(known));
+    let edits_of = |known: &String| edit_distance(own, known.strip_prefix(PREFIX).unwrap_or(known));
     let (edits, nearest) = known.iter().map(|known| (edits_of(known), known)).min()?;
     (edits * 2 <= own.len()).then(|| nearest.clone())
 }
 
 /// The Levenshtein distance in characters.
-fn edits(one: &str, other: &str) -> usize {
+fn edit_distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (count, c) in one.chars().enumerate() {
@@ -182,7 +182,7 @@ mod tests {
     fn edit_distance_is_correct_in_both_directions() {
         for (one, other, expect) in [("", "", 0), ("abc", "", 3), ("", "ab", 2), ("LISTN", "LISTEN", 1), ("kitten", "sitting", 3)]
         {
-            assert_eq!((edits(one, other), edits(other, one)), (expect, expect), "{one} {other}");
+            assert_eq!((edit_distance(one, other), edit_distance(other, one)), (expect, expect), "{one} {other}");
         }
     }
 }

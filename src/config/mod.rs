@@ -160,7 +160,7 @@ pub struct Config {
     pub otel_endpoint: Option<String>,
 
     /// Fraction of requests to trace, 0 to 1. A caller's own decision in the traceparent header takes precedence.
-    #[arg(long, env = "DRAGOMAN_OTEL_SAMPLED", value_name = "NUMBER", default_value_t = 1.0, value_parser = parse_part)]
+    #[arg(long, env = "DRAGOMAN_OTEL_SAMPLED", value_name = "NUMBER", default_value_t = 1.0, value_parser = parse_fraction)]
     pub otel_sampled: f64,
 }
 
@@ -384,7 +384,7 @@ fn parse_rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "expected a number of at least 0".to_owned())
 }
 
-fn parse_part(text: &str) -> Result<f64, String> {
+fn parse_fraction(text: &str) -> Result<f64, String> {
     let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
     part.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }

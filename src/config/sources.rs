@@ -110,7 +110,7 @@ fn settings_command(clap: &Clap) -> &Clap {
 }
 
 /// The arguments that are settings: those with an environment variable. Their ids are the keys of the file.
-fn known(command: &Clap) -> impl Iterator<Item = &Arg> {
+fn setting_arguments(command: &Clap) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|argument| argument.get_env().is_some())
 }
 
@@ -125,10 +125,10 @@ fn read_file(path: &Path) -> Result<Table, ReadError> {
 
 /// What is wrong with one key of the file, if anything.
 fn problem(command: &Clap, key: &str, value: &Value) -> Option<String> {
-    let Some(argument) = known(command).find(|argument| argument.get_id() == key && key != "config") else {
+    let Some(argument) = setting_arguments(command).find(|argument| argument.get_id() == key && key != "config") else {
         return Some(format!("{key} is unknown; `dragoman config check` lists all settings"));
     };
-    let texts = match texts(value) {
+    let texts = match to_arguments(value) {
         Some(texts) if texts.len() == 1 || is_list(argument) => texts,
         _ => return Some(format!("{key} must be {}, got {}", expected(argument), value.type_str())),
     };
@@ -149,7 +149,7 @@ fn expected(argument: &Arg) -> &'static str {
 }
 
 /// A value as arguments of the command line.
-fn texts(value: &Value) -> Option<Vec<String>> {
+fn to_arguments(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::String(text) => Some(vec![text.clone()]),
         Value::Integer(number) => Some(vec![number.to_string()]),
@@ -164,7 +164,7 @@ fn texts(value: &Value) -> Option<Vec<String>> {
 fn with_defaults(clap: Clap, table: &Table) -> Clap {
     let apply = |command: Clap| {
         table.iter().fold(command, |command, (key, value)| {
-            let texts = texts(value).unwrap_or_default();
+            let texts = to_arguments(value).unwrap_or_default();
             command.mut_arg(key, |argument| argument.default_values(texts))
         })
     };
@@ -189,7 +189,7 @@ fn list(command: &Clap, matches: &ArgMatches, table: &Table) -> Vec<Setting> {
         let value = value.map(|values| if hidden { "(hidden)".to_owned() } else { values.join(",") });
         Setting { name: name.to_owned(), value, source }
     };
-    known(command).map(setting).collect()
+    setting_arguments(command).map(setting).collect()
 }
 
 impl fmt::Display for Source {

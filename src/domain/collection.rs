@@ -220,7 +220,7 @@ impl Collection {
 
     /// Checks a caller's vector, for a document or as a query, and scales it as the metric requires. The error says what was
     /// expected and what was given.
-    pub fn own_vector(&self, values: Vec<f32>) -> Result<Embedding, String> {
+    pub fn prepare_vector(&self, values: Vec<f32>) -> Result<Embedding, String> {
         let (expected, got) = (self.dimension, values.len());
         if expected != got {
             return Err(format!("must have {expected} values, got {got}"));
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn own_vectors_are_checked_and_scaled_by_the_metric() {
-        let own = |metric, values: &[f32]| collection(metric).own_vector(values.to_vec());
+        let own = |metric, values: &[f32]| collection(metric).prepare_vector(values.to_vec());
         assert_eq!(own(Metric::Cosine, &[3.0, 4.0]).unwrap().as_slice(), [0.6, 0.8]);
         assert_eq!(own(Metric::Dot, &[3.0, 4.0]).unwrap().as_slice(), [3.0, 4.0]);
         assert_eq!(own(Metric::L2, &[0.0, 0.0]).unwrap().as_slice(), [0.0, 0.0]);

@@ -35,7 +35,7 @@ pub struct NewDocument {
     pub title: Option<String>,
     /// Within the limits, and not blank unless there is a vector.
     pub text: String,
-    /// The caller's own vector, checked by `Collection::own_vector`. Required in a collection without a model, otherwise not
+    /// The caller's own vector, checked by `Collection::prepare_vector`. Required in a collection without a model, otherwise not
     /// allowed.
     pub vector: Option<Embedding>,
     /// The language given by the caller; `None` to detect it.

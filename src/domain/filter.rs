@@ -153,7 +153,7 @@ impl SearchFilter {
 }
 
 /// The value of a field in a document.
-enum Found<'d> {
+enum FieldValue<'d> {
     Nothing,
     Text(&'d str),
     Integer(i64),
@@ -176,7 +176,7 @@ impl Field {
     /// The value as a number, if it is one.
     pub fn number<'d>(&self, document: impl Into<DocumentFields<'d>>) -> Option<f64> {
         match self.of(document.into()) {
-            Found::Json(Value::Number(number)) => number.as_f64(),
+            FieldValue::Json(Value::Number(number)) => number.as_f64(),
             _ => None,
         }
     }
@@ -184,19 +184,19 @@ impl Field {
     /// The value as milliseconds since the Unix epoch, if it is an RFC 3339 time or date.
     pub fn time<'d>(&self, document: impl Into<DocumentFields<'d>>) -> Option<i64> {
         match self.of(document.into()) {
-            Found::Integer(milliseconds) => Some(milliseconds),
-            Found::Json(Value::String(text)) => timestamps::parse(text),
+            FieldValue::Integer(milliseconds) => Some(milliseconds),
+            FieldValue::Json(Value::String(text)) => timestamps::parse(text),
             _ => None,
         }
     }
 
-    fn of<'d>(&self, document: DocumentFields<'d>) -> Found<'d> {
+    fn of<'d>(&self, document: DocumentFields<'d>) -> FieldValue<'d> {
         match self {
-            Self::Id => Found::Text(document.id.as_str()),
-            Self::Language => document.language.map_or(Found::Nothing, |language| Found::Text(language.code())),
-            Self::CreatedAt => Found::Integer(document.created_at_ms),
-            Self::UpdatedAt => Found::Integer(document.updated_at_ms),
-            Self::Metadata(path) => path.find(document.metadata).map_or(Found::Nothing, Found::Json),
+            Self::Id => FieldValue::Text(document.id.as_str()),
+            Self::Language => document.language.map_or(FieldValue::Nothing, |language| FieldValue::Text(language.code())),
+            Self::CreatedAt => FieldValue::Integer(document.created_at_ms),
+            Self::UpdatedAt => FieldValue::Integer(document.updated_at_ms),
+            Self::Metadata(path) => path.find(document.metadata).map_or(FieldValue::Nothing, FieldValue::Json),
         }
     }
 }
@@ -220,29 +220,30 @@ impl fmt::Display for Field {
 }
 
 impl Test {
-    fn passes(&self, found: &Found<'_>) -> bool {
+    fn passes(&self, found: &FieldValue<'_>) -> bool {
         let equals = |scalar: &Scalar| found.compare(scalar) == Some(Ordering::Equal);
         match self {
             Self::Eq(scalar) => equals(scalar),
             Self::Ne(scalar) => !equals(scalar),
             Self::In(scalars) => scalars.iter().any(equals),
             Self::Any(scalars) => {
-                let Found::Json(Value::Array(elements)) = found else { return false };
-                let among = |element| scalars.iter().any(|scalar| Found::Json(element).compare(scalar) == Some(Ordering::Equal));
+                let FieldValue::Json(Value::Array(elements)) = found else { return false };
+                let among =
+                    |element| scalars.iter().any(|scalar| FieldValue::Json(element).compare(scalar) == Some(Ordering::Equal));
                 elements.iter().any(among)
             }
             Self::Compare(relation, scalar) => found.compare(scalar).is_some_and(|ordering| relation.holds(ordering)),
-            Self::Exists(expected) => matches!(found, Found::Nothing | Found::Json(Value::Null)) != *expected,
+            Self::Exists(expected) => matches!(found, FieldValue::Nothing | FieldValue::Json(Value::Null)) != *expected,
             Self::Prefix(prefix) => match found {
-                Found::Text(text) => text.starts_with(prefix.as_str()),
-                Found::Json(Value::String(text)) => text.starts_with(prefix.as_str()),
+                FieldValue::Text(text) => text.starts_with(prefix.as_str()),
+                FieldValue::Json(Value::String(text)) => text.starts_with(prefix.as_str()),
                 _ => false,
             },
         }
     }
 }
 
-impl Found<'_> {
+impl FieldValue<'_> {
     /// How the value compares with `scalar`; `None` if they have different types.
     fn compare(&self, scalar: &Scalar) -> Option<Ordering> {
         match (self, scalar) {

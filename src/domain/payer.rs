@@ -19,16 +19,16 @@ pub enum QuotaOwner {
 
 impl QuotaOwner {
     /// The payer for a caller whose request came from `address`.
-    pub fn of(caller: &Caller, address: Option<IpAddr>) -> Self {
+    pub fn for_caller(caller: &Caller, address: Option<IpAddr>) -> Self {
         match caller {
             Caller::Holder(key) => Self::Key(key.id.clone()),
             Caller::Operator => Self::Operator,
-            Caller::Anyone => Self::at(address),
+            Caller::Anyone => Self::for_address(address),
         }
     }
 
     /// The payer for an anonymous caller at `address`.
-    pub fn at(address: Option<IpAddr>) -> Self {
+    pub fn for_address(address: Option<IpAddr>) -> Self {
         let subscriber = |address: IpAddr| match address.to_canonical() {
             IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
             v4 => v4,
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn quota_owners_are_ipv4_addresses_and_ipv6_64_prefixes() {
-        let at = |text: &str| QuotaOwner::at(Some(text.parse().unwrap()));
+        let at = |text: &str| QuotaOwner::for_address(Some(text.parse().unwrap()));
         assert_eq!(at("2001:db8:1:2::1"), at("2001:db8:1:2:ffff::9"));
         assert_ne!(at("2001:db8:1:2::1"), at("2001:db8:1:3::1"));
         assert_eq!(at("::ffff:192.0.2.1"), at("192.0.2.1"));

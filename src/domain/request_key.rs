@@ -24,7 +24,7 @@ impl RequestKey {
     }
 
     /// Limits the key to a caller, so that other callers learn nothing from it.
-    pub fn of(self, caller: &KeyId) -> Self {
+    pub fn scoped_to(self, caller: &KeyId) -> Self {
         Self { caller: Some(caller.clone()), ..self }
     }
 

@@ -188,7 +188,7 @@ pub struct TermPhrase {
 
 impl TermPhrase {
     /// A single word, which matches with or without accents in the passage.
-    pub fn anywhere(word: String) -> Self {
+    pub fn single_word(word: String) -> Self {
         Self { terms: vec![word], prefix: false, folded: true }
     }
 }

@@ -24,7 +24,7 @@ pub struct EmbedMeter {
 
 impl EmbedMeter {
     /// Records one successful batch.
-    pub(super) fn ran(&self, texts: usize, tokens: usize, took: Duration) {
+    pub(super) fn record_batch(&self, texts: usize, tokens: usize, took: Duration) {
         self.batch_s.observe(took.as_secs_f64());
         self.batch_texts.observe(texts as f64);
         self.texts.inc_by(texts as u64);

@@ -293,7 +293,7 @@ fn run(encoder: &mut impl Encode, batch: Vec<Waiting>, meter: &EmbedMeter) {
     tickets.iter().for_each(|ticket| meter.wait_s.observe((started - ticket.since).as_secs_f64()));
     let error = match catch_unwind(AssertUnwindSafe(|| encoder.encode(&texts))) {
         Ok(Ok(embeddings)) if embeddings.len() == texts.len() => {
-            meter.ran(texts.len(), texts.iter().map(|text| text.ids.len()).sum(), started.elapsed());
+            meter.record_batch(texts.len(), texts.iter().map(|text| text.ids.len()).sum(), started.elapsed());
             for ((ticket, text), embedding) in tickets.iter().zip(texts).zip(embeddings) {
                 match embedding {
                     Some(embedding) => {

@@ -86,7 +86,7 @@ fn compare(
         let (one, mut of_one) = (block_of(first, &rows)?, Nearest::new(rows.len(), count)?);
         let mut comparison = Comparison::new(&one)?;
         for (other, of_other) in seconds.iter().zip(&mut part.backward) {
-            comparison.with(&mut of_one, (other, of_other), |_, _| false)?;
+            comparison.compare_with(&mut of_one, (other, of_other), |_, _| false)?;
         }
         part.forward.push((rows, of_one));
     }

@@ -49,7 +49,7 @@ pub fn read(path: &Path) -> Result<HashMap<String, Vec<String>>, EvaluationError
     Ok(runs)
 }
 
-/// Writes the list of one query. Ids must not contain white space (`fits`).
+/// Writes the list of one query. Ids must not contain white space (`is_valid_name`).
 pub fn write(target: &mut impl Write, tag: &str, query: &str, list: &[Scored]) -> io::Result<()> {
     for (at, (document, score)) in list.iter().enumerate() {
         writeln!(target, "{query} Q0 {document} {} {score} {tag}", at + 1)?;
@@ -58,7 +58,7 @@ pub fn write(target: &mut impl Write, tag: &str, query: &str, list: &[Scored]) -
 }
 
 /// Whether a name is valid in a run, in which white space separates fields.
-pub fn fits(name: &str) -> bool {
+pub fn is_valid_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(char::is_whitespace)
 }
 

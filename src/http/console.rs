@@ -35,7 +35,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
 
 impl File {
     fn new(name: &'static str, content: &'static [u8]) -> Self {
-        Self { name, content, etag: etags::of(content) }
+        Self { name, content, etag: etags::compute(content) }
     }
 
     fn content_type(&self) -> &'static str {

@@ -323,25 +323,25 @@ impl From<service::Error> for ApiError {
             _ => {}
         }
         let cause = (code.class() != ErrorClass::Client).then(|| error.chain());
-        Self { cause, ..Self::new(code, shown(&error, code)) }
+        Self { cause, ..Self::new(code, client_detail(&error, code)) }
     }
 }
 
 /// The detail that the client gets. It reveals nothing about the server's internals if the client is not to blame.
-fn shown(error: &service::Error, code: Code) -> String {
+fn client_detail(error: &service::Error, code: Code) -> String {
     use service::Error;
     let fixed = || match code.class() {
         ErrorClass::Server => FAILED.to_owned(),
         _ => code.summary().trim_end_matches('.').to_owned(),
     };
     match (code.class(), error) {
-        (_, Error::InBatch { index, source }) => format!("/searches/{index}: {}", shown(source, code)),
+        (_, Error::InBatch { index, source }) => format!("/searches/{index}: {}", client_detail(source, code)),
         // Its text is fixed, and the client must know that the documents are stored.
         (_, Error::NotIndexed(_)) => error.to_string(),
         // The damage must be named, so that somebody can repair it.
         (_, Error::Damaged { .. }) => error.to_string(),
         // Otherwise it would look like a full disk.
-        (_, error) if error.is_database_away() => "the database server does not answer".to_owned(),
+        (_, error) if error.is_database_unreachable() => "the database server does not answer".to_owned(),
         (ErrorClass::Server, _) => fixed(),
         (ErrorClass::Client, Error::Store(source)) => source.to_string(),
         (ErrorClass::Client, Error::Index(source)) => source.to_string(),
@@ -353,7 +353,7 @@ fn shown(error: &service::Error, code: Code) -> String {
 }
 
 /// Takes the error out of a failed response. A rejection by the framework itself gets a code from its status.
-pub fn take(response: &mut Response) -> Option<ApiError> {
+pub fn take_error(response: &mut Response) -> Option<ApiError> {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         return Some(error);
     }
@@ -378,7 +378,7 @@ pub async fn route_not_found() -> ApiError {
 }
 
 /// The response if a handler panicked.
-pub fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
+pub fn panic_response(payload: Box<dyn Any + Send + 'static>) -> Response {
     let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
     ApiError::internal(format!("a handler panicked: {}", text.unwrap_or("without a text"))).into_response()
 }

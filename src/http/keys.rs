@@ -14,7 +14,7 @@ use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{JsonBody, KeyPath, PageParameters, Parameters};
-use crate::http::request::values::parsed;
+use crate::http::request::values::check_parsed;
 
 /// Maximum length of a key's name, in bytes.
 const NAME_BYTES_MAX: usize = 256;
@@ -108,11 +108,12 @@ fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
             checks.add(invalid("/collections", detail))
         }
         Some(names) => {
-            let parse = |(index, name): (usize, &String)| parsed(format!("/collections/{index}"), CollectionName::parse(name));
+            let parse =
+                |(index, name): (usize, &String)| check_parsed(format!("/collections/{index}"), CollectionName::parse(name));
             checks.add(Checks::all(names.iter().enumerate().map(parse))).map(Some)
         }
     };
-    let expires_at_ms = checks.add(parsed("/expires_at", body.expires_at.as_deref().map(future_time).transpose()));
+    let expires_at_ms = checks.add(check_parsed("/expires_at", body.expires_at.as_deref().map(future_time).transpose()));
     let (Some(collections), Some(expires_at_ms)) = (collections, expires_at_ms) else { return Err(checks.refusal()) };
     checks.end()?;
     Ok(NewKey { name: body.name, scope: body.scope, collections, expires_at_ms })

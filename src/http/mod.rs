@@ -107,7 +107,7 @@ pub fn document() -> serde_json::Value {
 pub fn description() -> &'static Description {
     static DESCRIPTION: LazyLock<Description> = LazyLock::new(|| {
         let DeclaredRoutes { router, operations } = operations();
-        Description::of(openapi::complete(router.into_openapi(), &operations), operations)
+        Description::new(openapi::complete(router.into_openapi(), &operations), operations)
     });
     &DESCRIPTION
 }

@@ -15,7 +15,7 @@ use crate::http::middleware::request_id::REQUEST_ID;
 /// How long a browser may cache the allowed methods and headers.
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(3_600);
 /// Headers that a page may send.
-const READ_HEADERS: [HeaderName; 10] = [
+const ALLOWED_HEADERS: [HeaderName; 10] = [
     AUTHORIZATION,
     CONTENT_TYPE,
     CONTENT_ENCODING,
@@ -28,7 +28,7 @@ const READ_HEADERS: [HeaderName; 10] = [
     HeaderName::from_static("mcp-name"),
 ];
 /// Response headers that a page may read.
-const SHOWN_HEADERS: [HeaderName; 4] = [ETAG, LOCATION, RETRY_AFTER, REQUEST_ID];
+const EXPOSED_HEADERS: [HeaderName; 4] = [ETAG, LOCATION, RETRY_AFTER, REQUEST_ID];
 
 /// The settings for HTTP. `Default` has the server's defaults.
 #[derive(Debug, Clone)]
@@ -126,7 +126,7 @@ impl Settings {
         };
         let layer = CorsLayer::new().allow_origin(origins).max_age(PREFLIGHT_MAX_AGE);
         let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
-        Some(layer.allow_methods(methods).allow_headers(READ_HEADERS).expose_headers(SHOWN_HEADERS))
+        Some(layer.allow_methods(methods).allow_headers(ALLOWED_HEADERS).expose_headers(EXPOSED_HEADERS))
     }
 }
 

@@ -16,13 +16,13 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::{ApiError, invalid};
-use super::jobs::{Accepted, accepted};
+use super::jobs::{Accepted, accepted_response};
 use crate::domain::{Code, CollectionName, Job, RestoreRequest, Snapshot, SnapshotId};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{JsonBody, NoParameters, PageParameters, Parameters, path_param, path_params};
-use crate::http::request::values::parsed;
+use crate::http::request::values::check_parsed;
 
 /// The media type of an archive.
 const ZSTD: &str = "application/zstd";
@@ -114,13 +114,13 @@ pub async fn create_snapshot(
 ) -> Result<Accepted, ApiError> {
     let mut collections = Vec::with_capacity(body.collections.len());
     for (index, name) in body.collections.iter().enumerate() {
-        let name = parsed(format!("/collections/{index}"), CollectionName::parse(name))?;
+        let name = check_parsed(format!("/collections/{index}"), CollectionName::parse(name))?;
         if collections.contains(&name) {
             return invalid(format!("/collections/{index}"), format!("repeats {name}"));
         }
         collections.push(name);
     }
-    Ok(accepted(api.service.create_snapshot(collections).await?))
+    Ok(accepted_response(api.service.create_snapshot(collections).await?))
 }
 
 /// List snapshots
@@ -198,7 +198,7 @@ pub async fn restore_snapshot(
             "works with collection only, because one name fits one collection",
         ));
     }
-    Ok(accepted(api.service.restore_snapshot(&id, request).await?))
+    Ok(accepted_response(api.service.restore_snapshot(&id, request).await?))
 }
 
 /// Download a snapshot
@@ -223,7 +223,7 @@ pub async fn download_snapshot(
         .header(CONTENT_TYPE, ZSTD)
         .header(CONTENT_LENGTH, bytes)
         .header(CONTENT_DISPOSITION, format!("attachment; filename=\"{id}.tar.zst\""));
-    answer.body(Body::from_stream(content(file, bytes))).map_err(|error| ApiError::internal(error.to_string()))
+    answer.body(Body::from_stream(archive_stream(file, bytes))).map_err(|error| ApiError::internal(error.to_string()))
 }
 
 /// Upload a snapshot
@@ -264,7 +264,7 @@ fn archive_bytes(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 }
 
 /// The first `bytes` of a file.
-fn content(file: File, bytes: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
+fn archive_stream(file: File, bytes: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
     stream::try_unfold(file.take(bytes), |mut file| async move {
         let read = tokio::task::spawn_blocking(move || {
             let mut chunk = vec![0; BYTES_PER_READ];

@@ -251,17 +251,17 @@ impl Engine {
 
     /// Returns any node that a search reaches, if there is one.
     pub(super) fn any_reached(&self) -> Result<Option<u64>, IndexError> {
-        let found = self.search_values(&self.anywhere(), 1)?;
+        let found = self.search_values(&self.arbitrary_query(), 1)?;
         Ok(found.first().map(|(key, _)| *key))
     }
 
     /// Returns the keys of all nodes that represent a passage. Nothing may be added meanwhile.
     pub(super) fn keys(&self) -> Result<Vec<u64>, IndexError> {
-        Ok(self.compare_all(&self.anywhere(), self.size())?.into_iter().map(|(key, _)| key).collect())
+        Ok(self.compare_all(&self.arbitrary_query(), self.size())?.into_iter().map(|(key, _)| key).collect())
     }
 
     /// Returns an arbitrary query.
-    fn anywhere(&self) -> Values<'static> {
+    fn arbitrary_query(&self) -> Values<'static> {
         match self.quantization {
             Quantization::B1 => Values::Bits(vec![0; self.dimension.div_ceil(8)]),
             Quantization::I8 => Values::Integers(vec![1; self.dimension]),

@@ -111,21 +111,21 @@ impl Index {
         let _change = self.changes.read();
         self.make_writable()?;
         let removed = self.graph.write().remove(passage)?;
-        self.follow(passage, None);
+        self.update_scan(passage, None);
         Ok(removed)
     }
 
     /// Returns up to `limit` neighbors, nearest first. In a small index or for a large limit they are exactly the nearest,
     /// otherwise very likely.
     pub fn search(&self, query: &Embedding, limit: usize) -> Result<Vec<Neighbor>, IndexError> {
-        self.search_wider(query, limit, self.parameters.ef_search)
+        self.search_with_ef(query, limit, self.parameters.ef_search)
     }
 
     /// Searches with this many candidates instead of the index's own `ef_search`. More candidates find more, but take longer.
-    pub fn search_wider(&self, query: &Embedding, limit: usize, ef: usize) -> Result<Vec<Neighbor>, IndexError> {
+    pub fn search_with_ef(&self, query: &Embedding, limit: usize, ef: usize) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
-        let permit = self.permits.take();
+        let permit = self.permits.acquire();
         let graph = self.graph.read();
         let (size, wanted) = (graph.len(), limit.min(graph.len()));
         if wanted == 0 {
@@ -281,7 +281,7 @@ impl Graph {
     }
 
     fn remove(&mut self, passage: PassageId) -> Result<bool, IndexError> {
-        match self.near_duplicates_mut().take_out(passage.0) {
+        match self.near_duplicates_mut().detach(passage.0) {
             Removal::Done => Ok(true),
             Removal::Rename { from, to } => {
                 self.record_moved(from);
@@ -323,7 +323,7 @@ impl Graph {
     }
 
     /// Returns the node that an embedding nearly duplicates, and their distance.
-    fn near(&self, embedding: &Embedding) -> Result<Option<(u64, f32)>, IndexError> {
+    fn find_host(&self, embedding: &Embedding) -> Result<Option<(u64, f32)>, IndexError> {
         if self.engine.size() == 0 {
             return Ok(None);
         }

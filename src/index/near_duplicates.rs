@@ -128,9 +128,9 @@ impl NearDuplicates {
 
     /// Removes a passage, and returns what the graph must do. A node that loses its passage but has near-duplicates stays and
     /// represents those.
-    pub(super) fn take_out(&mut self, passage: u64) -> Removal {
+    pub(super) fn detach(&mut self, passage: u64) -> Removal {
         if let Some(id) = self.homes.remove(&passage) {
-            return self.take_out_member(passage, id);
+            return self.detach_member(passage, id);
         }
         let Some(id) = self.nodes.get(&passage).copied() else { return Removal::Node };
         let Some(group) = self.groups.get_mut(&id) else { return Removal::Node };
@@ -176,7 +176,7 @@ impl NearDuplicates {
         members.filter_map(|(values, passages)| Some((*passages.first()?, values))).collect()
     }
 
-    fn take_out_member(&mut self, passage: u64, id: u32) -> Removal {
+    fn detach_member(&mut self, passage: u64, id: u32) -> Removal {
         let Some(group) = self.groups.get_mut(&id) else { return Removal::Node };
         group.forget(passage, self.dimension);
         let bears_its_key = group.orphaned && group.node == passage;

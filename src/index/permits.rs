@@ -19,7 +19,7 @@ impl Permits {
         Self { total, left: Mutex::new(total), given_back: Condvar::new() }
     }
 
-    pub(super) fn take(&self) -> Permit<'_> {
+    pub(super) fn acquire(&self) -> Permit<'_> {
         let mut left = self.left.lock();
         while *left == 0 {
             self.given_back.wait(&mut left);

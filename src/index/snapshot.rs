@@ -87,7 +87,7 @@ fn load_or_view(folder: &Path, parameters: &IndexParameters, origin: &str, view_
         return Err(IndexError::Parameters { what: "count", expected, got });
     }
     if !description.checked {
-        index.distrust();
+        index.recheck_all();
     }
     Ok(Loaded { index, sequence: Sequence(description.sequence) })
 }

@@ -11,7 +11,7 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeError};
 
 use super::MiningError;
-use super::error::within;
+use super::error::check_range;
 use super::neighbors::NEIGHBORS_MAX;
 use super::rounded::{Rounded, RoundedRows};
 use crate::domain::embedding::dot;
@@ -68,7 +68,7 @@ impl Block {
     pub fn new<'e>(dimension: usize, embeddings: impl Iterator<Item = (u32, &'e [f32])>) -> Result<Self, MiningError> {
         let (mut numbers, mut values) = (Vec::new(), Vec::new());
         for (number, embedding) in embeddings {
-            within("dimension", embedding.len(), dimension, dimension)?;
+            check_range("dimension", embedding.len(), dimension, dimension)?;
             let length = embedding.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
             let scale = if length > 0.0 { length.recip() } else { 0.0 };
             numbers.push(number);
@@ -102,7 +102,7 @@ impl Block {
     /// Computes the cosines of all its sentences with all of another block, [sentences, sentences of the other], as a matrix
     /// product. Overwrites `room`.
     fn cosines<'r>(&self, other: &Self, room: &'r mut Vec<f32>) -> Result<&'r [f32], MiningError> {
-        within("dimension", other.dimension, self.dimension, self.dimension)?;
+        check_range("dimension", other.dimension, self.dimension, self.dimension)?;
         room.resize(self.len() * other.len(), 0.0);
         self.multiply(other, room).map_err(|_| MiningError::Shape)?;
         Ok(room)
@@ -135,13 +135,13 @@ impl<'b> Comparison<'b> {
 
     /// Compares the block with another one and updates the nearest neighbors of both. Leaves out pairs for which `skip` returns
     /// true, given their numbers (in this block, in the other).
-    pub fn with(
+    pub fn compare_with(
         &mut self,
         nearest: &mut Nearest,
         (other, of_other): (&Block, &mut Nearest),
         skip: impl Fn(u32, u32) -> bool,
     ) -> Result<(), MiningError> {
-        within("dimension", other.dimension, self.block.dimension, self.block.dimension)?;
+        check_range("dimension", other.dimension, self.block.dimension, self.block.dimension)?;
         if self.block.is_empty() || other.is_empty() {
             return Ok(());
         }
@@ -252,7 +252,7 @@ fn reaching<T: Copy + PartialOrd + std::ops::Sub<Output = T>>(scores: &[T], bar:
 impl Nearest {
     /// Creates an empty list, with capacity for `per_query` (1 to 255) neighbors of each of `sentences`.
     pub fn new(sentences: usize, per_query: usize) -> Result<Self, MiningError> {
-        within("neighbors", per_query, 1, NEIGHBORS_MAX)?;
+        check_range("neighbors", per_query, 1, NEIGHBORS_MAX)?;
         Ok(Self {
             per_query,
             counts: vec![0; sentences],
@@ -324,7 +324,7 @@ mod tests {
         let (one, other) = (block(3, &rows), block(1, &[vec![1.0]]));
         assert!(one.cosines(&other, &mut Vec::new()).is_err());
         let (mut of_one, mut of_other) = (Nearest::new(1, 1).unwrap(), Nearest::new(1, 1).unwrap());
-        assert!(Comparison::new(&one).unwrap().with(&mut of_one, (&other, &mut of_other), |_, _| false).is_err());
+        assert!(Comparison::new(&one).unwrap().compare_with(&mut of_one, (&other, &mut of_other), |_, _| false).is_err());
         assert!(Nearest::new(1, 0).is_err());
     }
 
@@ -333,8 +333,8 @@ mod tests {
         let (none, one) = (block(2, &[]), block(2, &[vec![1.0, 0.0]]));
         let (mut of_none, mut of_one) = (Nearest::new(0, 1).unwrap(), Nearest::new(1, 1).unwrap());
         of_one.offer(0, 7, 0.5);
-        Comparison::new(&none).unwrap().with(&mut of_none, (&one, &mut of_one), |_, _| false).unwrap();
-        Comparison::new(&one).unwrap().with(&mut of_one, (&none, &mut of_none), |_, _| false).unwrap();
+        Comparison::new(&none).unwrap().compare_with(&mut of_none, (&one, &mut of_one), |_, _| false).unwrap();
+        Comparison::new(&one).unwrap().compare_with(&mut of_one, (&none, &mut of_none), |_, _| false).unwrap();
         assert_eq!(of_one.of(0), [(7, 0.5)]);
     }
 
@@ -361,7 +361,7 @@ mod tests {
                 let comparison = Comparison::new(one).unwrap();
                 let mut comparison = if rounds { comparison } else { comparison.by_products() };
                 for (other, of_other) in &mut others {
-                    comparison.with(of_one, (other, of_other), |_, _| false).unwrap();
+                    comparison.compare_with(of_one, (other, of_other), |_, _| false).unwrap();
                     spared += usize::from(comparison.rounds && comparison.unrounded_next == 0);
                 }
             }
@@ -394,7 +394,7 @@ mod tests {
             for (one, of_one) in &mut ones {
                 let mut comparison = Comparison::new(one).unwrap();
                 for (other, of_other) in &mut others {
-                    comparison.with(of_one, (other, of_other), skip).unwrap();
+                    comparison.compare_with(of_one, (other, of_other), skip).unwrap();
                 }
             }
             let all = |rows: &[Vec<f32>]| block(3, rows);

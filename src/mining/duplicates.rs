@@ -1,7 +1,7 @@
 //! Clusters of near-duplicates and of translations, from scored pairs.
 
 use super::MiningError;
-use super::error::{below, within};
+use super::error::{check_below, check_range};
 use super::neighbors::SENTENCES_MAX;
 
 /// The rule for clusters.
@@ -63,11 +63,11 @@ pub fn cluster(
     pairs: impl IntoIterator<Item = (u32, u32, f32)>,
     rule: &DuplicateRule,
 ) -> Result<Clusters, MiningError> {
-    within("sentences", sentences, 0, SENTENCES_MAX)?;
-    within("size_max", rule.size_max as usize, 2, u32::MAX as usize)?;
+    check_range("sentences", sentences, 0, SENTENCES_MAX)?;
+    check_range("size_max", rule.size_max as usize, 2, u32::MAX as usize)?;
     let mut joined = Vec::new();
     for (one, other, score) in pairs {
-        below("sentence", one.max(other), sentences)?;
+        check_below("sentence", one.max(other), sentences)?;
         if !score.is_finite() {
             return Err(MiningError::NotFinite { first: one, second: other });
         }

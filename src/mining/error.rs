@@ -24,7 +24,7 @@ pub enum MiningError {
 }
 
 /// Rejects a sentence number that is not below `sentences`.
-pub(super) fn below(name: &'static str, got: u32, sentences: usize) -> Result<(), MiningError> {
+pub(super) fn check_below(name: &'static str, got: u32, sentences: usize) -> Result<(), MiningError> {
     match (got as usize) < sentences {
         true => Ok(()),
         false => Err(MiningError::Sentence { name, sentences, got }),
@@ -38,7 +38,7 @@ impl MiningError {
 }
 
 /// Rejects `got` outside of `min` to `max`.
-pub(super) fn within(name: &'static str, got: usize, min: usize, max: usize) -> Result<(), MiningError> {
+pub(super) fn check_range(name: &'static str, got: usize, min: usize, max: usize) -> Result<(), MiningError> {
     match (min..=max).contains(&got) {
         true => Ok(()),
         false => Err(MiningError::Bounds { name, min: min as u64, max: max as u64, got: got as u64 }),

@@ -2,7 +2,7 @@
 //! sentence.
 
 use super::MiningError;
-use super::error::{below, within};
+use super::error::{check_below, check_range};
 
 /// Maximum sentences per set: their numbers have 32 bits.
 pub(super) const SENTENCES_MAX: usize = u32::MAX as usize;
@@ -26,9 +26,9 @@ impl NeighborLists {
     /// Creates empty lists for `per_query` neighbors (1 to 255) of each of `queries` sentences among `others` sentences.
     /// Allocates all memory at once.
     pub fn new(queries: usize, others: usize, per_query: usize) -> Result<Self, MiningError> {
-        within("sentences", queries, 0, SENTENCES_MAX)?;
-        within("sentences", others, 0, SENTENCES_MAX)?;
-        within("neighbors", per_query, 1, NEIGHBORS_MAX)?;
+        check_range("sentences", queries, 0, SENTENCES_MAX)?;
+        check_range("sentences", others, 0, SENTENCES_MAX)?;
+        check_range("neighbors", per_query, 1, NEIGHBORS_MAX)?;
         let room = queries * per_query;
         Ok(Self { per_query, others, counts: vec![0; queries], numbers: vec![0; room], cosines: vec![0.0; room] })
     }
@@ -41,11 +41,11 @@ impl NeighborLists {
     /// Stores the neighbors (number, cosine) of sentence number `query`, in any order. Keeps the nearest `per_query`, and
     /// replaces earlier ones. A sentence that was never stored has no neighbors.
     pub fn put(&mut self, query: u32, neighbors: &[(u32, f32)]) -> Result<(), MiningError> {
-        below("query", query, self.counts.len())?;
+        check_below("query", query, self.counts.len())?;
         let mut sorted = neighbors.to_vec();
         sorted.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         for &(neighbor, cosine) in &sorted {
-            below("neighbor", neighbor, self.others)?;
+            check_below("neighbor", neighbor, self.others)?;
             if !cosine.is_finite() {
                 return Err(MiningError::NotFinite { first: query, second: neighbor });
             }

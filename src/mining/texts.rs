@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use sha2::{Digest as _, Sha256};
 
 use super::candidates::higher_first;
-use super::error::within;
+use super::error::check_range;
 use super::neighbors::SENTENCES_MAX;
 use super::{Candidate, MiningError};
 
@@ -26,7 +26,7 @@ impl TextGroups {
         let mut representatives = Vec::new();
         for text in texts {
             let number = representatives.len();
-            within("sentences", number + 1, 1, SENTENCES_MAX)?;
+            check_range("sentences", number + 1, 1, SENTENCES_MAX)?;
             let hash = Sha256::digest(text.as_ref().as_bytes());
             let mut key = [0; 16];
             key.copy_from_slice(&hash[..16]);

@@ -42,9 +42,9 @@ impl Neighborhood {
         let mut nearest = Nearest::new(block.len(), self.per_query)?;
         let mut mirrored = nearest.clone();
         let mut comparison = Comparison::new(block)?;
-        comparison.with(&mut nearest, (block, &mut mirrored), |one, other| one == other)?;
+        comparison.compare_with(&mut nearest, (block, &mut mirrored), |one, other| one == other)?;
         for (other, found) in &self.parts[part + 1..] {
-            comparison.with(&mut nearest, (other, &mut found.lock()), |_, _| false)?;
+            comparison.compare_with(&mut nearest, (other, &mut found.lock()), |_, _| false)?;
         }
         Ok(nearest)
     }

@@ -129,7 +129,7 @@ impl Question {
     }
 
     /// Adds the tokens of passages that will be scored. Adding all at once is faster than one by one.
-    pub fn read<'t>(&mut self, passages: impl Iterator<Item = &'t [u16]>) -> Result<(), ScorerError> {
+    pub fn add_passages<'t>(&mut self, passages: impl Iterator<Item = &'t [u16]>) -> Result<(), ScorerError> {
         let Some(own) = &self.own else { return Ok(()) };
         let (mut new, groups) = (Vec::new(), self.cosines.groups);
         for &token in passages.flatten() {
@@ -359,7 +359,7 @@ mod tests {
         for question in [&[5, 290, 17][..], &(0..25).map(|n| n * 11).collect::<Vec<_>>()] {
             let fresh = scorer.question(question, &index).unwrap();
             let mut asked = scorer.question(question, &index).unwrap();
-            asked.read(index.iter().map(|(_, tokens)| tokens).chain([&[299, 300, 65_535][..]])).unwrap();
+            asked.add_passages(index.iter().map(|(_, tokens)| tokens).chain([&[299, 300, 65_535][..]])).unwrap();
             for (passage, tokens) in index.iter() {
                 assert_eq!(asked.score(tokens), fresh.score(tokens), "{passage:?}");
             }

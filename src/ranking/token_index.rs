@@ -34,14 +34,14 @@ struct Entry {
     length: usize,
 }
 
-/// Which passages have a token. Covers the first `made_of` slots.
+/// Which passages have a token. Covers the first `covered_slots` slots.
 #[derive(Debug, Clone, Default)]
 struct Postings {
     /// Where the slots of each token begin, and where the last ones end. Empty before the postings are built.
     starts: Vec<u32>,
     slots: Vec<u32>,
     /// The number of slots that they cover.
-    made_of: usize,
+    covered_slots: usize,
 }
 
 impl Default for TokenIndex {
@@ -79,8 +79,8 @@ impl TokenIndex {
 
     /// Adds new passages to the postings if there are many. Called after changes and before searches.
     pub fn prepare(&mut self) {
-        let tail = self.entries.len() - self.postings.made_of;
-        if tail > TAIL_MIN.max(self.postings.made_of / 4) {
+        let tail = self.entries.len() - self.postings.covered_slots;
+        if tail > TAIL_MIN.max(self.postings.covered_slots / 4) {
             self.prepare_now();
         }
     }
@@ -139,7 +139,7 @@ impl TokenIndex {
 
     /// Returns the slots that the postings do not cover, with their tokens.
     pub(super) fn tail(&self) -> impl Iterator<Item = (u32, &[u16])> {
-        (0..).zip(&self.entries).skip(self.postings.made_of).map(|(slot, entry)| (slot, self.tokens_of(entry)))
+        (0..).zip(&self.entries).skip(self.postings.covered_slots).map(|(slot, entry)| (slot, self.tokens_of(entry)))
     }
 
     fn tokens_of(&self, entry: &Entry) -> &[u16] {
@@ -176,7 +176,7 @@ impl Postings {
                 *place += 1;
             }
         }
-        Self { starts, slots, made_of: entries.len() }
+        Self { starts, slots, covered_slots: entries.len() }
     }
 }
 

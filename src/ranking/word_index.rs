@@ -111,7 +111,7 @@ impl Concept {
     }
 
     /// Returns the words that mean the concept with at least this probability.
-    fn words_from(&self, probability: f32) -> impl Iterator<Item = (u32, f32)> + '_ {
+    fn words_with_min_probability(&self, probability: f32) -> impl Iterator<Item = (u32, f32)> + '_ {
         let (sorted, new) = self.words.split_at(self.sorted);
         let likely = move |(_, own): &&(u32, f32)| *own >= probability;
         sorted.iter().take_while(likely).chain(new.iter().filter(likely)).copied()
@@ -298,7 +298,7 @@ impl WordIndex {
         for sense in translations.senses(word.key) {
             let Some(concept) = self.concepts.get(&sense.concept) else { continue };
             let probability = sense.probability();
-            let words = concept.words_from(PART_MIN / probability);
+            let words = concept.words_with_min_probability(PART_MIN / probability);
             found.extend(words.map(|(other, of_other)| entry(other, probability * of_other)));
             expected += probability * self.entries(concept) as f32;
         }

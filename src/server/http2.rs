@@ -29,13 +29,13 @@ use crate::http::middleware::traffic::ClientAddress;
 /// Maximum concurrent streams of one connection.
 const STREAMS_MAX: u32 = 128;
 /// How long a connection that is told to close may stay open after its last response.
-const GOODBYE: Duration = Duration::from_secs(3);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Connection {
     /// Serves requests until the client disconnects or must be disconnected.
     pub(super) async fn serve_http2(&self, stream: impl AsyncRead + AsyncWrite + Unpin, socket: &Socket) {
         let activity = Arc::new(Activity::default());
-        let (client, router, work) = (ClientAddress(self.address.ip()), self.shared.router.clone(), self.place.worker());
+        let (client, router, work) = (ClientAddress(self.address.ip()), self.shared.router.clone(), self.place.request_starter());
         let began = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(Body::new);
@@ -53,10 +53,10 @@ impl Connection {
             let _ = stop.wait_for(|stop| *stop).await;
         };
         // A connection that arrived after the shutdown began is told that the server stops, and is closed.
-        let patience = if self.alive.is_some() { self.shared.header_timeout } else { GOODBYE };
+        let patience = if self.alive.is_some() { self.shared.header_timeout } else { CLOSE_TIMEOUT };
         let leaving = async {
             tokio::select! {
-                () = activity.idle(patience) => (),
+                () = activity.wait_until_idle(patience) => (),
                 () = stopped, if self.alive.is_some() => (),
             }
         };
@@ -67,12 +67,12 @@ impl Connection {
             }
             tokio::select! {
                 ended = connection => ended,
-                () = activity.idle(GOODBYE) => Ok(()),
+                () = activity.wait_until_idle(CLOSE_TIMEOUT) => Ok(()),
             }
         };
         let ended = tokio::select! {
             ended = left => ended,
-            () = activity.stalled(socket, self.shared.write_timeout) => {
+            () = activity.wait_until_stalled(socket, self.shared.write_timeout) => {
                 return tracing::debug!(address = %self.address, "a client takes nothing of its answers");
             }
         };
@@ -95,7 +95,7 @@ struct Activity {
 
 impl Activity {
     /// Waits until no request has run for `patience`, counted from the start of the connection or the end of the last request.
-    async fn idle(&self, patience: Duration) {
+    async fn wait_until_idle(&self, patience: Duration) {
         let mut running = self.running.subscribe();
         loop {
             let _ = running.wait_for(|running| *running == 0).await;
@@ -106,8 +106,8 @@ impl Activity {
     }
 
     /// Waits until the client has taken none of the data available for it for `patience`.
-    async fn stalled(&self, socket: &Socket, patience: Duration) {
-        let progress = || (socket.written(), self.pieces.load(Ordering::Relaxed));
+    async fn wait_until_stalled(&self, socket: &Socket, patience: Duration) {
+        let progress = || (socket.bytes_written(), self.pieces.load(Ordering::Relaxed));
         let mut before = progress();
         loop {
             tokio::time::sleep(patience).await;

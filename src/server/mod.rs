@@ -119,7 +119,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpS
     loop {
         match listener.accept().await {
             Ok((stream, address)) => return (stream, address, connections.enter(address.ip()).await),
-            Err(error) if is_of_one_connection(&error) => (),
+            Err(error) if is_connection_error(&error) => (),
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "a connection cannot be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -129,7 +129,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpS
 }
 
 /// Whether the error concerns only the incoming connection.
-fn is_of_one_connection(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(error.kind(), Kind::ConnectionRefused | Kind::ConnectionAborted | Kind::ConnectionReset)
 }
@@ -170,7 +170,7 @@ impl Connection {
         let service = service_fn(|request: Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(client);
-            let working = self.place.work();
+            let working = self.place.begin_request();
             let answering = self.shared.router.clone().oneshot(request);
             async move { answering.await.map(|answer| answer.map(|body| PermitBody::new(body, working))) }
         });

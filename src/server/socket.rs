@@ -14,8 +14,8 @@ use tokio::net::TcpStream;
 /// The start of an HTTP/2 connection preface, where HTTP/1.1 has a method.
 const PRIOR_KNOWLEDGE: &[u8; 4] = b"PRI ";
 /// How often to look again at a socket that has received fewer bytes than that, and the pause between.
-const LOOKS_MAX: usize = 100;
-const LOOK_PAUSE: Duration = Duration::from_millis(10);
+const PEEKS_MAX: usize = 100;
+const PEEK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The socket of one connection. Clones share it.
 #[derive(Debug, Clone)]
@@ -33,14 +33,14 @@ impl Socket {
     }
 
     /// Number of bytes written.
-    pub(super) fn written(&self) -> u64 {
+    pub(super) fn bytes_written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
     /// Waits for the first bytes, and returns whether they begin an HTTP/2 connection. They stay unread.
     pub(super) async fn begins_http2(&self) -> io::Result<bool> {
         let mut first = [0; PRIOR_KNOWLEDGE.len()];
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..PEEKS_MAX {
             let bytes = self.stream.peek(&mut first).await?;
             if bytes == first.len() || first[..bytes] != PRIOR_KNOWLEDGE[..bytes] {
                 return Ok(first == *PRIOR_KNOWLEDGE);
@@ -48,7 +48,7 @@ impl Socket {
             if bytes == 0 {
                 break;
             }
-            tokio::time::sleep(LOOK_PAUSE).await;
+            tokio::time::sleep(PEEK_PAUSE).await;
         }
         Ok(false)
     }

@@ -238,6 +238,6 @@ fn describe(collection: &CollectionName, damage: &Damage) -> String {
 }
 
 /// Returns the first digits of a fingerprint, for errors.
-pub(super) fn short(fingerprint: &str) -> String {
+pub(super) fn shorten_fingerprint(fingerprint: &str) -> String {
     fingerprint.chars().take(FINGERPRINT_DIGITS).collect()
 }

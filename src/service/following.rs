@@ -66,7 +66,7 @@ impl State {
                 // They are read when they are used.
                 CatalogPart::Classifiers => (),
             }
-            catalog.set_known(part, version);
+            catalog.set_known_version(part, version);
             followed.version.store(version, Ordering::SeqCst);
         }
         Ok(())
@@ -85,7 +85,7 @@ impl State {
                 Err(Error::Store(StoreError::CatalogChanged)) if attempts < ATTEMPTS_MAX => (),
                 changed => {
                     if let Some(catalog) = self.catalog.shared().filter(|_| changed.is_ok()) {
-                        followed.version.store(catalog.known(part), Ordering::SeqCst);
+                        followed.version.store(catalog.known_version(part), Ordering::SeqCst);
                     }
                     return changed;
                 }
@@ -96,7 +96,7 @@ impl State {
     /// Whether another server has changed a part of the catalog, and this server has not read the change yet. Blocks.
     pub(super) fn is_behind(&self, part: CatalogPart) -> Result<bool, Error> {
         let Some(catalog) = self.catalog.shared() else { return Ok(false) };
-        Ok(catalog.versions()?.of(part) != catalog.known(part))
+        Ok(catalog.versions()?.of(part) != catalog.known_version(part))
     }
 
     /// Waits for running changes of the memory to finish, because the server is stopping. Nothing changes the memory after
@@ -109,7 +109,7 @@ impl State {
     pub(super) fn begin_following(&self) {
         let Some(catalog) = self.catalog.shared() else { return };
         for part in CatalogPart::ALL {
-            self.following.parts[part as usize].version.store(catalog.known(part), Ordering::SeqCst);
+            self.following.parts[part as usize].version.store(catalog.known_version(part), Ordering::SeqCst);
         }
     }
 

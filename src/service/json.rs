@@ -84,11 +84,11 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     let mut json = serde_json::Deserializer::from_str(text);
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         match error.inner() {
-            inner if inner.is_data() => invalid(pointer(error.path()), readable(inner)),
+            inner if inner.is_data() => invalid(pointer(error.path()), describe_json_error(inner)),
             // serde_json reports a syntax error if it expects the name of a variant and finds something else. No variant is
             // nested deeply.
             _ if error.path().iter().count() < VARIANT_DEPTH_MAX && serde_json::from_str::<IgnoredAny>(text).is_ok() => {
-                let problem = readable(error.inner());
+                let problem = describe_json_error(error.inner());
                 let is_variant = problem.starts_with("expected value");
                 invalid(pointer(error.path()), if is_variant { "expected a string".to_owned() } else { problem })
             }
@@ -125,7 +125,7 @@ pub fn pointer(path: &serde_path_to_error::Path) -> String {
 }
 
 /// Formats an error of serde in terms of JSON, and without its position, because the pointer replaces that.
-pub fn readable(error: &serde_json::Error) -> String {
+pub fn describe_json_error(error: &serde_json::Error) -> String {
     const WORDS: [(&str, &str); 10] = [
         ("invalid type: map", "invalid type: object"),
         ("invalid type: sequence", "invalid type: array"),

@@ -50,7 +50,7 @@ impl Service {
     pub fn open(parts: Parts) -> Result<Self, Error> {
         // Done first, because this locks the directory for this process.
         let catalog = Box::new(open_catalog(&parts.data_dir)?);
-        Self::opened(parts, (catalog, None, None))
+        Self::open_with_catalog(parts, (catalog, None, None))
     }
 
     /// Like `open`, but with everything on a database server, which other servers may use at the same time. The data directory
@@ -62,10 +62,10 @@ impl Service {
         }
         let server = PostgresServer::connect_with(options, replica)?;
         let catalog = Box::new(PostgresCatalog::open(&server)?);
-        Self::opened(parts, (catalog, Some(server), Some(lock)))
+        Self::open_with_catalog(parts, (catalog, Some(server), Some(lock)))
     }
 
-    fn opened(
+    fn open_with_catalog(
         parts: Parts,
         (catalog, server, lock): (Box<dyn CatalogStorage>, Option<Arc<PostgresServer>>, Option<File>),
     ) -> Result<Self, Error> {
@@ -173,14 +173,14 @@ impl Service {
             let (state, waiting) = (Arc::clone(&self.state), Arc::clone(&waiting));
             let thread = std::thread::Builder::new().name(format!("recovery-{number}")).spawn(move || {
                 let mut recovered = Vec::new();
-                while let Some(collection) = next(&waiting) {
+                while let Some(collection) = pop_waiting(&waiting) {
                     recover_until_done(&state, &collection);
                     recovered.push(collection);
                 }
                 // Done after all collections have recovered, so that semantic search does not wait for lexical search.
-                recovered.iter().for_each(|collection| fill(&state, collection));
+                recovered.iter().for_each(|collection| backfill_tokens(&state, collection));
                 recovered.iter().for_each(|collection| check_after_crash(collection));
-                recovered.iter().for_each(|collection| look_through(collection));
+                recovered.iter().for_each(|collection| check_saved_index(collection));
             });
             self.state.recovery_threads.lock().push(thread.map_err(Error::Thread)?);
         }
@@ -191,9 +191,9 @@ impl Service {
 impl State {
     /// Ends the statements of all databases that are still running at `time`.
     fn end_statements_by(&self, time: Instant) {
-        self.catalog.end_by(time);
+        self.catalog.interrupt_after(time);
         let open = self.open.read();
-        open.values().for_each(|collection| collection.store.end_by(time));
+        open.values().for_each(|collection| collection.store.interrupt_after(time));
     }
 
     /// Opens a collection of the catalog, and removes the checkpoints of jobs that have ended. A damaged or lost database does
@@ -232,7 +232,7 @@ impl State {
 
 /// Opens the catalog. Creates a new one only if the data directory holds nothing that a catalog would name or protect.
 pub(super) fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
-    let found = orphaned::holding(data_dir)?;
+    let found = orphaned::occupied_folders(data_dir)?;
     if found.is_empty() {
         return Ok(Catalog::open(data_dir)?);
     }
@@ -253,7 +253,7 @@ fn create_collections_dir(data_dir: &Path, collections_dir: &Path) -> std::io::R
     Ok(())
 }
 
-fn next(waiting: &Mutex<VecDeque<Arc<OpenCollection>>>) -> Option<Arc<OpenCollection>> {
+fn pop_waiting(waiting: &Mutex<VecDeque<Arc<OpenCollection>>>) -> Option<Arc<OpenCollection>> {
     waiting.lock().pop_front()
 }
 
@@ -279,7 +279,7 @@ fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
 }
 
 /// Prepares a collection for lexical search and late interaction, if it is older than these. Retries after a failure.
-fn fill(state: &State, collection: &OpenCollection) {
+fn backfill_tokens(state: &State, collection: &OpenCollection) {
     while !collection.should_stop() {
         match search::fill(collection, &state.embedder) {
             Ok(_) => return,
@@ -294,7 +294,7 @@ fn fill(state: &State, collection: &OpenCollection) {
 }
 
 /// Checks that a saved index finds every passage, unless it was checked before. The collection may have no worker to do it.
-fn look_through(collection: &OpenCollection) {
+fn check_saved_index(collection: &OpenCollection) {
     if let Err(error) = maintenance::catch_up(collection) {
         let error = &error as &dyn std::error::Error;
         tracing::error!(collection = %collection.row.name, error, "cannot check the index");

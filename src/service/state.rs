@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
 use super::classifiers::ClassifierCache;
-use super::documents::SameKey;
+use super::documents::RequestKeyLocks;
 use super::embedding::priority;
 use super::error::Error;
 use super::followed::CatalogSync;
@@ -99,7 +99,7 @@ pub(crate) struct State {
     pub(super) stopping: AtomicBool,
     pub(super) recovery_threads: Mutex<Vec<JoinHandle<()>>>,
     pub(super) jobs: Jobs,
-    pub(super) same_key: SameKey,
+    pub(super) same_key: RequestKeyLocks,
     pub(super) classifiers: ClassifierCache,
     /// Bounds the memory of bodies and answers, over all requests.
     pub(super) memory: Arc<SharedLimit>,

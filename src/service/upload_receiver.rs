@@ -71,12 +71,12 @@ pub(super) struct Uploads {
 pub(super) struct Upload {
     payer: QuotaOwner,
     place: Mutex<Option<LimitShare>>,
-    came: Mutex<Came>,
+    progress: Mutex<UploadProgress>,
     gives_way: Notify,
 }
 
 /// How much of an upload has arrived, and when it was last fast enough.
-struct Came {
+struct UploadProgress {
     at: Instant,
     bytes: u64,
 }
@@ -106,8 +106,8 @@ impl Uploads {
             }
             self.bound.take(payer.clone(), 1)
         })?;
-        let came = Mutex::new(Came { at: Instant::now(), bytes: 0 });
-        let upload = Arc::new(Upload { payer, place: Mutex::new(Some(place)), came, gives_way: Notify::new() });
+        let progress = Mutex::new(UploadProgress { at: Instant::now(), bytes: 0 });
+        let upload = Arc::new(Upload { payer, place: Mutex::new(Some(place)), progress, gives_way: Notify::new() });
         let mut coming = self.coming.lock();
         coming.retain(|upload| upload.strong_count() > 0);
         coming.push(Arc::downgrade(&upload));
@@ -118,7 +118,7 @@ impl Uploads {
         let coming: Vec<Arc<Upload>> = self.coming.lock().iter().filter_map(Weak::upgrade).collect();
         let late = coming.into_iter().filter(|upload| of.is_none_or(|payer| upload.payer == *payer));
         let late = late.filter_map(|upload| {
-            let at = upload.came.lock().at;
+            let at = upload.progress.lock().at;
             (at.elapsed() >= self.pace && upload.place.lock().is_some()).then_some((at, upload))
         });
         let Some((_, slowest)) = late.min_by_key(|(at, _)| *at) else { return false };
@@ -129,11 +129,11 @@ impl Uploads {
 }
 
 impl Upload {
-    fn came(&self, bytes: u64) {
-        let mut came = self.came.lock();
-        came.bytes += bytes;
-        if came.bytes >= PACE_BYTES {
-            *came = Came { at: Instant::now(), bytes: 0 };
+    fn record_bytes(&self, bytes: u64) {
+        let mut progress = self.progress.lock();
+        progress.bytes += bytes;
+        if progress.bytes >= PACE_BYTES {
+            *progress = UploadProgress { at: Instant::now(), bytes: 0 };
         }
     }
 }
@@ -154,7 +154,7 @@ where
     let writing = tokio::spawn(blocking(move || {
         // Dropping this removes the file. It is dropped here after an error, or by the runtime if nobody waits for the result
         // anymore.
-        let unclaimed = Unclaimed(Some(path.clone()));
+        let unclaimed = UnclaimedFile(Some(path.clone()));
         let bytes = write(receiver, encoding, &path, bounds)?;
         Ok((bytes, unclaimed))
     }));
@@ -165,7 +165,7 @@ where
         };
         let piece = match next {
             Ok(Some(Ok(bytes))) => {
-                upload.came(bytes.as_ref().len() as u64);
+                upload.record_bytes(bytes.as_ref().len() as u64);
                 Some(bytes)
             }
             Ok(None) => None,
@@ -185,9 +185,9 @@ where
 }
 
 /// A received file that is not in use yet. Dropping it removes the file.
-struct Unclaimed(Option<PathBuf>);
+struct UnclaimedFile(Option<PathBuf>);
 
-impl Drop for Unclaimed {
+impl Drop for UnclaimedFile {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
             let _ = std::fs::remove_file(path);
@@ -393,7 +393,7 @@ mod tests {
     async fn an_upload_that_keeps_its_pace_keeps_its_slot() {
         let uploads = Uploads::with_pace(1, Duration::from_secs(3_600));
         let steady = uploads.begin().unwrap();
-        steady.came(PACE_BYTES);
+        steady.record_bytes(PACE_BYTES);
         assert!(matches!(uploads.begin(), Err(Error::Refused(LimitExceeded::Full { .. }))));
         drop(steady);
         assert!(uploads.begin().is_ok());

@@ -23,7 +23,7 @@ macro_rules! catalog_storage {
             $($(#[doc = $doc])+ fn $name(&self, $($argument: $type),*) -> Result<$answer, StoreError>;)+
 
             /// After `time`, ends statements that run for more than a moment.
-            fn end_by(&self, time: Instant);
+            fn interrupt_after(&self, time: Instant);
 
             /// Returns the catalog in the data directory, if this is one.
             fn embedded(&self) -> Option<&Catalog> {
@@ -39,8 +39,8 @@ macro_rules! catalog_storage {
         impl CatalogStorage for Catalog {
             $(fn $name(&self, $($argument: $type),*) -> Result<$answer, StoreError> { Self::$name(self, $($argument),*) })+
 
-            fn end_by(&self, time: Instant) {
-                Self::end_by(self, time);
+            fn interrupt_after(&self, time: Instant) {
+                Self::interrupt_after(self, time);
             }
 
             fn embedded(&self) -> Option<&Catalog> {
@@ -51,8 +51,8 @@ macro_rules! catalog_storage {
         impl CatalogStorage for PostgresCatalog {
             $(fn $name(&self, $($argument: $type),*) -> Result<$answer, StoreError> { Self::$name(self, $($argument),*) })+
 
-            fn end_by(&self, time: Instant) {
-                Self::end_by(self, time);
+            fn interrupt_after(&self, time: Instant) {
+                Self::interrupt_after(self, time);
             }
 
             fn shared(&self) -> Option<&PostgresCatalog> {
@@ -69,7 +69,7 @@ catalog_storage! {
 
     /// Returns the id of what this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
     /// another request.
-    fn created_before(request: &RequestKey, now_ms: i64) -> Option<String>;
+    fn find_created_by(request: &RequestKey, now_ms: i64) -> Option<String>;
 
     /// Stores changes to a collection: its description, search width and default languages. Returns whether the collection
     /// existed.
@@ -110,7 +110,7 @@ catalog_storage! {
 
     /// Returns the job that this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
     /// another request.
-    fn job_created_before(request: &RequestKey, now_ms: i64) -> Option<JobId>;
+    fn find_job_created_by(request: &RequestKey, now_ms: i64) -> Option<JobId>;
 
     /// Finds a job.
     fn job(id: &JobId) -> Option<Job>;

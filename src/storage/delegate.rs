@@ -27,13 +27,13 @@ macro_rules! delegate_to {
             fn metadata_indexes() -> Vec<MetadataPath>;
             fn set_metadata_indexes(paths: Vec<MetadataPath>) -> Result<(), StoreError>;
             fn upsert_if(documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError>;
-            fn upsert_once(documents: Vec<PreparedDocument>, request: RequestKey, answer: Answer<Upserted>)
+            fn upsert_once(documents: Vec<PreparedDocument>, request: RequestKey, answer: RecordFn<Upserted>)
                 -> Result<Idempotent<Vec<Upserted>>, StoreError>;
-            fn upsert_for_job(job: &JobId, documents: Vec<PreparedDocument>, checkpoint: Answer<Upserted>)
+            fn upsert_for_job(job: &JobId, documents: Vec<PreparedDocument>, checkpoint: RecordFn<Upserted>)
                 -> Result<Vec<Upserted>, StoreError>;
             fn patch(id: &DocumentId, patch: DocumentPatch, resplit: Option<ResplitText>, precondition: Precondition)
                 -> Result<PatchOutcome, StoreError>;
-            fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: Answer<Patched>) -> Result<Vec<Patched>, StoreError>;
+            fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: RecordFn<Patched>) -> Result<Vec<Patched>, StoreError>;
             fn delete_if(id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
             fn delete_batch(filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError>;
             fn update_batch(filter: &SearchFilter, until: Sequence, after: i64, patch: DocumentPatch)
@@ -72,7 +72,7 @@ macro_rules! delegate_to {
             fn lexical(terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError>;
             fn check_lexical() -> Result<(), StoreError>;
             fn token_changes(after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError>;
-            fn end_by(time: Instant);
+            fn interrupt_after(time: Instant);
             fn close() -> Result<(), StoreError>;
         }
     };

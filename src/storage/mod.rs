@@ -20,7 +20,7 @@ pub use embedded::{Embedded, RESCORED_MIN};
 pub use error::StorageError;
 pub use first_passages::FirstPassages;
 pub use nearest::{Nearest, NearestSearch, Unit};
-pub use operations::{Answer, Storage};
+pub use operations::{RecordFn, Storage};
 pub use passage_set::PassageSet;
 pub use postgres::{
     Adoption, CatalogNames, CatalogPart, CatalogVersions, ClaimedJobs, HeldWrites, JobOwnership, Postgres, PostgresCatalog,

@@ -33,7 +33,7 @@ use crate::store::{
 };
 
 /// Makes the text that is stored together with a write from the write's outcomes.
-pub type Answer<T> = Box<dyn FnOnce(&[T]) -> String + Send>;
+pub type RecordFn<T> = Box<dyn FnOnce(&[T]) -> String + Send>;
 
 /// The documents of one collection.
 pub trait Storage: Send + Sync {
@@ -83,7 +83,7 @@ pub trait Storage: Send + Sync {
         &self,
         documents: Vec<PreparedDocument>,
         request: RequestKey,
-        answer: Answer<Upserted>,
+        answer: RecordFn<Upserted>,
     ) -> Result<Idempotent<Vec<Upserted>>, StoreError>;
 
     /// Stores documents together with the checkpoint of the job that sends them. Waits while too many writes are waiting.
@@ -91,7 +91,7 @@ pub trait Storage: Send + Sync {
         &self,
         job: &JobId,
         documents: Vec<PreparedDocument>,
-        checkpoint: Answer<Upserted>,
+        checkpoint: RecordFn<Upserted>,
     ) -> Result<Vec<Upserted>, StoreError>;
 
     /// Changes title, metadata, language and expiry if the precondition holds, and returns the changed document. If the title
@@ -111,7 +111,7 @@ pub trait Storage: Send + Sync {
         &self,
         job: &JobId,
         patches: Vec<TextPatch>,
-        checkpoint: Answer<Patched>,
+        checkpoint: RecordFn<Patched>,
     ) -> Result<Vec<Patched>, StoreError>;
 
     /// Removes a document if the precondition holds. Returns `None` if there is no such document.
@@ -316,7 +316,7 @@ pub trait Storage: Send + Sync {
     fn ready(&self) -> Result<(), StorageError>;
 
     /// After `time`, ends statements that run for more than a moment.
-    fn end_by(&self, time: Instant);
+    fn interrupt_after(&self, time: Instant);
 
     /// Closes the collection. Every later call fails.
     fn close(&self) -> Result<(), StoreError>;

@@ -19,7 +19,7 @@ impl Drop for Restore {
 
 /// Runs `work`, whose reads on this thread end with `StoreError::Interrupted` once `caller` has been dropped. Without a caller, all
 /// of them run to their end.
-pub fn reading_for<T>(caller: Option<Weak<()>>, work: impl FnOnce() -> T) -> T {
+pub fn with_caller<T>(caller: Option<Weak<()>>, work: impl FnOnce() -> T) -> T {
     let _restore = Restore(CALLER.replace(caller));
     work()
 }

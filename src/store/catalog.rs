@@ -7,9 +7,9 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::check::structure;
+use super::check::check_structure;
 use super::columns::Columns;
-use super::connection::{check_there, create_folder, file_error, open_existing_writer, open_writer};
+use super::connection::{check_exists, create_folder, file_error, open_existing_writer, open_writer};
 use super::deadline::Deadline;
 use super::error::Fault;
 use super::idempotency_records;
@@ -41,10 +41,10 @@ impl Catalog {
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
         let lock = lock(data_dir)?;
         let path = data_dir.join(CATALOG_FILE);
-        if check_there(&path).is_ok() {
+        if check_exists(&path).is_ok() {
             log::check(&path)?;
         }
-        Self::opened(open_writer(&path, &CATALOG, true)?, lock)
+        Self::from_connection(open_writer(&path, &CATALOG, true)?, lock)
     }
 
     /// Like `open`, but for an existing catalog. Fails with `StoreError::DatabaseLost` or `StoreError::DatabaseEmpty` if it is
@@ -52,17 +52,17 @@ impl Catalog {
     pub fn open_existing(data_dir: &Path) -> Result<Self, StoreError> {
         let lock = lock(data_dir)?;
         let path = data_dir.join(CATALOG_FILE);
-        check_there(&path)?;
+        check_exists(&path)?;
         log::check(&path)?;
-        Self::opened(open_existing_writer(&path, &CATALOG, true)?, lock)
+        Self::from_connection(open_existing_writer(&path, &CATALOG, true)?, lock)
     }
 
     /// Wraps an open connection.
-    pub(super) fn opened(mut connection: Connection, lock: File) -> Result<Self, StoreError> {
+    pub(super) fn from_connection(mut connection: Connection, lock: File) -> Result<Self, StoreError> {
         let deadline = Deadline::default();
-        deadline.watch(&mut connection).map_err(|fault| fault.into_store_error(CHECKING))?;
+        deadline.apply_to(&mut connection).map_err(|fault| fault.into_store_error(CHECKING))?;
         // The catalog is small and everything depends on it, so check all of it.
-        let mut damage = structure(&connection, CHECKING, 1).map_err(|fault| fault.into_store_error(CHECKING))?;
+        let mut damage = check_structure(&connection, CHECKING, 1).map_err(|fault| fault.into_store_error(CHECKING))?;
         if let Some(error) = damage.pop() {
             return Err(error);
         }
@@ -70,7 +70,7 @@ impl Catalog {
     }
 
     /// After `time`, ends statements that run for more than a moment with `StoreError::Interrupted`.
-    pub fn end_by(&self, time: Instant) {
+    pub fn interrupt_after(&self, time: Instant) {
         self.deadline.set(time);
     }
 
@@ -85,7 +85,7 @@ impl Catalog {
             let transaction = connection.unchecked_transaction()?;
             let inserted = insert(&transaction, collection)?;
             if let Some(request) = request.filter(|_| inserted > 0) {
-                idempotency_records::keep_creation(&transaction, request, &collection.id.0, collection.created_at_ms)?;
+                idempotency_records::store_creation(&transaction, request, &collection.id.0, collection.created_at_ms)?;
             }
             transaction.commit()?;
             Ok(inserted)
@@ -98,7 +98,7 @@ impl Catalog {
 
     /// Returns the id of what this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
     /// another request.
-    pub fn created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
+    pub fn find_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
         self.run("reading an idempotency record", |connection| idempotency_records::find(connection, request, now_ms))
     }
 
@@ -319,7 +319,7 @@ mod tests {
         let catalog = Catalog::open(folder.path()).unwrap();
         assert_eq!(catalog.get(&name("news")).unwrap(), Some(new.clone()));
         assert_eq!(catalog.aliases().unwrap()[0].collection, name("news"));
-        assert_eq!(catalog.created_before(&request, 2_000).unwrap(), Some(new.id.0));
+        assert_eq!(catalog.find_created_by(&request, 2_000).unwrap(), Some(new.id.0));
     }
 
     #[test]

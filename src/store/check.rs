@@ -6,11 +6,11 @@ use rusqlite::Connection;
 
 use super::StoreError;
 use super::error::{Cause, Fault};
-use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, embedded};
+use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, read_embedding};
 
 /// Returns at most `limit` findings.
 pub(super) fn check(connection: &Connection, limit: usize) -> Result<Vec<StoreError>, Fault> {
-    let mut found = structure(connection, CHECKING, limit)?;
+    let mut found = check_structure(connection, CHECKING, limit)?;
     if found.is_empty() {
         found.extend(wrong_counts(connection)?);
     }
@@ -22,12 +22,12 @@ pub(super) fn check(connection: &Connection, limit: usize) -> Result<Vec<StoreEr
     );
     rows_of(connection, &passages, limit, &mut found, |row| rows::passage(row).map(drop))?;
     let embeddings = "select id, embedding from passages where embedding is not null order by id";
-    rows_of(connection, embeddings, limit, &mut found, |row| embedded(row, 0).map(drop))?;
+    rows_of(connection, embeddings, limit, &mut found, |row| read_embedding(row, 0).map(drop))?;
     Ok(found)
 }
 
 /// Returns what SQLite's own check finds: inconsistent pages, and indexes that do not match their tables.
-pub(super) fn structure(connection: &Connection, doing: &'static str, limit: usize) -> Result<Vec<StoreError>, Fault> {
+pub(super) fn check_structure(connection: &Connection, doing: &'static str, limit: usize) -> Result<Vec<StoreError>, Fault> {
     let mut statement = connection.prepare(&format!("pragma integrity_check({limit})"))?;
     let mut rows = statement.query([])?;
     let mut found = Vec::new();

@@ -20,7 +20,7 @@ impl DocumentStore {
         let terms_of = self.terms_of;
         self.write_patiently("storing documents of a job", move |transaction| {
             let outcomes = mutations::upsert(transaction, &documents, terms_of)?;
-            keep(transaction, &job, &checkpoint(&outcomes))?;
+            store_checkpoint(transaction, &job, &checkpoint(&outcomes))?;
             Ok(outcomes)
         })
     }
@@ -50,7 +50,7 @@ impl DocumentStore {
 }
 
 /// Stores the checkpoint of a job in the caller's transaction.
-pub(super) fn keep(transaction: &WriteTransaction<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
+pub(super) fn store_checkpoint(transaction: &WriteTransaction<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
     let sql = "insert into job_checkpoints (job, checkpoint) values (?1, ?2)
                on conflict (job) do update set checkpoint = excluded.checkpoint";
     transaction.connection.prepare_cached(sql)?.execute(params![job.as_str(), checkpoint])?;

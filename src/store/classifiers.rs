@@ -122,7 +122,7 @@ impl Catalog {
                 let key = transaction.last_insert_rowid();
                 insert_texts(&transaction, key, texts)?;
                 if let Some(request) = request {
-                    idempotency_records::keep_creation(&transaction, request, &row.id, row.record.created_at_ms)?;
+                    idempotency_records::store_creation(&transaction, request, &row.id, row.record.created_at_ms)?;
                 }
             }
             transaction.commit()?;

@@ -17,6 +17,6 @@ pub fn system_clock() -> i64 {
 }
 
 /// Makes this clock available to the SQL of a connection as `now_ms()`.
-pub(super) fn give_clock(connection: &Connection, clock: Clock) -> Result<(), Fault> {
+pub(super) fn register_clock(connection: &Connection, clock: Clock) -> Result<(), Fault> {
     Ok(connection.create_scalar_function("now_ms", 0, FunctionFlags::SQLITE_UTF8, move |_| Ok(clock()))?)
 }

@@ -6,8 +6,8 @@ use super::checksum::DocumentRow;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::expiry::LIVE;
-use super::patch::{ResplitText, patched};
-use super::rows::embedded;
+use super::patch::{ResplitText, compute_patched_fields};
+use super::rows::read_embedding;
 use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries, term_rows};
 use crate::domain::{Document, DocumentId, DocumentPatch, Precondition, Sequence};
@@ -112,11 +112,13 @@ fn replace_passages(
     let sql = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal limit 1";
     let mut statement = connection.prepare_cached(sql)?;
     let embedding = match resplit.keeps_embedding {
-        true => statement.query_row([key], |row| Ok(embedded(row, 0))).optional()?.transpose()?.map(|(_, embedding)| embedding),
+        true => {
+            statement.query_row([key], |row| Ok(read_embedding(row, 0))).optional()?.transpose()?.map(|(_, embedding)| embedding)
+        }
         false => None,
     };
     mutations::remove_passages(transaction, key)?;
-    mutations::insert_passages(transaction, key, &resplit.prepared(document, embedding), terms_of)
+    mutations::insert_passages(transaction, key, &resplit.prepare(document, embedding), terms_of)
 }
 
 /// Applies a patch to the row of a document that was read in this transaction. Returns whether that changed anything.
@@ -126,7 +128,7 @@ pub(super) fn change(
     patch: &DocumentPatch,
     terms_of: TermsOf,
 ) -> Result<bool, Fault> {
-    let Some(changed) = patched(document, patch)? else { return Ok(false) };
+    let Some(changed) = compute_patched_fields(document, patch)? else { return Ok(false) };
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let row = DocumentRow {
         id: document.id.as_str(),

@@ -10,7 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::StoreError;
-use super::clock::{give_clock, system_clock};
+use super::clock::{register_clock, system_clock};
 use super::error::Fault;
 use super::migrate::{Schema, applied, check_schema, migrate};
 
@@ -43,7 +43,7 @@ pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Res
     let fresh = !path.exists();
     let open = || -> Result<Connection, Fault> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = opened(path, flags)?;
+        let mut connection = open_connection(path, flags)?;
         configure_writer(path, &mut connection, schema, power_safe)?;
         Ok(connection)
     };
@@ -59,10 +59,10 @@ pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Res
 /// Like `open_writer`, but for an existing database. A database that is gone or has no tables has lost its content, so this
 /// fails instead of creating a new one.
 pub(super) fn open_existing_writer(path: &Path, schema: &Schema, power_safe: bool) -> Result<Connection, StoreError> {
-    check_there(path)?;
+    check_exists(path)?;
     let open = || -> Result<Connection, Fault> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = opened(path, flags)?;
+        let mut connection = open_connection(path, flags)?;
         if applied(&connection, schema)? == 0 {
             return Err(StoreError::DatabaseEmpty { path: path.to_owned() }.into());
         }
@@ -73,7 +73,7 @@ pub(super) fn open_existing_writer(path: &Path, schema: &Schema, power_safe: boo
 }
 
 /// Refuses a missing or empty database. Looks only at the file: SQLite removes the log of an empty database when opening it.
-pub(super) fn check_there(path: &Path) -> Result<(), StoreError> {
+pub(super) fn check_exists(path: &Path) -> Result<(), StoreError> {
     match path.metadata() {
         Ok(file) if file.len() == 0 => Err(StoreError::DatabaseEmpty { path: path.to_owned() }),
         Ok(_) => Ok(()),
@@ -83,11 +83,11 @@ pub(super) fn check_there(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Opens a connection and applies the settings that all connections need.
-pub(super) fn opened(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
+pub(super) fn open_connection(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     keep_statements(&connection)?;
-    give_clock(&connection, system_clock)?;
+    register_clock(&connection, system_clock)?;
     Ok(connection)
 }
 
@@ -95,7 +95,7 @@ fn configure_writer(path: &Path, connection: &mut Connection, schema: &Schema, p
     // Done first, because a foreign or newer database must not be changed.
     if migrate(connection, schema)? {
         // Renaming a table leaves FTS5 with an open statement, which blocks checkpoints.
-        *connection = opened(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        *connection = open_connection(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     }
     check_schema(connection, schema)?;
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
@@ -114,7 +114,7 @@ fn configure_writer(path: &Path, connection: &mut Connection, schema: &Schema, p
 /// Opens a database that a writer of this process holds open.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = opened(path, flags)?;
+    let connection = open_connection(path, flags)?;
     connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
     Ok(connection)
 }

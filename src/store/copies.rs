@@ -25,7 +25,7 @@ impl DocumentStore {
     /// state at the start of this call. `stop` is checked regularly; once it returns true, the copy ends with an error. The
     /// file is durable when this returns.
     pub fn copy_to(&self, to: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Copied, StoreError> {
-        let _open = self.connections.lend()?;
+        let _open = self.connections.lease()?;
         let copied = copy(self.database(), to, stop).map_err(|fault| fault.into_store_error("copying a database"))?;
         File::open(to).and_then(|file| file.sync_all()).map_err(|error| file_error(to, error))?;
         Ok(copied)

@@ -24,7 +24,7 @@ impl Deadline {
     }
 
     /// Applies the deadline to the statements of a connection, and ends those of callers that are gone.
-    pub(super) fn watch(&self, connection: &mut Connection) -> Result<(), Fault> {
+    pub(super) fn apply_to(&self, connection: &mut Connection) -> Result<(), Fault> {
         let deadline = self.clone();
         Ok(connection.progress_handler(STEPS_PER_CHECK, Some(move || deadline.is_over() || caller::is_gone()))?)
     }
@@ -39,7 +39,7 @@ impl Deadline {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{DocumentStore, StoreError, StoreOptions, reading_for};
+    use super::super::{DocumentStore, StoreError, StoreOptions, with_caller};
     use super::*;
 
     const ENDLESS: &str = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
@@ -67,7 +67,7 @@ mod tests {
         std::thread::scope(|scope| {
             let reading = scope.spawn(|| store.read("counting", count));
             let writing = scope.spawn(|| store.write_patiently("writing", |transaction| count(transaction.connection)));
-            store.end_by(Instant::now() + Duration::from_millis(50));
+            store.interrupt_after(Instant::now() + Duration::from_millis(50));
             for (ended, doing) in [(reading.join().unwrap(), "counting"), (writing.join().unwrap(), "writing")] {
                 assert!(matches!(&ended, Err(StoreError::Interrupted { doing: of }) if *of == doing), "{ended:?}");
             }
@@ -83,7 +83,7 @@ mod tests {
             // One more than there are connections.
             let wanted = callers.iter().map(Arc::downgrade);
             let reads: Vec<_> =
-                wanted.map(|caller| scope.spawn(|| reading_for(Some(caller), || store.read("counting", count)))).collect();
+                wanted.map(|caller| scope.spawn(|| with_caller(Some(caller), || store.read("counting", count)))).collect();
             std::thread::sleep(Duration::from_millis(50));
             drop(callers);
             for read in reads {
@@ -106,7 +106,7 @@ mod tests {
             Ok(connection.query_row(enough, [], |row| row.get(0))?)
         };
         let gone = Arc::downgrade(&Arc::new(()));
-        let ended = reading_for(Some(gone), || (reading_for(None, || store.read("counting", one)), store.read("counting", one)));
+        let ended = with_caller(Some(gone), || (with_caller(None, || store.read("counting", one)), store.read("counting", one)));
         assert!(matches!(ended, (Ok(100_000), Err(StoreError::Interrupted { .. }))), "{ended:?}");
     }
 

@@ -40,7 +40,7 @@ impl DocumentStore {
         self.write_patiently("importing documents", move |transaction| {
             transaction.raise_sequence(sequence);
             documents.iter().try_for_each(|document| insert(transaction, document, terms_of))?;
-            checkpoints::keep(transaction, &job, &checkpoint)
+            checkpoints::store_checkpoint(transaction, &job, &checkpoint)
         })
     }
 

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::clock::{Clock, system_clock};
-use super::connection::{check_there, open_existing_writer, open_writer};
+use super::connection::{check_exists, open_existing_writer, open_writer};
 use super::error::Fault;
 use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
@@ -74,7 +74,7 @@ impl DocumentStore {
     /// `lost_log` describes them.
     pub fn open_existing(folder: &Path, options: &StoreOptions, reached: Option<Sequence>) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
-        check_there(&database)?;
+        check_exists(&database)?;
         let recovered_log = file_bytes(&log::path_of(&database)) > 0;
         let lost = match log::check(&database) {
             // A power loss may have caused it, which this durability setting permits.
@@ -104,7 +104,7 @@ impl DocumentStore {
     pub fn open_read_only(folder: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
         let open = || open_read_only(&database, &COLLECTION);
-        let store = Self::start(Database::unchanged(database.clone(), options), options.terms_of, false, open)?;
+        let store = Self::start(Database::read_only(database.clone(), options), options.terms_of, false, open)?;
         store.read("looking for what an older version left", check_filled)?;
         Ok(store)
     }
@@ -115,7 +115,7 @@ impl DocumentStore {
         recovered_log: bool,
         open: impl FnOnce() -> Result<Connection, StoreError>,
     ) -> Result<Self, StoreError> {
-        let lease = connections.lend_opened_by(open)?;
+        let lease = connections.lease_opened_by(open)?;
         let read = |connection: &Connection| Ok((metadata_indexes::all(connection)?, expiry::first(connection)?));
         let read = lease.opened.readers.read("opening a database", read);
         drop(lease);
@@ -360,7 +360,7 @@ impl DocumentStore {
         doing: &'static str,
         work: impl FnOnce(&rusqlite::Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.connections.lend()?.opened.readers.read(doing, work)
+        self.connections.lease()?.opened.readers.read(doing, work)
     }
 
     /// Runs a caller's write. Fails immediately if the queue is full.
@@ -369,7 +369,7 @@ impl DocumentStore {
         doing: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let written = self.connections.lend()?.opened.writer()?.write(doing, work);
+        let written = self.connections.lease()?.opened.writer()?.write(doing, work);
         self.writes.fetch_add(1, Ordering::SeqCst);
         written
     }
@@ -380,15 +380,15 @@ impl DocumentStore {
         doing: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let written = self.connections.lend()?.opened.writer()?.write_patiently(doing, work);
+        let written = self.connections.lease()?.opened.writer()?.write_patiently(doing, work);
         self.writes.fetch_add(1, Ordering::SeqCst);
         written
     }
 
     /// After `time`, ends statements that run for more than a moment with `StoreError::Interrupted`, so that `close` does not
     /// wait for them. Nothing of an interrupted write is stored.
-    pub fn end_by(&self, time: Instant) {
-        self.connections.end_by(time);
+    pub fn interrupt_after(&self, time: Instant) {
+        self.connections.interrupt_after(time);
     }
 
     /// Answers the waiting writes, checkpoints and closes.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::*;
 use crate::domain::{Document, DocumentId, Language, Sequence};
-use crate::store::clock::{give_clock, system_clock};
+use crate::store::clock::{register_clock, system_clock};
 
 const NO_INDEX: &[MetadataPath] = &[];
 
@@ -18,7 +18,7 @@ fn connection() -> Connection {
                  expires_at_ms integer, key integer primary key);
                  create index documents_expiring on documents (expires_at_ms) where expires_at_ms is not null";
     connection.execute_batch(table).unwrap();
-    give_clock(&connection, system_clock).unwrap();
+    register_clock(&connection, system_clock).unwrap();
     connection
 }
 

@@ -18,7 +18,7 @@ use super::StoreError;
 use super::connection::file_error;
 use super::error::{Cause, Fault};
 use super::metadata_indexes::{create_index, is_index_name};
-use super::migrate::{CATALOG, COLLECTION, Schema, made_by};
+use super::migrate::{CATALOG, COLLECTION, Schema, create_in_memory};
 use crate::domain::MetadataPath;
 
 /// The first bytes of every SQLite database.
@@ -136,19 +136,19 @@ impl ForeignDatabase {
     }
 
     /// Records that a row has arrived, and restarts the time limit for the next one.
-    pub(super) fn row_came(&self) {
+    pub(super) fn note_row(&self) {
         self.looks.store(0, Ordering::Relaxed);
     }
 
     /// Whether a read was interrupted because it returned no row for too long.
-    pub(super) fn is_endless(&self) -> bool {
+    pub(super) fn took_too_long(&self) -> bool {
         self.looks.load(Ordering::Relaxed) >= CHECKS_PER_ROW
     }
 
     /// Compares the schema with what the migrations of its version make, and its metadata indexes with those that this program
     /// makes for their paths. Returns the paths.
     fn compare(&self, schema: &Schema) -> Result<Vec<MetadataPath>, Fault> {
-        let fresh = made_by(schema, self.version)?;
+        let fresh = create_in_memory(schema, self.version)?;
         let found = self.objects()?;
         let ours = objects(&fresh)?;
         let (indexes, others): (Vec<_>, Vec<_>) = found.into_iter().partition(Object::is_metadata_index);
@@ -158,7 +158,7 @@ impl ForeignDatabase {
             let mut statement = self.connection.prepare("select path, name from main.metadata_indexes not indexed")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                self.row_came();
+                self.note_row();
                 let (path, name): (String, String) = (row.get(0)?, row.get(1)?);
                 let strange = || Object { kind: "index".to_owned(), name: name.clone(), ..Object::default() }.strange(UNKNOWN);
                 let path = MetadataPath::parse(&path).ok().filter(|_| is_index_name(&name)).ok_or_else(strange)?;
@@ -173,7 +173,7 @@ impl ForeignDatabase {
 
     fn objects(&self) -> Result<Vec<Object>, Fault> {
         let found = objects(&self.connection)?;
-        self.row_came();
+        self.note_row();
         Ok(found)
     }
 }
@@ -187,7 +187,7 @@ fn restricted(
 ) -> Result<Connection, Fault> {
     let mut tables = Vec::new();
     for version in 1..=schema.migrations.len() {
-        let made = objects(&made_by(schema, version)?)?;
+        let made = objects(&create_in_memory(schema, version)?)?;
         tables.extend(made.into_iter().filter(|object| object.kind == "table").map(|one| one.name));
     }
     // The file is immutable, so SQLite looks for no lock, log or journal beside it.

@@ -62,7 +62,7 @@ impl ForeignImport<'_> {
     pub fn run(&self, stop: impl Fn() -> bool + Clone + Send + 'static) -> Result<Vec<StoreError>, StoreError> {
         let foreign = ForeignDatabase::open(self.kind, self.from, stop.clone())?;
         let failed = |fault: Fault| match fault.into_store_error(DOING) {
-            StoreError::Interrupted { doing } if foreign.is_endless() => {
+            StoreError::Interrupted { doing } if foreign.took_too_long() => {
                 StoreError::Damaged { doing, source: cause("reading a row never ends") }
             }
             // Our own statements are correct, so if SQLite refuses something, the file is to blame.
@@ -134,7 +134,7 @@ fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str)
     let mut rows = select.query([])?;
     let mut number = 0;
     while let Some(row) = rows.next()? {
-        foreign.row_came();
+        foreign.note_row();
         number += 1;
         for column in 0..columns.len() {
             let value = row.get_ref(column)?;
@@ -179,7 +179,7 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
             rusqlite::Error::QueryReturnedNoRows => corrupt("it is missing"),
             other => other.into(),
         })?;
-    foreign.row_came();
+    foreign.note_row();
     let sql = "select max(coalesce((select max(sequence) from documents), 0),
                coalesce((select max(embedded_sequence) from passages), 0))";
     let reached: i64 = ours.query_row(sql, [], |row| row.get(0))?;
@@ -202,7 +202,7 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
     let sql = "select seq from main.sqlite_sequence not indexed where name = 'passages'";
     let mut statement = foreign.connection.prepare(sql)?;
     let last = statement.query([])?.next()?.map(|row| row.get::<_, i64>(0)).transpose()?;
-    foreign.row_came();
+    foreign.note_row();
     match last {
         Some(last) if (0..=NUMBER_MAX).contains(&last) => {
             let own = "select coalesce(max(id), 0) from passages";

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::error::Fault;
 use super::expiry::LIVE;
-use super::rows::{embedded, passage_id, to_sql};
+use super::rows::{passage_id, read_embedding, to_sql};
 use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, StoreError};
 use crate::domain::{DocumentHead, DocumentId, Embedding, Language, PassageId};
 
@@ -38,7 +38,7 @@ impl DocumentStore {
 }
 
 /// Runs `sql`, whose only parameter is a passage's key, for each of `ids`. Leaves out deleted ones.
-fn each<T>(
+fn query_each<T>(
     connection: &Connection,
     sql: &str,
     ids: &[PassageId],
@@ -53,21 +53,21 @@ fn each<T>(
 }
 
 /// Builds the statement that reads columns of a passage whose document has not expired.
-fn of_live(columns: &str) -> String {
+fn select_live(columns: &str) -> String {
     format!("select {columns} from passages p join documents d on d.key = p.document where p.id = ?1 and {LIVE}")
 }
 
 fn documents_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<PassageDocument>, Fault> {
-    each(connection, &of_live("p.id, d.key, d.id, d.language"), ids, |row| {
-        let (document, language) = named(row)?;
+    query_each(connection, &select_live("p.id, d.key, d.id, d.language"), ids, |row| {
+        let (document, language) = read_id_and_language(row)?;
         Ok(PassageDocument { passage: passage_id(row.get(0)?)?, key: DocumentKey(row.get(1)?), document, language })
     })
 }
 
 fn heads_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, Fault> {
-    let sql = of_live("p.id, d.key, d.id, d.language, d.metadata, d.created_at_ms, d.updated_at_ms");
-    each(connection, &sql, ids, |row| {
-        let (id, language) = named(row)?;
+    let sql = select_live("p.id, d.key, d.id, d.language, d.metadata, d.created_at_ms, d.updated_at_ms");
+    query_each(connection, &sql, ids, |row| {
+        let (id, language) = read_id_and_language(row)?;
         let metadata = serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?);
         let problem = "its metadata is not a JSON object";
         let metadata = match metadata {
@@ -80,7 +80,7 @@ fn heads_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId
 }
 
 /// Reads the id and the language from columns 2 and 3. Column 1 has the document's key.
-fn named(row: &Row<'_>) -> Result<(DocumentId, Option<Language>), Fault> {
+fn read_id_and_language(row: &Row<'_>) -> Result<(DocumentId, Option<Language>), Fault> {
     let key: i64 = row.get(1)?;
     let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
     let (id, language): (String, Option<String>) = (row.get(2)?, row.get(3)?);
@@ -90,14 +90,14 @@ fn named(row: &Row<'_>) -> Result<(DocumentId, Option<Language>), Fault> {
 
 fn embeddings_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, Fault> {
     let sql = "select id, embedding from passages where id = ?1 and embedding is not null";
-    each(connection, sql, ids, |row| embedded(row, 0))
+    query_each(connection, sql, ids, |row| read_embedding(row, 0))
 }
 
 /// Reads sizes. SQLite knows the length of a value without reading it.
 fn sizes_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<HitSizes>, Fault> {
-    let sql = of_live("coalesce(octet_length(d.title), 0), octet_length(d.text), octet_length(d.metadata), p.end - p.start");
+    let sql = select_live("coalesce(octet_length(d.title), 0), octet_length(d.text), octet_length(d.metadata), p.end - p.start");
     let bytes = |row: &Row<'_>, column| Ok::<_, Fault>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default());
-    each(connection, &sql, ids, |row| {
+    query_each(connection, &sql, ids, |row| {
         Ok(HitSizes { title: bytes(row, 0)?, text: bytes(row, 1)?, metadata: bytes(row, 2)?, passage: bytes(row, 3)? })
     })
 }
@@ -111,7 +111,7 @@ fn passage_embeddings(connection: &Connection, id: &DocumentId) -> Result<Option
     let sql = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal";
     let embeddings = connection
         .prepare_cached(sql)?
-        .query_and_then([key], |row| embedded(row, 0).map(|(_, embedding)| embedding))?
+        .query_and_then([key], |row| read_embedding(row, 0).map(|(_, embedding)| embedding))?
         .collect::<Result<_, Fault>>()?;
     Ok(Some(embeddings))
 }

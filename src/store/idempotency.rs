@@ -3,7 +3,7 @@
 //! An answer is written in the transaction that does the work, so after a crash there are both or neither.
 
 use super::documents::DocumentStore;
-use super::idempotency_records::{ANSWERS_MAX, find, keep};
+use super::idempotency_records::{ANSWERS_MAX, find, store_answer};
 use super::{PreparedDocument, StoreError, Upserted, mutations};
 use crate::domain::RequestKey;
 
@@ -32,7 +32,7 @@ impl DocumentStore {
                 return Ok(Idempotent::Replayed(before));
             }
             let outcomes = mutations::upsert(transaction, &documents, terms_of)?;
-            keep(transaction.connection, &request, &answer(&outcomes), now_ms, ANSWERS_MAX)?;
+            store_answer(transaction.connection, &request, &answer(&outcomes), now_ms, ANSWERS_MAX)?;
             Ok(Idempotent::Executed(outcomes))
         })
     }
@@ -47,7 +47,7 @@ impl DocumentStore {
     pub fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
         let request = request.clone();
         self.write_patiently("storing an answer", move |transaction| {
-            keep(transaction.connection, &request, &answer, transaction.now_ms, ANSWERS_MAX).map(drop)
+            store_answer(transaction.connection, &request, &answer, transaction.now_ms, ANSWERS_MAX).map(drop)
         })
     }
 }

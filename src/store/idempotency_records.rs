@@ -32,15 +32,21 @@ pub(super) fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -
 }
 
 /// Records in the catalog the id of what a request created. Fails with `StoreError::KeyReused` if the key already has a record.
-pub(super) fn keep_creation(connection: &Connection, request: &RequestKey, id: &str, now_ms: i64) -> Result<(), Fault> {
-    match keep(connection, request, id, now_ms, CREATIONS_MAX)? {
+pub(super) fn store_creation(connection: &Connection, request: &RequestKey, id: &str, now_ms: i64) -> Result<(), Fault> {
+    match store_answer(connection, request, id, now_ms, CREATIONS_MAX)? {
         true => Ok(()),
         false => Err(StoreError::KeyReused { key: request.key().to_owned() }.into()),
     }
 }
 
 /// Records the answer of a request, unless there is a record. Returns whether it did. Deletes the oldest records beyond `most`.
-pub(super) fn keep(connection: &Connection, request: &RequestKey, answer: &str, now_ms: i64, most: i64) -> Result<bool, Fault> {
+pub(super) fn store_answer(
+    connection: &Connection,
+    request: &RequestKey,
+    answer: &str,
+    now_ms: i64,
+    most: i64,
+) -> Result<bool, Fault> {
     // Records from more than a day in the future were written by a wrong clock.
     let stale = "delete from idempotency_records where created_at_ms <= ?1 or created_at_ms > ?2";
     connection.prepare_cached(stale)?.execute([now_ms - KEPT_MS, now_ms + KEPT_MS])?;
@@ -64,7 +70,7 @@ mod tests {
     }
 
     fn keep_answer(connection: &Connection, request: &RequestKey, answer: &str, now_ms: i64) -> bool {
-        keep(connection, request, answer, now_ms, ANSWERS_MAX).unwrap()
+        store_answer(connection, request, answer, now_ms, ANSWERS_MAX).unwrap()
     }
 
     #[test]
@@ -121,7 +127,7 @@ mod tests {
         let fill = "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
                     insert into idempotency_records select 'old' || n, '1', 'made', 5000000 from numbers";
         connection.execute(fill, [CREATIONS_MAX]).unwrap();
-        keep_creation(&connection, &request("new", "1"), "made", 1_000).unwrap();
+        store_creation(&connection, &request("new", "1"), "made", 1_000).unwrap();
         let known = |key: &str| find(&connection, &request(key, "1"), 1_000).unwrap().is_some();
         assert_eq!([known("old1"), known("old2"), known("new")], [false, true, true]);
     }
@@ -130,9 +136,9 @@ mod tests {
     fn creations_dated_more_than_a_day_ahead_are_discarded() {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("catalog.sqlite"), &CATALOG, false).unwrap();
-        keep_creation(&connection, &request("a", "1"), "first", 5_000 + KEPT_MS + 1).unwrap();
+        store_creation(&connection, &request("a", "1"), "first", 5_000 + KEPT_MS + 1).unwrap();
         assert_eq!(find(&connection, &request("a", "1"), 5_000).unwrap(), None);
-        keep_creation(&connection, &request("a", "1"), "second", 5_000).unwrap();
+        store_creation(&connection, &request("a", "1"), "second", 5_000).unwrap();
         assert_eq!(find(&connection, &request("a", "1"), 5_000).unwrap().as_deref(), Some("second"));
     }
 
@@ -140,8 +146,8 @@ mod tests {
     fn reusing_an_idempotency_key_for_another_creation_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("catalog.sqlite"), &CATALOG, false).unwrap();
-        keep_creation(&connection, &request("a", "1"), "first", 5_000).unwrap();
-        let again = keep_creation(&connection, &request("a", "2"), "second", 5_000);
+        store_creation(&connection, &request("a", "1"), "first", 5_000).unwrap();
+        let again = store_creation(&connection, &request("a", "2"), "second", 5_000);
         assert!(matches!(again, Err(Fault::Store(StoreError::KeyReused { .. }))), "{again:?}");
         assert_eq!(find(&connection, &request("a", "1"), 5_000).unwrap().as_deref(), Some("first"));
     }

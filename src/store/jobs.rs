@@ -21,7 +21,7 @@ impl Catalog {
 
     /// Returns the job that this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
     /// another request.
-    pub fn job_created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
+    pub fn find_job_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
         self.run("reading an idempotency record", |connection| {
             Ok(created_job(idempotency_records::find(connection, request, now_ms)?)?)
         })
@@ -36,7 +36,7 @@ impl Catalog {
                 return Ok(Some(before));
             }
             insert(&transaction, new)?;
-            idempotency_records::keep_creation(&transaction, request, new.id.as_str(), new.created_at_ms)?;
+            idempotency_records::store_creation(&transaction, request, new.id.as_str(), new.created_at_ms)?;
             transaction.commit()?;
             Ok(None)
         })

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params_from_iter};
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::filter::Condition;
-use super::rows::{self, DOCUMENT_COLUMNS, embedded, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, read_embedding, to_sql};
 use super::{StoreError, checkpoints, conditional, queries};
 use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata, SearchFilter, metadata};
 
@@ -98,7 +98,7 @@ impl DocumentStore {
                     },
                 });
             }
-            checkpoints::keep(transaction, &job, &checkpoint(&outcomes))?;
+            checkpoints::store_checkpoint(transaction, &job, &checkpoint(&outcomes))?;
             Ok(outcomes)
         })
     }
@@ -141,7 +141,7 @@ fn with_mean(connection: &Connection, document: Document) -> Result<EmbeddedDocu
         return Ok(EmbeddedDocument { document, embedding: None });
     }
     let mut statement = connection.prepare_cached(sql)?;
-    let found = statement.query_and_then([document.id.as_str()], |row| embedded(row, 0))?;
+    let found = statement.query_and_then([document.id.as_str()], |row| read_embedding(row, 0))?;
     let embeddings = found.map(|row| Ok(row?.1)).collect::<Result<Vec<Embedding>, Fault>>()?;
     Ok(EmbeddedDocument { document, embedding: Embedding::mean(&embeddings) })
 }

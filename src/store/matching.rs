@@ -289,7 +289,7 @@ fn delete_keys(
 
 #[cfg(test)]
 mod tests {
-    use super::super::clock::{give_clock, system_clock};
+    use super::super::clock::{register_clock, system_clock};
     use super::super::filter::compile;
     use super::*;
     use crate::domain::Filter;
@@ -297,7 +297,7 @@ mod tests {
     /// Returns SQLite's query plan for the part of a list with values after a position, by an indexed path or another one.
     fn plan(path: &str, descending: bool) -> String {
         let connection = Connection::open_in_memory().unwrap();
-        give_clock(&connection, system_clock).unwrap();
+        register_clock(&connection, system_clock).unwrap();
         let path = MetadataPath::parse(path).unwrap();
         let indexed = MetadataPath::parse("year").unwrap();
         let expression = index_expression(&indexed, "metadata").unwrap();

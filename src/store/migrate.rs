@@ -81,7 +81,7 @@ pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(
     let expected = match schema.objects.get() {
         Some(objects) => objects,
         None => {
-            let objects = objects(&made_by(schema, schema.migrations.len())?)?;
+            let objects = objects(&create_in_memory(schema, schema.migrations.len())?)?;
             schema.objects.get_or_init(|| objects)
         }
     };
@@ -96,7 +96,7 @@ pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(
 }
 
 /// Makes an empty database in memory with the first `version` migrations.
-pub(super) fn made_by(schema: &Schema, version: usize) -> Result<Connection, Fault> {
+pub(super) fn create_in_memory(schema: &Schema, version: usize) -> Result<Connection, Fault> {
     let mut fresh = Connection::open_in_memory()?;
     apply(&mut fresh, schema, version)?;
     Ok(fresh)

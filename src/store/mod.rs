@@ -55,7 +55,7 @@ mod whole_catalog;
 mod writer;
 
 pub use crate::domain::SearchFilter;
-pub use caller::reading_for;
+pub use caller::with_caller;
 pub use catalog::{Catalog, lock};
 pub(crate) use catalog::{codes, read_collection};
 pub use classifiers::{ClassifierContents, ClassifierText, FinishedTraining, StoredClassifier, TrainingProgress};
@@ -81,7 +81,7 @@ pub use matching::{DeletedBatch, Matching, UpdatedBatch};
 pub use open_databases::{OpenDatabases, StoreOptions};
 pub use passage_tokens::{PassageTokens, PassageWords, TokenChanges};
 pub use patch::ResplitText;
-pub(crate) use patch::patched;
+pub(crate) use patch::compute_patched_fields;
 pub use projected::{DocumentAttributes, DocumentEmbeddings};
 pub(crate) use queries::CUTTING_RULES;
 pub use records::{

@@ -14,7 +14,7 @@ use std::{fmt, mem};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-use super::clock::{Clock, give_clock, system_clock};
+use super::clock::{Clock, register_clock, system_clock};
 use super::connection::open_existing_writer;
 use super::deadline::Deadline;
 use super::expiry::NextExpiry;
@@ -68,7 +68,7 @@ impl OpenDatabases {
     }
 
     /// Gives `database` a slot. If none is free, closes another database.
-    fn take(&self, database: &Arc<Database>) {
+    fn acquire_slot(&self, database: &Arc<Database>) {
         let mut slots = self.slots.lock();
         while slots.len() >= self.places_max {
             // Counted before looking, so that a caller that stops using a database after that wakes this one.
@@ -91,13 +91,13 @@ impl OpenDatabases {
         slots.push(Arc::clone(database));
     }
 
-    fn give_back(&self, database: &Database) {
+    fn release_slot(&self, database: &Database) {
         self.slots.lock().retain(|other| !std::ptr::eq(Arc::as_ptr(other), database));
-        self.tell();
+        self.wake_waiting();
     }
 
     /// Wakes the callers that wait for a slot, after one may have become free.
-    fn tell(&self) {
+    fn wake_waiting(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             // Once this lock is free, a caller that found no slot is waiting.
             let _places = self.slots.lock();
@@ -124,7 +124,7 @@ pub(super) struct Database {
     path: PathBuf,
     power_safe: bool,
     /// Whether it is only read, and none of its files may change.
-    unchanged: bool,
+    read_only: bool,
     write_queue_max: usize,
     readers_max: usize,
     clock: Clock,
@@ -189,7 +189,7 @@ impl Drop for Lease<'_> {
         let idle = state.users == 0;
         drop(state);
         if idle {
-            self.database.bound.tell();
+            self.database.bound.wake_waiting();
         }
     }
 }
@@ -201,16 +201,16 @@ impl Database {
     }
 
     /// The same for reading a database that nobody else has open, without changing any of its files.
-    pub(super) fn unchanged(path: PathBuf, options: &StoreOptions) -> Arc<Self> {
+    pub(super) fn read_only(path: PathBuf, options: &StoreOptions) -> Arc<Self> {
         Arc::new(Self::described(path, options, system_clock, true))
     }
 
-    fn described(path: PathBuf, options: &StoreOptions, clock: Clock, unchanged: bool) -> Self {
+    fn described(path: PathBuf, options: &StoreOptions, clock: Clock, read_only: bool) -> Self {
         let alone = || Arc::new(OpenDatabases::at_most(1));
         Self {
             path,
             power_safe: options.power_safe,
-            unchanged,
+            read_only,
             write_queue_max: options.write_queue_max,
             readers_max: options.readers_max,
             clock,
@@ -244,15 +244,15 @@ impl Database {
     }
 
     /// Opens the database unless it is open, and keeps it open until the lease is dropped.
-    pub(super) fn lend(self: &Arc<Self>) -> Result<Lease<'_>, StoreError> {
-        self.lend_opened_by(|| match self.unchanged {
+    pub(super) fn lease(self: &Arc<Self>) -> Result<Lease<'_>, StoreError> {
+        self.lease_opened_by(|| match self.read_only {
             true => open_read_only(&self.path, &COLLECTION),
             false => open_existing_writer(&self.path, &COLLECTION, self.power_safe),
         })
     }
 
-    /// Like `lend`, but opens it with `open` if necessary.
-    pub(super) fn lend_opened_by(
+    /// Like `lease`, but opens it with `open` if necessary.
+    pub(super) fn lease_opened_by(
         self: &Arc<Self>,
         open: impl FnOnce() -> Result<Connection, StoreError>,
     ) -> Result<Lease<'_>, StoreError> {
@@ -270,7 +270,7 @@ impl Database {
         }
         state.phase = Phase::Moving;
         drop(state);
-        self.bound.take(self);
+        self.bound.acquire_slot(self);
         let opened = open().and_then(|connection| self.start(connection));
         let mut state = self.state.lock();
         self.changed.notify_all();
@@ -283,7 +283,7 @@ impl Database {
             Err(error) => {
                 state.phase = Phase::Closed;
                 drop(state);
-                self.bound.give_back(self);
+                self.bound.release_slot(self);
                 Err(error)
             }
         }
@@ -299,7 +299,7 @@ impl Database {
         drop(state);
         let Phase::Open(opened) = before else { return Ok(()) };
         let closed = opened.close();
-        self.bound.give_back(self);
+        self.bound.release_slot(self);
         closed
     }
 
@@ -310,15 +310,15 @@ impl Database {
     }
 
     /// After `time`, ends statements that run for more than a moment with `StoreError::Interrupted`.
-    pub(super) fn end_by(&self, time: Instant) {
+    pub(super) fn interrupt_after(&self, time: Instant) {
         self.deadline.set(time);
     }
 
     fn start(&self, mut connection: Connection) -> Result<Opened, StoreError> {
-        let prepared = self.deadline.watch(&mut connection).and_then(|()| give_clock(&connection, self.clock));
+        let prepared = self.deadline.apply_to(&mut connection).and_then(|()| register_clock(&connection, self.clock));
         prepared.map_err(|fault| fault.into_store_error("opening a database"))?;
-        if self.unchanged {
-            let readers = Readers::only(connection, self.path.clone(), self.deadline.clone(), self.clock);
+        if self.read_only {
+            let readers = Readers::with_connection(connection, self.path.clone(), self.deadline.clone(), self.clock);
             return Ok(Opened { readers, writer: None });
         }
         let writer = Some(Writer::start(connection, self.write_queue_max, self.clock, self.next_expiry.clone())?);

@@ -77,17 +77,17 @@ fn token_changes(connection: &Connection, after: Option<Sequence>, words: bool) 
             changes.removed.push(passage_id(id?)?);
         }
     }
-    changes.passages = kept_of_passages(connection, after, "passage_tokens", "tokens", TokenSet::from_bytes)?;
+    changes.passages = read_passage_values(connection, after, "passage_tokens", "tokens", TokenSet::from_bytes)?;
     if words {
         // Unlike tokens, words exist before their passage is embedded.
         let after = Some(after.unwrap_or_default());
-        changes.words = kept_of_passages(connection, after, "passage_words", "words", WordCounts::from_bytes)?;
+        changes.words = read_passage_values(connection, after, "passage_words", "words", WordCounts::from_bytes)?;
     }
     Ok(changes)
 }
 
 /// Reads the values that a table stores for passages: for all, or for those embedded since.
-fn kept_of_passages<T>(
+fn read_passage_values<T>(
     connection: &Connection,
     after: Option<Sequence>,
     table: &str,

@@ -29,7 +29,7 @@ pub(crate) struct PatchedFields {
 }
 
 /// Returns the result of a patch, or `None` if it changes nothing.
-pub(crate) fn patched(document: &Document, patch: &DocumentPatch) -> Result<Option<PatchedFields>, StoreError> {
+pub(crate) fn compute_patched_fields(document: &Document, patch: &DocumentPatch) -> Result<Option<PatchedFields>, StoreError> {
     let mut merged = document.metadata.clone();
     metadata::merge(&mut merged, &patch.metadata);
     let bounds = [
@@ -61,7 +61,7 @@ pub(crate) fn patched(document: &Document, patch: &DocumentPatch) -> Result<Opti
 impl ResplitText {
     /// Returns the document with the passages that replace its old ones. `embedding` is that of its only passage, if it keeps
     /// one.
-    pub(crate) fn prepared(&self, document: &Document, embedding: Option<Embedding>) -> PreparedDocument {
+    pub(crate) fn prepare(&self, document: &Document, embedding: Option<Embedding>) -> PreparedDocument {
         PreparedDocument {
             id: document.id.clone(),
             title: self.title.clone(),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::expiry::LIVE;
-use super::rows::{embedded, to_sql};
+use super::rows::{read_embedding, to_sql};
 use super::{DocumentKey, StoreError};
 use crate::domain::{DocumentId, Embedding, Language, Metadata, MetadataPath};
 
@@ -83,7 +83,7 @@ fn embeddings_by_document(connection: &Connection, keys: &[DocumentKey]) -> Resu
     for DocumentKey(key) in keys {
         let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?));
         let Some((name, code)) = documents.query_row([key], named).optional()? else { continue };
-        let embeddings = passages.query_and_then([key], |row| embedded(row, 0).map(|(_, embedding)| embedding))?;
+        let embeddings = passages.query_and_then([key], |row| read_embedding(row, 0).map(|(_, embedding)| embedding))?;
         let embeddings = embeddings.collect::<Result<Vec<Embedding>, Fault>>()?;
         found.push(DocumentEmbeddings { id: id(*key, &name)?, language: language(*key, code)?, embeddings });
     }

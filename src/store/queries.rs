@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Rows, params, params_from_iter};
 use super::error::Fault;
 use super::expiry::{EXPIRED_PASSAGES, LIVE};
 use super::filter::Condition;
-use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, embedded, passage_id, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, passage_id, read_embedding, to_sql};
 use super::{Change, DocumentKey, HitSizes, PassageRow, PendingPassage, StoreError};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, Page, PassageContext, PassageId, Sequence,
@@ -150,7 +150,7 @@ pub(super) fn document_embeddings(connection: &Connection, ids: &[DocumentId]) -
     let mut statement = connection.prepare_cached(&sql)?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
-        let row = statement.query_row([id.as_str()], |row| Ok(embedded(row, 0))).optional()?.transpose()?;
+        let row = statement.query_row([id.as_str()], |row| Ok(read_embedding(row, 0))).optional()?.transpose()?;
         found.push(row.map(|(_, embedding)| embedding));
     }
     Ok(found)
@@ -202,7 +202,7 @@ pub(super) fn changes(connection: &Connection, after: Sequence, limit: usize) ->
         let sequence = Sequence(row.get::<_, i64>(0)? as u64);
         let change = match row.get_ref(2)? {
             rusqlite::types::ValueRef::Null => Change::Removed(passage_id(row.get(1)?)?),
-            _ => embedded(row, 1).map(|(id, embedding)| Change::Embedded(id, embedding))?,
+            _ => read_embedding(row, 1).map(|(id, embedding)| Change::Embedded(id, embedding))?,
         };
         Ok((sequence, change))
     };
@@ -229,7 +229,7 @@ pub(super) fn id_of_row(connection: &Connection, key: i64) -> Result<Option<Docu
 pub(super) fn embeddings(connection: &Connection, after: PassageId, limit: usize) -> Result<Vec<(PassageId, Embedding)>, Fault> {
     let sql = "select id, embedding from passages where id > ?1 and embedding is not null order by id limit ?2";
     let mut statement = connection.prepare_cached(sql)?;
-    statement.query_and_then([to_sql(after.0), to_sql(limit as u64)], |row| embedded(row, 0))?.collect()
+    statement.query_and_then([to_sql(after.0), to_sql(limit as u64)], |row| read_embedding(row, 0))?.collect()
 }
 
 /// Whether some of its texts may have been split by older rules.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-use super::clock::{Clock, give_clock};
+use super::clock::{Clock, register_clock};
 use super::connection::open_reader;
 use super::deadline::Deadline;
 use super::error::Fault;
@@ -40,7 +40,7 @@ impl Readers {
     }
 
     /// Makes a pool with only this connection.
-    pub(super) fn only(connection: Connection, path: PathBuf, deadline: Deadline, clock: Clock) -> Self {
+    pub(super) fn with_connection(connection: Connection, path: PathBuf, deadline: Deadline, clock: Clock) -> Self {
         let pool = Mutex::new(Pool { idle: vec![connection], ..Pool::default() });
         Self { pool, ..Self::new(path, 1, deadline, clock) }
     }
@@ -53,7 +53,7 @@ impl Readers {
     ) -> Result<T, StoreError> {
         let _span = tracing::info_span!("store_read", doing).entered();
         let run = || {
-            let lease = self.lend(doing)?;
+            let lease = self.acquire(doing)?;
             let transaction = ReadTransaction::begin(lease.connection()?)?;
             work(transaction.0)
         };
@@ -71,7 +71,7 @@ impl Readers {
         }
     }
 
-    fn lend(&self, doing: &'static str) -> Result<Lease<'_>, Fault> {
+    fn acquire(&self, doing: &'static str) -> Result<Lease<'_>, Fault> {
         let mut pool = self.pool.lock();
         while pool.idle.is_empty() && pool.lent >= self.connections_max && !pool.closed {
             if caller::is_gone() {
@@ -91,8 +91,8 @@ impl Readers {
         drop(pool);
         if lease.connection.is_none() {
             let mut connection = open_reader(&self.path)?;
-            self.deadline.watch(&mut connection)?;
-            give_clock(&connection, self.clock)?;
+            self.deadline.apply_to(&mut connection)?;
+            register_clock(&connection, self.clock)?;
             lease.connection = Some(connection);
         }
         Ok(lease)

@@ -105,7 +105,7 @@ pub(super) fn range(passage: i64, start: i64, end: i64, text: &str) -> Result<st
 }
 
 /// Reads an id and an embedding from columns `column` and `column + 1`.
-pub(super) fn embedded(row: &Row<'_>, column: usize) -> Result<(PassageId, Embedding), Fault> {
+pub(super) fn read_embedding(row: &Row<'_>, column: usize) -> Result<(PassageId, Embedding), Fault> {
     let id: i64 = row.get(column)?;
     let bytes = row.get_ref(column + 1)?.as_blob().map_err(rusqlite::Error::from)?;
     let embedding = unseal_embedding(id, bytes)?;

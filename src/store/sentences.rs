@@ -51,7 +51,7 @@ impl DocumentStore {
             let mut statement = connection.prepare_cached(sql)?;
             let mut found = Vec::with_capacity(ids.len());
             for id in ids {
-                let embedding = |row: &rusqlite::Row<'_>| rows::embedded(row, 0).map(|(_, embedding)| embedding);
+                let embedding = |row: &rusqlite::Row<'_>| rows::read_embedding(row, 0).map(|(_, embedding)| embedding);
                 let embeddings = statement.query_and_then([to_sql(id.0)], embedding)?.collect::<Result<Vec<_>, Fault>>()?;
                 found.extend((!embeddings.is_empty()).then_some((*id, embeddings)));
             }

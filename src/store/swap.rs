@@ -73,7 +73,7 @@ impl DocumentStore {
     pub fn write_copies(&self, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
         let terms_of = self.terms_of;
         self.write_patiently("copying documents", move |transaction| {
-            documents.iter().try_for_each(|document| take(transaction, document, terms_of))
+            documents.iter().try_for_each(|document| write_copy(transaction, document, terms_of))
         })
     }
 
@@ -135,7 +135,7 @@ impl DocumentStore {
         if self.connections.power_safe() {
             return Ok(());
         }
-        let _open = self.connections.lend()?;
+        let _open = self.connections.lease()?;
         let connection = open_existing_writer(self.database(), &COLLECTION, true)?;
         // SQLite writes nothing if a statement changes no byte.
         let change =
@@ -173,7 +173,7 @@ fn documents_of(connection: &Connection, keys: &[DocumentKey], bytes_max: usize)
     Ok(found)
 }
 
-fn take(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, terms_of: TermsOf) -> Result<(), Fault> {
+fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, terms_of: TermsOf) -> Result<(), Fault> {
     let CopiedDocument { key, document, passages } = moved;
     transaction.raise_sequence(document.sequence);
     let Some(passages) = passages else {

@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::connection::{check_there, opened};
+use super::connection::{check_exists, open_connection};
 use super::error::Fault;
 use super::foreign::escaped;
 use super::migrate::{Schema, applied, check_schema};
@@ -14,7 +14,7 @@ use super::{StoreError, log};
 
 /// Opens a database, including the content of its log. Fails with `StoreError::NotUpToDate` if migrations are missing.
 pub(super) fn open_read_only(path: &Path, schema: &Schema) -> Result<Connection, StoreError> {
-    check_there(path)?;
+    check_exists(path)?;
     log::check(path)?;
     let logged = log::path_of(path).metadata().is_ok_and(|log| log.len() > 0);
     let open = if logged { with_log } else { without_log };
@@ -25,13 +25,13 @@ pub(super) fn open_read_only(path: &Path, schema: &Schema) -> Result<Connection,
 /// Opens it as immutable, so that SQLite neither looks for a lock or log nor makes one.
 fn without_log(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    opened(format!("file:{}?mode=ro&immutable=1", escaped(path)).as_ref(), flags)
+    open_connection(format!("file:{}?mode=ro&immutable=1", escaped(path)).as_ref(), flags)
 }
 
 /// Opens it exclusively, so that the connection keeps the log's index in its own memory instead of a shared file. That requires
 /// a connection that may write.
 fn with_log(path: &Path) -> Result<Connection, Fault> {
-    let connection = opened(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let connection = open_connection(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.pragma_update_and_check(None, "locking_mode", "exclusive", |_| Ok(()))?;
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;

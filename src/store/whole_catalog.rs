@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 
 use super::catalog::{CATALOG_FILE, lock};
 use super::classifiers::{ClassifierContents, insert_texts, json};
-use super::connection::check_there;
+use super::connection::check_exists;
 use super::error::Fault;
 use super::migrate::CATALOG;
 use super::rows::to_sql;
@@ -32,9 +32,9 @@ impl Catalog {
     /// `StoreError::NotUpToDate` if it would have to be changed first.
     pub fn open_read_only(data_dir: &Path) -> Result<Self, StoreError> {
         let path = data_dir.join(CATALOG_FILE);
-        check_there(&path)?;
+        check_exists(&path)?;
         let lock = lock(data_dir)?;
-        Self::opened(open_read_only(&path, &CATALOG)?, lock)
+        Self::from_connection(open_read_only(&path, &CATALOG)?, lock)
     }
 
     /// Adds the content of another catalog, all or nothing. Keys that already exist here stay. Fails with

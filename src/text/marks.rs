@@ -12,7 +12,7 @@ use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::{GraphemeIndices, UnicodeSegmentation as _};
 
 use super::plain_words::{self, PlainWord};
-use super::runs::{self, Class, class, cut, is_inner_mark, normalized, normalized_character};
+use super::runs::{self, Class, class, is_inner_mark, normalized, normalized_character, truncate_term};
 use super::stems::stemmer;
 use super::terms::has_term;
 use crate::domain::Language;
@@ -71,7 +71,7 @@ impl TermMatcher {
     }
 
     fn has(&self, term: &str) -> bool {
-        self.whole.contains(cut(term)) || self.has_beginning(term)
+        self.whole.contains(truncate_term(term)) || self.has_beginning(term)
     }
 
     fn has_beginning(&self, term: &str) -> bool {
@@ -174,7 +174,7 @@ impl PassageWords {
             if run.class == Class::Hangul && characters.len() > 2 && term_matcher.has(self.text(characters)) {
                 marks.extend(source(characters));
             }
-            let pairs = characters.windows(2).filter(|pair| term_matcher.whole.contains(cut(self.text(pair))));
+            let pairs = characters.windows(2).filter(|pair| term_matcher.whole.contains(truncate_term(self.text(pair))));
             let alone = characters.chunks(1).filter(|one| term_matcher.has_beginning(self.text(one)));
             marks.extend(pairs.chain(alone).filter_map(source));
         }
@@ -213,7 +213,7 @@ impl PassageWords {
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
             let Some(start) = characters.first().map(|first| first.shown.start) else { continue };
-            plain_words::each(&runs::Run { class: run.class, text: self.text(characters) }, |word| {
+            plain_words::for_each_word(&runs::Run { class: run.class, text: self.text(characters) }, |word| {
                 let shown = start + word.range.start..start + word.range.end;
                 let from = || characters.partition_point(|one| one.shown.end <= shown.start);
                 let to = || characters.partition_point(|one| one.shown.start < shown.end);

@@ -74,7 +74,7 @@ impl Moses {
 
     /// Puts a space between words and punctuation of `text`, which must be in lower case. Removes control characters and keeps
     /// everything else in its order. White space becomes single spaces.
-    pub(super) fn space(&self, text: &str, language: Option<Language>) -> String {
+    pub(super) fn separate_words(&self, text: &str, language: Option<Language>) -> String {
         let apostrophes = match language.map(Language::code) {
             Some("en") => &self.english,
             Some("fr" | "it") => &self.romance,
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn check(language: &str, text: &str, expect: &str) {
-        assert_eq!(Moses::new().space(text, Language::parse(language)), expect, "{language}: {text}");
+        assert_eq!(Moses::new().separate_words(text, Language::parse(language)), expect, "{language}: {text}");
     }
 
     #[test]

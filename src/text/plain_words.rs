@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use icu_segmenter::options::WordBreakInvariantOptions;
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
-use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
+use super::runs::{Class, Run, fold, join_characters, normalized, runs, truncate_term};
 use super::sound::sound;
 use crate::domain::{WORD_KEY_BITS, Word, WordCounts};
 
@@ -36,7 +36,7 @@ const PARTICLES: [&str; 11] = ["에서는", "에서", "에게", "으로", "이�
 pub fn plain_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(&normalized(text)) {
-        each(&run, |word| words.extend((word.parts == 0 && !word.is_inner).then(|| word.text.into_owned())));
+        for_each_word(&run, |word| words.extend((word.parts == 0 && !word.is_inner).then(|| word.text.into_owned())));
     }
     words
 }
@@ -50,13 +50,13 @@ pub fn word_key(word: &str) -> u32 {
 pub fn word_counts(text: &str) -> WordCounts {
     let mut words = Vec::new();
     for run in runs(&normalized(text)) {
-        each(&run, |word| words.push(word.word()));
+        for_each_word(&run, |word| words.push(word.word()));
     }
-    counted(words)
+    count_words(words)
 }
 
 /// Counts the words of a text as `word_counts` does. They are in the order of the text.
-pub(super) fn counted(mut words: Vec<Word>) -> WordCounts {
+pub(super) fn count_words(mut words: Vec<Word>) -> WordCounts {
     if words.len() >= WITH_BEGINNING_MIN {
         (1..BEGINNING_COUNT).for_each(|_| words.extend_from_within(..BEGINNING));
     }
@@ -93,10 +93,10 @@ static UNSPACED: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
 
 /// Passes the words of a run to `take`.
-pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) {
+pub(super) fn for_each_word(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) {
     match run.class {
         Class::Word => {
-            let spelled = cut(run.text);
+            let spelled = truncate_term(run.text);
             let text = fold(spelled).map_or(Cow::Borrowed(spelled), Cow::Owned);
             take(PlainWord { text, spelled, range: 0..run.text.len(), parts: 0, is_inner: false });
         }
@@ -104,7 +104,7 @@ pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) {
             let mut from = 0;
             let ranges = UNSPACED.segment_str(run.text).map(|at| std::mem::replace(&mut from, at)..at);
             let ranges: Vec<Range<usize>> = ranges.filter(|range| !range.is_empty()).collect();
-            each_unspaced(run.text, &ranges, take);
+            for_each_unspaced_word(run.text, &ranges, take);
         }
         Class::Hangul => {
             let units = run.characters();
@@ -114,11 +114,11 @@ pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) {
                 take(PlainWord { text, spelled, range, parts: 0, is_inner: false });
             };
             match units[..] {
-                [only] => take_part(Cow::Borrowed(cut(only)), 0..only.len()),
+                [only] => take_part(Cow::Borrowed(truncate_term(only)), 0..only.len()),
                 _ => {
                     let mut from = 0;
                     for pair in units.windows(2) {
-                        take_part(Cow::Owned(joined(pair)), from..from + pair[0].len() + pair[1].len());
+                        take_part(Cow::Owned(join_characters(pair)), from..from + pair[0].len() + pair[1].len());
                         from += pair[0].len();
                     }
                 }
@@ -133,14 +133,14 @@ pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) {
 
 /// Passes words in a script without spaces to `take`. Chinese characters that the dictionary leaves alone may be a foreign name,
 /// which follows them.
-fn each_unspaced(text: &str, words: &[Range<usize>], mut take: impl FnMut(PlainWord<'_>)) {
+fn for_each_unspaced_word(text: &str, words: &[Range<usize>], mut take: impl FnMut(PlainWord<'_>)) {
     let is_alone = |range: &Range<usize>| is_one_han(&text[range.clone()]);
     for together in words.chunk_by(|a, b| is_alone(a) && is_alone(b)) {
         for range in together {
-            let word = cut(&text[range.clone()]);
+            let word = truncate_term(&text[range.clone()]);
             let spelled = if is_katakana(word) { word } else { "" };
             take(PlainWord { text: Cow::Borrowed(word), spelled, range: range.clone(), parts: 0, is_inner: false });
-            each_inner(text, range, &mut take);
+            for_each_inner_word(text, range, &mut take);
         }
         if let ([first, .., last], true) = (together, JOINED.contains(&together.len())) {
             take(joined_name(text, first.start..last.end, together.len()));
@@ -150,7 +150,7 @@ fn each_unspaced(text: &str, words: &[Range<usize>], mut take: impl FnMut(PlainW
 
 /// Passes the words within a long word of Chinese characters to `take`: 下雨 and 雨天 in 下雨天. They are found as they are between
 /// spaces elsewhere.
-fn each_inner(text: &str, word: &Range<usize>, mut take: impl FnMut(PlainWord<'_>)) {
+fn for_each_inner_word(text: &str, word: &Range<usize>, mut take: impl FnMut(PlainWord<'_>)) {
     let characters: Vec<usize> = text[word.clone()].char_indices().map(|(at, _)| word.start + at).chain([word.end]).collect();
     let length = characters.len() - 1;
     if !WITH_INNER.contains(&length) || !text[word.clone()].chars().all(is_han) {
@@ -221,7 +221,7 @@ mod tests {
         let names = |text: &str| {
             let (mut names, shown) = (Vec::new(), normalized(text));
             for run in runs(&shown) {
-                each(&run, |word| names.extend((word.parts > 0).then(|| word.text.into_owned())));
+                for_each_word(&run, |word| names.extend((word.parts > 0).then(|| word.text.into_owned())));
             }
             names
         };

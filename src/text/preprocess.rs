@@ -41,7 +41,7 @@ impl Preprocessor {
         match language.map(|language| language.code()) {
             Some("zh") => self.words.space_chinese(&lower),
             Some("ja") => self.words.space_japanese(&lower),
-            _ => self.moses.space(&lower, language),
+            _ => self.moses.separate_words(&lower, language),
         }
     }
 

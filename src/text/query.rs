@@ -39,7 +39,7 @@ pub enum QueryError {
 
 impl QueryText {
     /// Parses the operators of a query.
-    pub fn read(query: &str) -> Self {
+    pub fn parse(query: &str) -> Self {
         let mut read = Self::default();
         let mut marks = Marks::default();
         let (mut rest, mut before) = (query, None);
@@ -201,7 +201,7 @@ mod tests {
     /// Checks the text, phrases and exclusions of a query.
     #[track_caller]
     fn check(query: &str, text: &str, phrases: &[&str], excluded: &[&str]) {
-        let read = QueryText::read(query);
+        let read = QueryText::parse(query);
         let [got_phrases, got_excluded] =
             [&read.phrases, &read.excluded].map(|of| of.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!((read.text.as_str(), &got_phrases[..], &got_excluded[..]), (text, phrases, excluded), "{query:?}");
@@ -270,8 +270,8 @@ mod tests {
     fn long_runs_of_operator_marks_are_parsed_quickly() {
         let clock = std::time::Instant::now();
         for marks in ["„", "\"", " \"", "« ", "-\"", " -„", "\" ", "\"a", " \"a", "“”", "「"] {
-            QueryText::read(&marks.repeat(20_000));
-            QueryText::read(&(marks.repeat(20_000) + "“ ”»」\""));
+            QueryText::parse(&marks.repeat(20_000));
+            QueryText::parse(&(marks.repeat(20_000) + "“ ”»」\""));
         }
         assert!(clock.elapsed().as_secs_f64() < 5.0, "{:?}", clock.elapsed());
     }
@@ -279,7 +279,7 @@ mod tests {
     /// Checks what a query requires. Forms are separated by |, and a star marks one that may continue.
     #[track_caller]
     fn check_required_terms(query: &str, all_words: bool, required: &[&str], excluded: &[&str]) {
-        let terms = QueryText::read(query).terms(all_words, None).expect("the query is fine");
+        let terms = QueryText::parse(query).terms(all_words, None).expect("the query is fine");
         let shown = |phrase: &TermPhrase| phrase.terms.join(" ") + if phrase.prefix { "*" } else { "" };
         let forms: Vec<String> =
             terms.required.iter().map(|forms| forms.iter().map(shown).collect::<Vec<_>>().join("|")).collect();
@@ -319,21 +319,21 @@ mod tests {
         for (query, expect) in
             [("-wind", false), ("-wind -\"old wall\" ?!", false), ("-wind sea", true), ("-\"old\" \"sea\"", true), ("?!", true)]
         {
-            assert_eq!(QueryText::read(query).check(), if expect { Ok(()) } else { Err(QueryError::OnlyExcluded) }, "{query}");
+            assert_eq!(QueryText::parse(query).check(), if expect { Ok(()) } else { Err(QueryError::OnlyExcluded) }, "{query}");
         }
-        let refused = |query: &str, all: bool| QueryText::read(query).terms(all, None).expect_err(query);
+        let refused = |query: &str, all: bool| QueryText::parse(query).terms(all, None).expect_err(query);
         let many: String = (0..201).map(|n| format!("w{n} ")).collect();
         let too_many = QueryError::TooManyDemands { limit: 200, got: 201 };
         assert_eq!(refused(&many, true), too_many);
         assert_eq!(refused(&format!("\"{many}\""), false), too_many);
         assert_eq!(refused(&format!("a -\"{many}\""), false), too_many);
-        assert!(QueryText::read(&many).terms(false, None).is_ok_and(|terms| terms.truncated));
+        assert!(QueryText::parse(&many).terms(false, None).is_ok_and(|terms| terms.truncated));
     }
 
     #[test]
     fn truncating_a_long_query_keeps_its_quoted_words() {
         let many: String = (0..300).map(|n| format!("w{n} ")).collect();
-        let terms = QueryText::read(&format!("{many}\"old wall\"")).terms(false, None).expect("the query is fine");
+        let terms = QueryText::parse(&format!("{many}\"old wall\"")).terms(false, None).expect("the query is fine");
         assert!(["old", "wall"].iter().all(|word| terms.terms.iter().any(|term| term.text == *word)) && terms.truncated);
     }
 
@@ -341,7 +341,7 @@ mod tests {
         /// Only marks, minus signs and excluded parts are lost, and only spaces are added.
         #[test]
         fn parsing_keeps_all_letters_in_the_text_or_the_exclusions(query in "[ab5 \"„“”«»「」\\-]{0,24}") {
-            let read = QueryText::read(&query);
+            let read = QueryText::parse(&query);
             let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
             let excluded: usize = read.excluded.iter().map(|one| letters(one).len()).sum();
             prop_assert_eq!(letters(&query).len(), letters(&read.text).len() + excluded);
@@ -352,7 +352,7 @@ mod tests {
 
         #[test]
         fn any_string_parses_as_a_query(query in any::<String>()) {
-            let read = QueryText::read(&query);
+            let read = QueryText::parse(&query);
             prop_assert!(read.phrases.iter().chain(&read.excluded).all(|one| one.contains(char::is_alphanumeric)));
         }
     }

@@ -141,12 +141,12 @@ fn is_hebrew_point(c: char) -> bool {
 /// Returns a normalized word as the term in which quotes and minuses match it, whatever its case: with "ss" for "ß", and one i for
 /// those with and without a dot, because the upper case of one language is that of another's other letter.
 pub(super) fn exact(word: &str) -> Cow<'_, str> {
-    let word = cut(word);
+    let word = truncate_term(word);
     if word.is_ascii() || !word.contains(['ß', 'ı', '\u{307}']) {
         return Cow::Borrowed(word);
     }
     let plain = word.replace('ß', "ss").replace('ı', "i").replace("i\u{307}", "i");
-    Cow::Owned(cut(&plain).to_owned())
+    Cow::Owned(truncate_term(&plain).to_owned())
 }
 
 /// Returns a text of one character in the form of `normalized`, if it is a single character whose form is one as well and quick to
@@ -238,12 +238,12 @@ fn is_accent(c: char) -> bool {
 }
 
 /// Joins neighboring characters to one term.
-pub(super) fn joined(pair: &[&str]) -> String {
-    cut(&pair.concat()).to_owned()
+pub(super) fn join_characters(pair: &[&str]) -> String {
+    truncate_term(&pair.concat()).to_owned()
 }
 
 /// Cuts a term off after the maximum number of characters.
-pub(super) fn cut(term: &str) -> &str {
+pub(super) fn truncate_term(term: &str) -> &str {
     term.char_indices().nth(TERM_CHARS_MAX).map_or(term, |(end, _)| &term[..end])
 }
 

@@ -43,7 +43,7 @@ pub(super) fn sections(text: &str, whole: &Range<usize>, headings: &[Heading]) -
 
 /// Merges sections that are too short to be useful with a neighbor. A heading without a text joins what follows it, and so does
 /// a short section at the beginning. A short section elsewhere joins the one before it, if the two fit into one passage.
-pub(super) fn joined(
+pub(super) fn merge_short_sections(
     text: &str,
     sections: Vec<Section>,
     is_short: impl Fn(&Range<usize>) -> bool,
@@ -93,7 +93,7 @@ mod tests {
         let headings = structure(text).headings;
         let chars = |range: &Range<usize>| text[range.clone()].trim().chars().count();
         let found = sections(text, &(0..text.len()), &headings);
-        let found = joined(text, found, |range| chars(range) < short, |range| chars(range) <= long);
+        let found = merge_short_sections(text, found, |range| chars(range) < short, |range| chars(range) <= long);
         let above = |section: &Section| section.above.iter().map(|&at| headings[at].text.clone()).collect::<Vec<_>>();
         let found: Vec<_> = found.iter().map(|section| (text[section.range.clone()].trim().to_owned(), above(section))).collect();
         let expect: Vec<_> = expect

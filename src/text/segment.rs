@@ -9,7 +9,7 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::context::{SHARE, shortened};
-use super::sections::{Section, joined, sections};
+use super::sections::{Section, merge_short_sections, sections};
 use super::sentences::sentence_starts;
 use super::structure::{Heading, Structure, content_starts, structure};
 use super::{TextError, Tokenize, Tokens};
@@ -63,24 +63,24 @@ pub fn split_text(
     let whole = trimmed(text, all.clone());
     let added = tokenizer.encode("a", usize::MAX)?.ids.len().saturating_sub(tokenizer.offsets("a")?.len());
     let above = PassageContext { title: title.map(str::to_owned), headings: None };
-    let room = PassageBudget::under(tokenizer, above, reading, added)?;
+    let room = PassageBudget::for_context(tokenizer, above, reading, added)?;
     if whole.is_empty() {
-        return Ok(vec![room.cut(tokenizer, text, all)?]);
+        return Ok(vec![room.make_passage(tokenizer, text, all)?]);
     }
     let structure = structure(text);
     let sections = sections(text, &whole, &structure.headings);
     if sections.len() == 1
-        && let Some(only) = room.fitting(tokenizer, text, whole.clone())?
+        && let Some(only) = room.make_fitting_passage(tokenizer, text, whole.clone())?
     {
         return Ok(vec![only]);
     }
     let cutter = Splitter::new(tokenizer, text, structure, Frame { title, reading, added })?;
     let mut passages = Vec::new();
     // Neighboring sections often share the headings above them.
-    let mut room = (Vec::new(), cutter.room(&[])?);
-    for section in joined(text, sections, |range| cutter.is_short(range), |range| cutter.fits(range)) {
+    let mut room = (Vec::new(), cutter.budget_under(&[])?);
+    for section in merge_short_sections(text, sections, |range| cutter.is_short(range), |range| cutter.fits(range)) {
         if room.0 != section.above {
-            room = (section.above.clone(), cutter.room(&section.above)?);
+            room = (section.above.clone(), cutter.budget_under(&section.above)?);
         }
         cutter.split_section(&section, &room.1, &mut passages)?;
     }
@@ -107,7 +107,7 @@ struct PassageBudget {
 }
 
 impl PassageBudget {
-    fn under(
+    fn for_context(
         tokenizer: &impl Tokenize,
         context: PassageContext,
         reading: PassageLimits,
@@ -123,14 +123,19 @@ impl PassageBudget {
     }
 
     /// Makes a passage of the part `range` of `text`, whether it fits or not.
-    fn cut(&self, tokenizer: &impl Tokenize, text: &str, range: Range<usize>) -> Result<TextPassage, TextError> {
+    fn make_passage(&self, tokenizer: &impl Tokenize, text: &str, range: Range<usize>) -> Result<TextPassage, TextError> {
         let tokens = tokenizer.encode(&self.embedded.with(&text[range.clone()]), usize::MAX)?;
         Ok(TextPassage { range, context: self.context.clone(), tokens })
     }
 
     /// Makes a passage of the part `range` of `text`, if it is not too long.
-    fn fitting(&self, tokenizer: &impl Tokenize, text: &str, range: Range<usize>) -> Result<Option<TextPassage>, TextError> {
-        let cut = self.cut(tokenizer, text, range)?;
+    fn make_fitting_passage(
+        &self,
+        tokenizer: &impl Tokenize,
+        text: &str,
+        range: Range<usize>,
+    ) -> Result<Option<TextPassage>, TextError> {
+        let cut = self.make_passage(tokenizer, text, range)?;
         Ok(Some(cut).filter(|cut| cut.tokens.ids.len() <= self.tokens_max))
     }
 }
@@ -207,7 +212,7 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
             passages.push(only);
             return Ok(());
         }
-        let (mut found, further) = (vec![only], self.room(&section.path)?);
+        let (mut found, further) = (vec![only], self.budget_under(&section.path)?);
         while let Some((last, next)) = found.last().and_then(after) {
             let overlap = self.overlap_start(&last, self.frame.reading.bounds.overlap_tokens);
             let repeating = overlap.map(|start| self.passage_from(start, whole.end, &further)).transpose()?;
@@ -223,14 +228,14 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
     }
 
     /// Returns the limits of a passage under these headings. Leaves out a heading that repeats the title.
-    fn room(&self, above: &[usize]) -> Result<PassageBudget, TextError> {
+    fn budget_under(&self, above: &[usize]) -> Result<PassageBudget, TextError> {
         let title = self.frame.title;
         let headings = above.iter().map(|&place| self.headings[place].text.as_str());
         let headings: Vec<&str> =
             headings.filter(|heading| title.is_none_or(|title| title.trim().to_lowercase() != heading.to_lowercase())).collect();
         let headings = (!headings.is_empty()).then(|| headings.join("\n"));
         let context = PassageContext { title: title.map(str::to_owned), headings };
-        PassageBudget::under(self.tokenizer, context, self.frame.reading, self.frame.added)
+        PassageBudget::for_context(self.tokenizer, context, self.frame.reading, self.frame.added)
     }
 
     /// Returns the longest passage that starts at `start` and ends by `end`. A part of a text may have more tokens than it had
@@ -239,7 +244,7 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
         let mut budget = room.budget;
         loop {
             let range = trimmed(self.text, start..self.end_within(start, end, budget));
-            let cut = room.cut(self.tokenizer, self.text, range)?;
+            let cut = room.make_passage(self.tokenizer, self.text, range)?;
             let count = cut.tokens.ids.len();
             if count <= room.tokens_max || budget == 0 {
                 return Ok(cut);
@@ -298,7 +303,7 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
             return Ok(());
         }
         let room = if found.len() == 2 { first } else { further };
-        if let Some(both) = room.fitting(self.tokenizer, self.text, before.start..last.end)? {
+        if let Some(both) = room.make_fitting_passage(self.tokenizer, self.text, before.start..last.end)? {
             found.truncate(found.len() - 2);
             found.push(both);
             return Ok(());
@@ -317,8 +322,8 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
             if self.is_short(&head) || head.end <= earliest {
                 continue;
             }
-            let head = room.fitting(self.tokenizer, self.text, head)?;
-            let tail = further.fitting(self.tokenizer, self.text, tail)?;
+            let head = room.make_fitting_passage(self.tokenizer, self.text, head)?;
+            let tail = further.make_fitting_passage(self.tokenizer, self.text, tail)?;
             if let (Some(head), Some(tail)) = (head, tail) {
                 found.truncate(found.len() - 2);
                 found.extend([head, tail]);

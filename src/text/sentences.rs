@@ -13,7 +13,7 @@ const SEPARATORS_MAX: usize = 100;
 /// Returns the offsets where a sentence starts, except the first.
 pub(super) fn sentence_starts(text: &str) -> Vec<usize> {
     let by_unicode = starts_by_unicode(text).into_iter().filter(|&at| !is_false_end(text, at));
-    let mut starts: Vec<usize> = by_unicode.chain(ends_unknown_to_unicode(text)).collect();
+    let mut starts: Vec<usize> = by_unicode.chain(sentence_ends_beyond_unicode(text)).collect();
     starts.sort_unstable();
     starts.dedup();
     starts
@@ -69,7 +69,7 @@ fn is_false_end(text: &str, at: usize) -> bool {
 /// Finds the ends of sentences that Unicode's rules do not cover: Thai only has a space between sentences, Greek uses a
 /// semicolon as its question mark, Armenian is often typed with a colon for its full stop, and an ellipsis may end a sentence,
 /// too.
-fn ends_unknown_to_unicode(text: &str) -> impl Iterator<Item = usize> {
+fn sentence_ends_beyond_unicode(text: &str) -> impl Iterator<Item = usize> {
     let (mut earlier, mut last, mut spaced) = (' ', ' ', false);
     text.char_indices().filter_map(move |(at, c)| {
         if c.is_whitespace() {

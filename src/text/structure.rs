@@ -143,12 +143,12 @@ impl Scan<'_> {
                 _ => self.begins(Kind::Table, start..end, false),
             }
         } else {
-            self.words(start..end, line);
+            self.handle_plain_line(start..end, line);
         }
     }
 
     /// Handles a line without markup.
-    fn words(&mut self, range: Range<usize>, line: &str) {
+    fn handle_plain_line(&mut self, range: Range<usize>, line: &str) {
         let indented = line.len() - line.trim_start().len() >= ITEM_INDENT_MIN || line.starts_with('\t');
         match self.kind() {
             Some(Kind::Paragraph | Kind::List) if !self.blank => self.continue_block(range.end, None),

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use frostem::Stemmer;
 
 use super::plain_words;
-use super::runs::{Class, Run, cut, exact, fold, joined, normalized, runs};
+use super::runs::{Class, Run, exact, fold, join_characters, normalized, runs, truncate_term};
 use super::stems::{stem, stemmer};
 use crate::domain::Language;
 use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase};
@@ -26,10 +26,10 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
     let mut plain = Vec::new();
     let stemmer = language.and_then(stemmer);
     for run in runs(&normalized(text)) {
-        plain_words::each(&run, |word| plain.push(word.word()));
+        plain_words::for_each_word(&run, |word| plain.push(word.word()));
         match run.class {
             Class::Word => {
-                let word = cut(run.text);
+                let word = truncate_term(run.text);
                 let exact = exact(word);
                 push(&mut words, &exact);
                 let plain = fold(word).filter(|plain| *plain != exact);
@@ -44,14 +44,14 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
             Class::Unspaced | Class::Hangul => {
                 let units = run.characters();
                 if run.class == Class::Hangul && units.len() > 2 {
-                    push(&mut words, cut(run.text));
+                    push(&mut words, truncate_term(run.text));
                 }
-                units.windows(2).for_each(|pair| push(&mut words, &joined(pair)));
-                units.last().into_iter().for_each(|last| push(&mut words, cut(last)));
+                units.windows(2).for_each(|pair| push(&mut words, &join_characters(pair)));
+                units.last().into_iter().for_each(|last| push(&mut words, truncate_term(last)));
             }
         }
     }
-    PassageTerms { words, folded, plain: plain_words::counted(plain) }
+    PassageTerms { words, folded, plain: plain_words::count_words(plain) }
 }
 
 /// Whether `sought` accepts a word of a passage, or one of the word's terms. `stemmer` is that of the passage's language. The
@@ -64,9 +64,9 @@ pub(super) fn has_term(text: &str, stemmer: Option<&Stemmer>, sought: impl Fn(&s
     };
     // Most words are already in the form of terms, and seeing that is faster than making it.
     if text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
-        return has(cut(text));
+        return has(truncate_term(text));
     }
-    runs(&normalized(text)).any(|run| has(cut(run.text)))
+    runs(&normalized(text)).any(|run| has(truncate_term(run.text)))
 }
 
 /// Returns the stem of a word without accents.
@@ -107,17 +107,17 @@ pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
     };
     for run in runs(&normalized(text)) {
         if run.class == Class::Word {
-            forms(cut(run.text), stemmer.as_ref()).iter().for_each(|form| add(form, false));
+            forms(truncate_term(run.text), stemmer.as_ref()).iter().for_each(|form| add(form, false));
             continue;
         }
         let units = run.characters();
         if let [only] = units[..] {
-            add(cut(only), true);
+            add(truncate_term(only), true);
         }
         if run.class == Class::Hangul && units.len() > 2 {
-            add(cut(run.text), false);
+            add(truncate_term(run.text), false);
         }
-        units.windows(2).for_each(|pair| add(&joined(pair), false));
+        units.windows(2).for_each(|pair| add(&join_characters(pair), false));
     }
     found
 }
@@ -135,16 +135,16 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
             Class::Word => phrase.terms.push(exact(run.text).into_owned()),
             // For a word that may continue in the passage, the first term is the whole word.
             Class::Hangul if at == last && at > 0 => {
-                phrase.terms.push(cut(run.text).to_owned());
+                phrase.terms.push(truncate_term(run.text).to_owned());
                 phrase.prefix = true;
             }
             Class::Unspaced | Class::Hangul => {
                 if run.class == Class::Hangul && at > 0 && units.len() > 2 {
-                    phrase.terms.push(cut(run.text).to_owned());
+                    phrase.terms.push(truncate_term(run.text).to_owned());
                 }
-                phrase.terms.extend(units.windows(2).map(joined));
+                phrase.terms.extend(units.windows(2).map(join_characters));
                 if at < last || units.len() == 1 {
-                    phrase.terms.extend(units.last().map(|unit| cut(unit).to_owned()));
+                    phrase.terms.extend(units.last().map(|unit| truncate_term(unit).to_owned()));
                     phrase.prefix = at == last;
                 }
             }
@@ -161,7 +161,7 @@ pub(super) fn words(text: &str, language: Option<Language>) -> Vec<Vec<TermPhras
     let mut seen = HashSet::new();
     let distinct = runs(&normal).filter(|run| seen.insert(run.text));
     let all_forms = |run: Run<'_>| match run.class {
-        Class::Word => forms(cut(run.text), stemmer.as_ref()).into_iter().map(TermPhrase::anywhere).collect(),
+        Class::Word => forms(truncate_term(run.text), stemmer.as_ref()).into_iter().map(TermPhrase::single_word).collect(),
         Class::Unspaced | Class::Hangul => phrase(run.text).into_iter().collect(),
     };
     distinct.map(all_forms).collect()

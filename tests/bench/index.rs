@@ -113,7 +113,7 @@ fn by_expansion(stored: &[Embedding], queries: &[Embedding], exact: &[Vec<usize>
         let (mut times, mut found) = (Vec::new(), Vec::new());
         for query in queries {
             let begun = Instant::now();
-            let near = index.search_wider(query, candidates, expansion).expect("found");
+            let near = index.search_with_ef(query, candidates, expansion).expect("found");
             times.push(begun.elapsed());
             let near = near.iter().map(|neighbor| (neighbor.passage, &stored[neighbor.passage.0 as usize]));
             let nearest = search_exact(Metric::Cosine, near, query, LIMIT);
@@ -185,7 +185,7 @@ fn by_size(data: &Clusters, stored: &[Embedding], queries: &[Embedding]) {
         };
         row("scan", &scan);
         for expansion in EXPANSIONS {
-            row(&format!("walk of {expansion}"), &|query| index.search_wider(query, LIMIT, expansion).expect("found"));
+            row(&format!("walk of {expansion}"), &|query| index.search_with_ef(query, LIMIT, expansion).expect("found"));
         }
     }
     println!();

@@ -155,7 +155,7 @@ fn products(first: &[Vec<f32>], second: &[Vec<f32>]) -> (NeighborLists, Neighbor
         let (mut of_one, mut comparison) = (of_one.lock().unwrap(), Comparison::new(one).unwrap().by_products());
         for turn in 0..others.len() {
             let (other, of_other) = &others[(turn + at) % others.len()];
-            comparison.with(&mut of_one, (other, &mut of_other.lock().unwrap()), |_, _| false).unwrap();
+            comparison.compare_with(&mut of_one, (other, &mut of_other.lock().unwrap()), |_, _| false).unwrap();
         }
     });
     (lists(&ones, second.len()), lists(&others, first.len()))

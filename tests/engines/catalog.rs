@@ -76,7 +76,7 @@ over_both_catalogs! {
         assert!(matches!(&error, StoreError::CollectionExists { name } if name.as_str() == "news"), "{error:?}");
         catalog.restart();
         assert_eq!(all(&*catalog), [collection("news")]);
-        assert_eq!(catalog.created_before(&request("r", "1"), 1_700_000_000_124).unwrap(), None);
+        assert_eq!(catalog.find_created_by(&request("r", "1"), 1_700_000_000_124).unwrap(), None);
     }
 
     fn what_may_change_changes_for_good(catalog) {
@@ -131,7 +131,7 @@ over_both_catalogs! {
         let news = Collection { created_at_ms: 5_000, ..collection("news") };
         catalog.create_once(&news, Some(&request("r1", "f1"))).unwrap();
         catalog.restart();
-        let before = |fingerprint, now_ms| catalog.created_before(&request("r1", fingerprint), now_ms);
+        let before = |fingerprint, now_ms| catalog.find_created_by(&request("r1", fingerprint), now_ms);
         assert_eq!(before("f1", 6_000).unwrap(), Some(news.id.0.clone()));
         assert_eq!(before("f1", 5_000 + DAY_MS).unwrap(), None);
         let reused = before("f2", 6_000);
@@ -141,7 +141,7 @@ over_both_catalogs! {
         assert_eq!(all(&*catalog).len(), 1, "the refused request created nothing");
         let later = Collection { created_at_ms: 6_000 + DAY_MS, ..collection("blog") };
         catalog.create_once(&later, Some(&request("r1", "f2"))).unwrap();
-        assert_eq!(catalog.created_before(&request("r1", "f2"), 7_000 + DAY_MS).unwrap(), Some(later.id.0));
+        assert_eq!(catalog.find_created_by(&request("r1", "f2"), 7_000 + DAY_MS).unwrap(), Some(later.id.0));
     }
 
     fn keys_are_found_after_a_restart_as_they_were_added(catalog) {

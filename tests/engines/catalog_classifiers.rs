@@ -128,7 +128,7 @@ over_both_catalogs! {
         let request = |fingerprint: &str| RequestKey::new("r1", fingerprint.to_owned()).unwrap();
         assert!(catalog.create_classifier(&row("topics"), &[text("a\0b", "x")], Some(&request("f1"))).unwrap());
         catalog.restart();
-        assert_eq!(catalog.created_before(&request("f1"), 1_700_000_000_124).unwrap().as_deref(), Some("id-of-topics"));
+        assert_eq!(catalog.find_created_by(&request("f1"), 1_700_000_000_124).unwrap().as_deref(), Some("id-of-topics"));
         let again = catalog.create_classifier(&row("others"), &[], Some(&request("f2")));
         assert!(matches!(again, Err(StoreError::KeyReused { .. })), "{again:?}");
         assert!(catalog.create_classifier(&row("others"), &[], None).unwrap());

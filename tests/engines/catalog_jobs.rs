@@ -96,7 +96,7 @@ over_both_catalogs! {
         assert_eq!(catalog.create_job_once(&job(0), &request("f1")).unwrap(), None);
         catalog.restart();
         assert_eq!(catalog.create_job_once(&job(1), &request("f1")).unwrap(), Some(job(0).id));
-        assert_eq!(catalog.job_created_before(&request("f1"), 2_000).unwrap(), Some(job(0).id));
+        assert_eq!(catalog.find_job_created_by(&request("f1"), 2_000).unwrap(), Some(job(0).id));
         let reused = catalog.create_job_once(&job(1), &request("f2"));
         assert!(matches!(reused, Err(StoreError::KeyReused { .. })), "{reused:?}");
         assert_eq!(catalog.unfinished_jobs().unwrap().len(), 1);

@@ -57,7 +57,7 @@ fn two_catalogs(options: &PostgresOptions) -> [PostgresCatalog; 2] {
 /// Makes a server read the current catalog.
 fn refresh(catalog: &PostgresCatalog) {
     let versions = catalog.versions().unwrap();
-    CatalogPart::ALL.into_iter().for_each(|part| catalog.set_known(part, versions.of(part)));
+    CatalogPart::ALL.into_iter().for_each(|part| catalog.set_known_version(part, versions.of(part)));
 }
 
 fn job() -> Job {
@@ -88,8 +88,8 @@ fn a_server_with_a_stale_catalog_cannot_change_it() {
     refresh(&other);
     CatalogStorage::create_once(&other, &named("c"), None).unwrap();
     let versions = one.versions().unwrap();
-    assert_ne!(versions.of(CatalogPart::Names), one.known(CatalogPart::Names));
-    assert_eq!(versions.of(CatalogPart::Keys), one.known(CatalogPart::Keys), "each part has its own version");
+    assert_ne!(versions.of(CatalogPart::Names), one.known_version(CatalogPart::Names));
+    assert_eq!(versions.of(CatalogPart::Keys), one.known_version(CatalogPart::Keys), "each part has its own version");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn only_the_owner_updates_a_job_until_the_owner_is_gone() {
     }
     CatalogStorage::request_cancel(&other, &id).unwrap();
     assert_eq!(
-        one.holds(std::slice::from_ref(&id)).unwrap(),
+        one.job_ownership(std::slice::from_ref(&id)).unwrap(),
         [(id.clone(), JobOwnership::Canceled)],
         "any server may request cancellation"
     );
@@ -135,7 +135,7 @@ fn only_the_owner_updates_a_job_until_the_owner_is_gone() {
         looked.has_left && looked.taken.iter().any(|taken| taken.id == id && taken.cancel_requested)
     });
     finish(&other).unwrap();
-    assert_eq!(other.holds(&[id]).unwrap(), [], "a finished job has no owner");
+    assert_eq!(other.job_ownership(&[id]).unwrap(), [], "a finished job has no owner");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_server_presumed_dead_keeps_working() {
         refresh(&one);
         client.query_one(there, &[&mine]).unwrap().get::<_, i64>(0) == 1
     });
-    let hold = one.holds(std::slice::from_ref(&id)).unwrap();
+    let hold = one.job_ownership(std::slice::from_ref(&id)).unwrap();
     assert_eq!(hold, [(id, if taken { JobOwnership::Lost } else { JobOwnership::Own })]);
     CatalogStorage::create_once(&one, &named("one"), None).unwrap();
 }

@@ -115,7 +115,7 @@ fn a_statement_past_its_deadline_is_interrupted() {
     let mut other = postgres::Client::connect(&database.options().url, postgres::NoTls).unwrap();
     let mut holding = other.transaction().unwrap();
     holding.query("select key from dragoman.collections where id = $1 for update", &[&row.id.0]).unwrap();
-    engine.end_by(Instant::now());
+    engine.interrupt_after(Instant::now());
     let stored = put(&engine, document("a", "text"));
     assert!(matches!(stored, Err(StoreError::Interrupted { .. })), "{stored:?}");
     holding.rollback().unwrap();

@@ -21,7 +21,7 @@ impl Running {
     async fn write_points(&self, points: &[Vec<f32>]) {
         let row = self.on("points").row();
         let documents = points.iter().enumerate().map(|(place, values)| NewDocument {
-            vector: Some(row.own_vector(values.clone()).unwrap()),
+            vector: Some(row.prepare_vector(values.clone()).unwrap()),
             ..document(&place.to_string(), "")
         });
         let outcomes = self.upsert("points", documents.collect(), Wait::Indexed).await.unwrap();
@@ -30,7 +30,7 @@ impl Running {
 
     async fn nearest(&self, vector: &[f32], limit: usize, parameters: SearchParameters) -> Vec<(String, f32)> {
         let row = self.on("points").row();
-        let target = SearchTarget::Vector(row.own_vector(vector.to_vec()).unwrap());
+        let target = SearchTarget::Vector(row.prepare_vector(vector.to_vec()).unwrap());
         let request = SearchRequest { parameters, ..SearchRequest::new(target, limit) };
         let found = self.on("points").search(request).await.unwrap();
         found.hits.iter().map(|hit| (hit.id.as_str().to_owned(), hit.score)).collect()
@@ -115,7 +115,7 @@ async fn vectors_and_queries_that_do_not_fit_the_collection_are_refused() {
     assert_eq!(code, Code::InvalidRequest);
     assert!(detail.contains("expected 2 values"), "{detail}");
     let row = running.on("points").row();
-    let with = NewDocument { vector: row.own_vector(vec![1.0, 2.0]).ok(), ..document("a", "text") };
+    let with = NewDocument { vector: row.prepare_vector(vec![1.0, 2.0]).ok(), ..document("a", "text") };
     let (code, detail) = failure(running.upsert("news", vec![with], Wait::Indexed).await.unwrap());
     assert_eq!(code, Code::InvalidRequest);
     assert!(detail.contains("must be left out"), "{detail}");
@@ -136,7 +136,7 @@ async fn quantized_candidates_are_rescored_with_stored_vectors() {
         for part in points.chunks(1_000) {
             let row = running.on("points").row();
             let documents = part.iter().map(|values| NewDocument {
-                vector: row.own_vector(values.clone()).ok(),
+                vector: row.prepare_vector(values.clone()).ok(),
                 id: None,
                 ..document("x", "")
             });
@@ -168,7 +168,7 @@ async fn filtered_search_is_accurate_for_every_metric_and_quantization() {
         running.create_points(8, metric, quantization).await;
         running.write_points(&points).await;
         let row = running.on("points").row();
-        let query = row.own_vector(vec![0.5, -0.25, 0.125, 0.3, -0.4, 0.05, 0.2, -0.1]).unwrap();
+        let query = row.prepare_vector(vec![0.5, -0.25, 0.125, 0.3, -0.4, 0.05, 0.2, -0.1]).unwrap();
         // Ids with these prefixes: nearly all, a third, a ninth of a third, and one.
         for (prefix, step) in [("", 1), ("1", 1), ("12", 1), ("123", 10)] {
             let left = |place: &usize| place.to_string().starts_with(prefix) && place.is_multiple_of(step);
@@ -178,7 +178,7 @@ async fn filtered_search_is_accurate_for_every_metric_and_quantization() {
             };
             let mut expect: Vec<(String, f32)> = (0..points.len())
                 .filter(left)
-                .map(|place| (place.to_string(), metric.score(&query, &row.own_vector(points[place].clone()).unwrap())))
+                .map(|place| (place.to_string(), metric.score(&query, &row.prepare_vector(points[place].clone()).unwrap())))
                 .collect();
             expect.sort_by(|a, b| b.1.total_cmp(&a.1));
             let request = SearchRequest { filter, ..SearchRequest::new(SearchTarget::Vector(query.clone()), 10) };
@@ -210,7 +210,7 @@ async fn exact_search_of_quantized_values_has_full_precision_order() {
     running.create_points(24, Metric::Cosine, Quantization::I8).await;
     running.write_points(&points).await;
     let row = running.on("points").row();
-    let points: Vec<Embedding> = points.into_iter().map(|values| row.own_vector(values).unwrap()).collect();
+    let points: Vec<Embedding> = points.into_iter().map(|values| row.prepare_vector(values).unwrap()).collect();
     let third = Filter::Field(Field::Id, Test::Prefix("1".to_owned()));
     for query in points.iter().step_by(500) {
         for (filter, prefix, limit) in [(Filter::default(), "", 10), (Filter::default(), "", 700), (third.clone(), "1", 100)] {
@@ -268,7 +268,7 @@ async fn check_far(quantization: Quantization) {
         .enumerate()
         .map(|(place, mut values)| {
             values[0] += if is_far(place) { -1.5 } else { 1.5 };
-            row.own_vector(values).unwrap()
+            row.prepare_vector(values).unwrap()
         })
         .collect();
     for part in (0..points.len()).collect::<Vec<_>>().chunks(1_000) {

@@ -45,7 +45,7 @@ impl Mlp {
     }
 
     /// Whether it predicts one class or any number of labels.
-    pub fn answer(&self) -> TargetKind {
+    pub fn target_kind(&self) -> TargetKind {
         self.answer
     }
 

@@ -119,7 +119,7 @@ pub(super) fn backward(
     let rows = activations.rows;
     let mut loss = 0.0;
     for (logits, example) in activations.logits.chunks_exact_mut(shape.labels).zip(examples) {
-        loss += loss_and_gradient(targets.answer(), logits, targets.of(*example as usize));
+        loss += loss_and_gradient(targets.target_kind(), logits, targets.of(*example as usize));
         logits.iter_mut().for_each(|slope| *slope /= rows as f32);
     }
     let label_weights = shape.parts(parameters).label_weights;

@@ -137,7 +137,7 @@ impl Training<'_> {
             false => refuse(name, &format!("{min} to {max}"), got.to_string()),
         };
         within("dimension", self.dimension, 1, DIMENSION_MAX)?;
-        within("labels", self.labels, if self.targets.answer() == TargetKind::Class { 2 } else { 1 }, LABELS_MAX)?;
+        within("labels", self.labels, if self.targets.target_kind() == TargetKind::Class { 2 } else { 1 }, LABELS_MAX)?;
         within("hidden", parameters.hidden, 1, HIDDEN_MAX)?;
         within("batch", parameters.batch, 1, 4_096)?;
         within("epochs_max", parameters.epochs_max, 1, 10_000)?;
@@ -200,7 +200,7 @@ impl Training<'_> {
         let mlp = Mlp {
             shape: learner.shape,
             activation: parameters.activation,
-            answer: self.targets.answer(),
+            answer: self.targets.target_kind(),
             temperature: 1.0,
             parameters: values,
         };
@@ -220,10 +220,10 @@ impl Training<'_> {
             forward(learner.shape, self.parameters.activation, &learner.parameters, asked);
             for (logits, example) in asked.logits().chunks_exact(self.labels).zip(chunk) {
                 let labels = self.targets.of(*example as usize);
-                let answered = answered(self.targets.answer(), logits);
+                let answered = answered(self.targets.target_kind(), logits);
                 right += answered.iter().filter(|label| labels.contains(label)).count();
                 (predicted, expected) = (predicted + answered.len(), expected + labels.len());
-                loss += loss_and_gradient(self.targets.answer(), &mut logits.to_vec(), labels);
+                loss += loss_and_gradient(self.targets.target_kind(), &mut logits.to_vec(), labels);
             }
         }
         // For classes, predicted = expected = examples, so F1 is accuracy. If no labels are expected, predicting none is

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::error::CliError;
-use crate::cli::output::{Column, Output, count, shown};
+use crate::cli::output::{Column, Output, count, format_cell};
 
 /// Formats a share as a percentage; empty for a missing value.
 pub fn percent(value: &Value) -> String {
@@ -20,14 +20,14 @@ pub fn prediction(output: &Output, text: &str, prediction: &Value) -> Result<(),
     let labels = match prediction["labels"].as_array() {
         _ if prediction["abstained"] == true => "(abstains)".to_owned(),
         Some(labels) if labels.is_empty() => "(none)".to_owned(),
-        labels => labels.into_iter().flatten().map(shown).collect::<Vec<_>>().join(", "),
+        labels => labels.into_iter().flatten().map(format_cell).collect::<Vec<_>>().join(", "),
     };
     let sure = percent(&prediction["scores"][0]["probability"]);
-    output.line(&format!("{labels}\t{sure}\t{}", shown(&json!(text))))?;
+    output.line(&format!("{labels}\t{sure}\t{}", format_cell(&json!(text))))?;
     for neighbor in prediction["neighbors"].as_array().into_iter().flatten() {
-        let labels: Vec<String> = neighbor["labels"].as_array().into_iter().flatten().map(shown).collect();
+        let labels: Vec<String> = neighbor["labels"].as_array().into_iter().flatten().map(format_cell).collect();
         let score = neighbor["score"].as_f64().unwrap_or_default();
-        let (language, text) = (shown(&neighbor["language"]), shown(&neighbor["text"]));
+        let (language, text) = (format_cell(&neighbor["language"]), format_cell(&neighbor["text"]));
         output.line(&format!("  {score:.4}\t{language}\t{}\t{text}", labels.join(", ")))?;
     }
     Ok(())
@@ -44,7 +44,7 @@ pub fn evaluation(output: &Output, evaluation: &Value) -> Result<(), CliError> {
         ("micro F1", percent(&all["micro_f1"])),
         ("majority label", percent(&evaluation["majority"]["accuracy"])),
         ("calibration error", percent(&evaluation["calibration"]["expected_error"])),
-        ("trained in", shown(&evaluation["transfer"]["from"])),
+        ("trained in", format_cell(&evaluation["transfer"]["from"])),
         ("there", percent(&evaluation["transfer"]["own"])),
         ("other languages", percent(&evaluation["transfer"]["mean"])),
     ];
@@ -53,7 +53,7 @@ pub fn evaluation(output: &Output, evaluation: &Value) -> Result<(), CliError> {
     output.line("")?;
     let labels = evaluation["labels"].as_array().into_iter().flatten().map(|label| {
         vec![
-            shown(&label["label"]),
+            format_cell(&label["label"]),
             percent(&label["precision"]),
             percent(&label["recall"]),
             percent(&label["f1"]),

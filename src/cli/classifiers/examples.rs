@@ -37,7 +37,7 @@ fn example(line: &str) -> Result<Value, String> {
 }
 
 /// Groups the descriptions of a prototype classifier by label.
-pub fn described(labels: &[String]) -> Value {
+pub fn group_descriptions(labels: &[String]) -> Value {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for label in labels {
         let (name, said) = label.split_once('=').map_or((label.as_str(), None), |(name, text)| (name, Some(text)));
@@ -72,6 +72,6 @@ mod tests {
     fn descriptions_of_a_repeated_label_are_collected() {
         let labels = ["sports=goals".to_owned(), "weather".to_owned(), "sports=a=b".to_owned()];
         let expect = json!([{"name": "sports", "descriptions": ["goals", "a=b"]}, {"name": "weather"}]);
-        assert_eq!(described(&labels), expect);
+        assert_eq!(group_descriptions(&labels), expect);
     }
 }

@@ -11,13 +11,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::client::{Call, Client};
-use super::collections::{JsonObject, given, json_object};
+use super::collections::{JsonObject, json_object, request_members};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::jobs;
 use super::listing;
-use super::output::{Column, Output, count, shown, time};
+use super::output::{Column, Output, count, format_cell, time};
 use super::server::Group;
 use crate::domain::{ClassifierKind, ClassifierName, CollectionName};
 
@@ -231,9 +231,9 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
     listing::list(client, output, &listing::first_page(&["v1", "classifiers"]), ("classifiers", &columns), |classifier| {
         let labels = classifier["training"]["labels"].as_array().map_or_else(String::new, |labels| labels.len().to_string());
         vec![
-            shown(&classifier["name"]),
-            shown(&classifier["kind"]),
-            shown(&classifier["state"]),
+            format_cell(&classifier["name"]),
+            format_cell(&classifier["kind"]),
+            format_cell(&classifier["state"]),
             labels,
             count(&classifier["training"]["examples"]),
             answers::percent(&classifier["training"]["validation_quality"]),
@@ -246,7 +246,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
 fn labeled(args: LabeledArgs, documents: &str, output: &Output) -> Result<Map<String, Value>, CliError> {
     let mut members = Map::new();
     if args.collection.is_some() {
-        let source = given(&json!({"collection": args.collection, "field": args.field, "filter": args.filter}));
+        let source = request_members(&json!({"collection": args.collection, "field": args.field, "filter": args.filter}));
         members.insert(documents.to_owned(), source.into());
     }
     if let Some(path) = args.examples {
@@ -257,17 +257,17 @@ fn labeled(args: LabeledArgs, documents: &str, output: &Output) -> Result<Map<St
 
 fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, CliError> {
     let name = args.classifier.as_str().to_owned();
-    let given = given(&args);
+    let given = request_members(&args);
     let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
     body.extend(labeled(args.labeled, "source", output)?);
     body.extend(given);
-    body.extend((!args.label.is_empty()).then(|| ("labels".to_owned(), examples::described(&args.label))));
+    body.extend((!args.label.is_empty()).then(|| ("labels".to_owned(), examples::group_descriptions(&args.label))));
     let made = client.send(&Call::post(&["v1", "classifiers"]).json(&Value::Object(body)))?.body;
     if args.detach {
         jobs::show(output, &made)?;
         return Ok(Outcome::Done);
     }
-    let job = jobs::get(client, &shown(&made["job"]))?;
+    let job = jobs::get(client, &format_cell(&made["job"]))?;
     trained(client, output, (&name, job))
 }
 
@@ -294,7 +294,7 @@ fn retrain(client: &Client, output: &Output, args: &RetrainArgs) -> Result<Outco
 fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), CliError> {
     let ask = |texts: &[String]| {
         let mut body = Map::from_iter([("texts".to_owned(), json!(texts))]);
-        body.extend(given(&args));
+        body.extend(request_members(&args));
         let call = Call::post(&["v1", "classifiers", args.ask.classifier.as_str(), "predict"]).repeatable();
         let answer = client.send(&call.json(&Value::Object(body)))?.body;
         let Some(predictions) = answer["predictions"].as_array().filter(|found| found.len() == texts.len()) else {
@@ -323,14 +323,14 @@ fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outc
     let name = args.ask.classifier.as_str();
     let as_job = args.labeled.collection.is_some();
     let mut body = labeled(args.labeled, "documents", output)?;
-    body.extend(given(&args.ask));
+    body.extend(request_members(&args.ask));
     let evaluation = if as_job {
         let call = Call::post(&["v1", "classifiers", name, "evaluations"]).json(&Value::Object(body));
         let job = jobs::watch(client, output, client.send(&call)?.body)?;
         if job["status"] != "succeeded" {
             return jobs::finish(client, output, &job);
         }
-        client.send(&Call::get(&["v1", "jobs", &shown(&job["id"]), "evaluation"]))?.body
+        client.send(&Call::get(&["v1", "jobs", &format_cell(&job["id"]), "evaluation"]))?.body
     } else {
         let call = Call::post(&["v1", "classifiers", name, "evaluate"]).repeatable();
         client.send(&call.json(&Value::Object(body)))?.body
@@ -345,12 +345,12 @@ fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outc
 
 fn apply(client: &Client, output: &Output, args: &ApplyArgs) -> Result<Outcome, CliError> {
     let call = Call::post(&["v1", "classifiers", args.ask.classifier.as_str(), "apply"]);
-    let job = client.send(&call.json(&given(&args).into()))?.body;
+    let job = client.send(&call.json(&request_members(&args).into()))?.body;
     if args.detach {
         jobs::show(output, &job)?;
         return Ok(Outcome::Done);
     }
-    output.note(&format!("job {} writes the labels; it continues if you stop this command", shown(&job["id"])));
+    output.note(&format!("job {} writes the labels; it continues if you stop this command", format_cell(&job["id"])));
     let job = jobs::watch(client, output, job)?;
     jobs::finish(client, output, &job)
 }

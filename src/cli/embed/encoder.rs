@@ -87,7 +87,7 @@ impl Encoder {
             }
             Place::Here(embedder) => {
                 let embedder = embedder.clone();
-                self.runtime.spawn(async move { here(&embedder, texts).await })
+                self.runtime.spawn(async move { embed_locally(&embedder, texts).await })
             }
         }
     }
@@ -99,7 +99,7 @@ impl Encoder {
     }
 }
 
-async fn here(embedder: &Embedder, texts: Vec<String>) -> Result<Vec<Vector>, CliError> {
+async fn embed_locally(embedder: &Embedder, texts: Vec<String>) -> Result<Vec<Vector>, CliError> {
     if texts.is_empty() {
         return Ok(Vec::new());
     }

@@ -113,7 +113,7 @@ impl Vectors {
         line.push(b'\n');
         match self {
             Self::Stdout { stream, .. } => stream.write_all(&line).map_err(stdout_error),
-            Self::File { file, .. } => file.write_all(&line).map_err(file.failed()),
+            Self::File { file, .. } => file.write_all(&line).map_err(file.write_error()),
             Self::Npy { .. } => Ok(()),
         }
     }

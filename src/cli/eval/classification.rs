@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::encoder::batches;
-use super::measured::{DataArgs, Measured, failed, no_data};
+use super::measured::{DataArgs, Measured, no_data, to_cli_error};
 use super::scratch::Scratch;
 use crate::cli::client::Call;
 use crate::cli::error::CliError;
@@ -64,7 +64,7 @@ struct NamedComparison {
 pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError> {
     if args.kind.is_empty() {
         let options = Options { from: args.train_language, sib200_part: args.sib200_part };
-        let classification = measure(&args.data.data, &options, &mut measured.encoder(&args.data)).map_err(failed)?;
+        let classification = measure(&args.data.data, &options, &mut measured.encoder(&args.data)).map_err(to_cli_error)?;
         if classification.is_none() {
             return Err(no_data(&args.data.data));
         }
@@ -73,7 +73,7 @@ pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError
     let mut kinds = args.kind;
     kinds.sort_unstable();
     kinds.dedup();
-    let sets = read_sets(&args.data.data, &args.sib200_part).map_err(failed)?;
+    let sets = read_sets(&args.data.data, &args.sib200_part).map_err(to_cli_error)?;
     if sets.is_empty() {
         return Err(no_data(&args.data.data));
     }
@@ -82,14 +82,14 @@ pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError
     let mut comparisons = Vec::new();
     for (set, labeled) in &sets {
         for from in &args.train_language {
-            let task = Task::new(labeled, *from).map_err(failed)?;
-            let mut comparison = task.comparison().map_err(failed)?;
+            let task = Task::new(labeled, *from).map_err(to_cli_error)?;
+            let mut comparison = task.comparison().map_err(to_cli_error)?;
             for kind in &kinds {
                 let answers = match kind {
-                    Kind::Knn | Kind::Mlp => by_server(measured, &task, *kind)?,
-                    Kind::Offline => offline(measured, &args.data, &task).map_err(failed)?,
+                    Kind::Knn | Kind::Mlp => predict_on_server(measured, &task, *kind)?,
+                    Kind::Offline => offline(measured, &args.data, &task).map_err(to_cli_error)?,
                 };
-                comparison.ways.insert(kind.name().to_owned(), task.evaluate(&answers).map_err(failed)?);
+                comparison.ways.insert(kind.name().to_owned(), task.evaluate(&answers).map_err(to_cli_error)?);
             }
             comparisons.push(NamedComparison { set: set.clone(), comparison });
         }
@@ -110,7 +110,7 @@ impl Kind {
 type Answers = BTreeMap<Language, Vec<Option<String>>>;
 
 /// Trains a classifier on the server with the train split, predicts the test splits, and deletes it.
-fn by_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers, CliError> {
+fn predict_on_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers, CliError> {
     let Measured { client, output } = measured;
     let from = task.from.code();
     let example = |example: &crate::evaluation::labeled::Example| json!({ "text": example.text, "labels": [example.label], "language": from });

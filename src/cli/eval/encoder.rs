@@ -28,7 +28,7 @@ impl<'a> ServerEncoder<'a> {
     }
 
     /// Returns the values of all embeddings, concatenated, and the dimension.
-    fn all(&self, texts: &[String], input_type: Option<&str>) -> Result<(Vec<f32>, usize), CliError> {
+    fn embed_all(&self, texts: &[String], input_type: Option<&str>) -> Result<(Vec<f32>, usize), CliError> {
         let mut values = Vec::new();
         let mut dimension = None;
         for numbers in batches(texts) {
@@ -49,12 +49,12 @@ impl<'a> ServerEncoder<'a> {
 
 impl SentenceEncoder for ServerEncoder<'_> {
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
-        let (values, dimension) = self.all(texts, None).map_err(EvaluationError::measured)?;
+        let (values, dimension) = self.embed_all(texts, None).map_err(EvaluationError::measured)?;
         Embeddings::normalized(values, dimension)
     }
 
     fn encode_questions(&mut self, questions: &[String]) -> Result<Embeddings, EvaluationError> {
-        let (values, dimension) = self.all(questions, Some("query")).map_err(EvaluationError::measured)?;
+        let (values, dimension) = self.embed_all(questions, Some("query")).map_err(EvaluationError::measured)?;
         Embeddings::normalized(values, dimension)
     }
 }

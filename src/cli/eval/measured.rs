@@ -57,7 +57,7 @@ impl Measured {
             None => self.output.line(text.trim_end()),
             Some(path) => {
                 let mut target = Target::create(path)?;
-                let failed = target.failed();
+                let failed = target.write_error();
                 writeln!(target, "{}", text.trim_end()).map_err(failed)?;
                 target.finish()
             }
@@ -66,7 +66,7 @@ impl Measured {
 }
 
 /// Converts an evaluation error: to the server's error if a call failed, otherwise to an input error.
-pub(super) fn failed(error: EvaluationError) -> CliError {
+pub(super) fn to_cli_error(error: EvaluationError) -> CliError {
     match error {
         EvaluationError::Measured(cause) => match cause.downcast::<CliError>() {
             Ok(error) => *error,
@@ -78,5 +78,5 @@ pub(super) fn failed(error: EvaluationError) -> CliError {
 
 /// Returns the error for a folder without files of the task.
 pub(super) fn no_data(folder: &Path) -> CliError {
-    failed(EvaluationError::NoData { path: folder.to_owned() })
+    to_cli_error(EvaluationError::NoData { path: folder.to_owned() })
 }

@@ -6,11 +6,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::encoder::ServerEncoder;
-use super::measured::{DataArgs, Measured, failed, no_data};
+use super::measured::{DataArgs, Measured, no_data, to_cli_error};
 use crate::cli::client::Call;
 use crate::cli::error::CliError;
 use crate::cli::jobs;
-use crate::cli::output::shown;
+use crate::cli::output::format_cell;
 use crate::evaluation::mining::{Candidate, ExactMiner, MAX_SCORE, Miner, Proposals, measure};
 use crate::evaluation::{EvaluationError, Report};
 
@@ -29,7 +29,7 @@ pub struct MiningArgs {
 pub fn run(measured: &Measured, args: MiningArgs) -> Result<(), CliError> {
     let mut encoder = measured.encoder(&args.data);
     let mut miner = BothMiner { measured, encoder: &mut encoder, api: args.api };
-    let mining = measure(&args.data.data, &mut miner).map_err(failed)?;
+    let mining = measure(&args.data.data, &mut miner).map_err(to_cli_error)?;
     if mining.is_none() {
         return Err(no_data(&args.data.data));
     }
@@ -48,7 +48,7 @@ impl Miner for BothMiner<'_, '_> {
     fn mine(&mut self, first: &[String], second: &[String]) -> Result<Proposals, EvaluationError> {
         let mut proposals = ExactMiner(self.encoder).mine(first, second)?;
         if self.api {
-            let pairs = by_server(self.measured, first, second).map_err(EvaluationError::measured)?;
+            let pairs = mine_on_server(self.measured, first, second).map_err(EvaluationError::measured)?;
             proposals.insert("server".to_owned(), pairs);
             // Only max-score can be compared with the server's pairs.
             proposals.retain(|name, _| name == MAX_SCORE || name == "server");
@@ -58,7 +58,7 @@ impl Miner for BothMiner<'_, '_> {
 }
 
 /// Returns all pairs that the server proposes, as sentence indexes, in descending order of score.
-fn by_server(measured: &Measured, first: &[String], second: &[String]) -> Result<Vec<Candidate>, CliError> {
+fn mine_on_server(measured: &Measured, first: &[String], second: &[String]) -> Result<Vec<Candidate>, CliError> {
     let Measured { client, output } = measured;
     let body = json!({
         "first": { "texts": first }, "second": { "texts": second }, "neighbors": 4, "margin": "ratio", "strategy": "max_score",
@@ -67,9 +67,9 @@ fn by_server(measured: &Measured, first: &[String], second: &[String]) -> Result
     let job = client.send(&Call::post(&["v1", "mine"]).json(&body))?.body;
     let job = jobs::watch(client, output, job)?;
     if job["status"] != "succeeded" {
-        return Err(CliError::Job(format!("mining {}: {}", shown(&job["status"]), shown(&job["error"]["detail"]))));
+        return Err(CliError::Job(format!("mining {}: {}", format_cell(&job["status"]), format_cell(&job["error"]["detail"]))));
     }
-    let content = client.open(&Call::get(&["v1", "jobs", &shown(&job["id"]), "pairs"]))?.content;
+    let content = client.open(&Call::get(&["v1", "jobs", &format_cell(&job["id"]), "pairs"]))?.content;
     let mut pairs = Vec::new();
     for line in BufReader::new(content).lines() {
         let line = line.map_err(CliError::io("read the pairs to their end"))?;

@@ -24,7 +24,7 @@ use super::server::ServerArgs;
 use crate::evaluation::{EvaluationError, Report, candidates, flores, measure, short, sts, tatoeba};
 use classification::ClassificationArgs;
 use encoder::ServerEncoder;
-use measured::{Measured, failed, no_data};
+use measured::{Measured, no_data, to_cli_error};
 use mining::MiningArgs;
 use search::SearchArgs;
 
@@ -105,7 +105,7 @@ pub fn run(args: EvalArgs) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let measured = Measured { client: Client::new(&args.server, &output)?, output };
     let plain = |data: DataArgs, task: &dyn Fn(&Path, &mut ServerEncoder<'_>) -> Result<Report, EvaluationError>| {
-        let report = task(&data.data, &mut measured.encoder(&data)).map_err(failed)?;
+        let report = task(&data.data, &mut measured.encoder(&data)).map_err(to_cli_error)?;
         if report == Report::default() {
             return Err(no_data(&data.data));
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
 use crate::cli::jobs;
-use crate::cli::output::{Output, shown};
+use crate::cli::output::{Output, format_cell};
 
 /// A temporary collection or classifier on the server. Dropping this deletes it.
 pub struct Scratch<'a> {
@@ -28,11 +28,11 @@ impl<'a> Scratch<'a> {
     /// Creates a classifier with the members of `body` and waits until it is trained.
     pub fn classifier(client: &'a Client, output: &'a Output, kind: &str, body: Value) -> Result<Self, CliError> {
         let (scratch, made) = Self::make(client, output, "classifiers", kind, body)?;
-        let job = jobs::get(client, &shown(&made["job"]))?;
+        let job = jobs::get(client, &format_cell(&made["job"]))?;
         let job = jobs::watch(client, output, job)?;
         match job["status"].as_str() {
             Some("succeeded") => Ok(scratch),
-            _ => Err(CliError::Job(format!("training failed: {}", shown(&job["error"]["detail"])))),
+            _ => Err(CliError::Job(format!("training failed: {}", format_cell(&job["error"]["detail"])))),
         }
     }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::configuration::{Configuration, MODES};
-use super::measured::{DataArgs, Measured, failed};
+use super::measured::{DataArgs, Measured, to_cli_error};
 use super::scratch::Scratch;
 use super::search_report::{Bootstrap, QueryScores, Row, Scope, SearchReport};
 use crate::cli::client::Call;
@@ -44,7 +44,7 @@ pub struct SearchArgs {
     #[arg(id = "configuration", long = "config", value_name = "NAME={…}", value_parser = Configuration::parse)]
     pub config: Vec<Configuration>,
     /// Run of another program to compare, in TREC format. Can be repeated.
-    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    #[arg(long, value_name = "NAME=FILE", value_parser = parse_named_file)]
     pub from_run: Vec<(String, PathBuf)>,
     /// Searches this existing collection instead of a temporary one with the documents in the files.
     #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
@@ -100,11 +100,11 @@ pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
     }
     let mut lists = Vec::new();
     for (name, path) in &args.from_run {
-        lists.push((name.as_str(), runs::read(path).map_err(failed)?));
+        lists.push((name.as_str(), runs::read(path).map_err(to_cli_error)?));
     }
     let documents = args.collection.is_none() && !configurations.is_empty();
     let reading = ReadOptions { documents, judged: args.run.is_none(), split: args.split.clone() };
-    let set = judged::read(&args.data.data, &reading).map_err(failed)?;
+    let set = judged::read(&args.data.data, &reading).map_err(to_cli_error)?;
     let bootstrap = Bootstrap { resamples: args.resamples, seed: args.seed };
     let mut report = SearchReport {
         collection: args.collection.as_ref().map(ToString::to_string),
@@ -117,7 +117,7 @@ pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
     if !configurations.is_empty() {
         measure(measured, &args, &set, &configurations, &mut report)?;
     }
-    let asked = asked(&set, &HashMap::new(), Scope::All);
+    let asked = scoped_queries(&set, &HashMap::new(), Scope::All);
     for (name, lists) in lists {
         let ranked = |asked: &ScopedQuery<'_>| lists.get(&asked.query.id).into_iter().flatten().map(String::as_str);
         let by_query = asked.iter().map(|asked| QueryScores::new(asked.query, score_ranking(ranked(asked), &asked.gains)));
@@ -154,7 +154,7 @@ fn configurations_of(args: &SearchArgs) -> Result<Vec<Configuration>, CliError> 
     }
 }
 
-fn named_file(text: &str) -> Result<(String, PathBuf), String> {
+fn parse_named_file(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, path)) if !name.trim().is_empty() && !path.is_empty() => Ok((name.trim().to_owned(), PathBuf::from(path))),
         _ => Err("expected NAME=FILE".to_owned()),
@@ -171,7 +171,7 @@ fn check_run(args: &SearchArgs, configurations: &[Configuration]) -> Result<(), 
     if !args.languages.contains(&Scope::All) {
         return wrong("expected all in --languages, got none".to_owned());
     }
-    match configurations.iter().find(|configuration| !runs::fits(&configuration.name)) {
+    match configurations.iter().find(|configuration| !runs::is_valid_name(&configuration.name)) {
         Some(Configuration { name, .. }) => wrong(format!("expected names without white space, got {name}")),
         None => Ok(()),
     }
@@ -201,7 +201,7 @@ fn measure(
     for scope in &args.languages {
         // Without judgments, it only writes runs.
         let asked = if !set.gains.is_empty() {
-            asked(set, &languages, *scope)
+            scoped_queries(set, &languages, *scope)
         } else if *scope == Scope::All {
             set.queries.iter().map(|query| ScopedQuery { query, gains: Gains::new() }).collect()
         } else {
@@ -235,14 +235,14 @@ fn write_run(
     lists: &[Vec<Scored>],
 ) -> Result<(), CliError> {
     let ids = asked.iter().map(|asked| &asked.query.id).chain(lists.iter().flatten().map(|(id, _)| id));
-    if let Some(id) = ids.into_iter().find(|id| !runs::fits(id)) {
+    if let Some(id) = ids.into_iter().find(|id| !runs::is_valid_name(id)) {
         return Err(CliError::Input(format!(
             "--run: expected ids without white space, which separates the fields of a run, got {id}"
         )));
     }
     let mut target = Target::create(&PathBuf::from(path.to_string_lossy().replace(NAME, &configuration.name)))?;
     for (asked, list) in asked.iter().zip(lists) {
-        let failed = target.failed();
+        let failed = target.write_error();
         runs::write(&mut target, &configuration.name, &asked.query.id, list).map_err(failed)?;
     }
     target.finish()
@@ -293,7 +293,7 @@ fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<()
 }
 
 /// Returns the queries that have a relevant document in the scope.
-fn asked<'a>(set: &'a TestCollection, languages: &HashMap<String, Language>, scope: Scope) -> Vec<ScopedQuery<'a>> {
+fn scoped_queries<'a>(set: &'a TestCollection, languages: &HashMap<String, Language>, scope: Scope) -> Vec<ScopedQuery<'a>> {
     let mut asked = Vec::new();
     for query in &set.queries {
         let within = |id: &str| match (scope, query.language, languages.get(id)) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::record::InvalidRecord;
 use crate::cli::error::CliError;
 use crate::cli::files::Target;
-use crate::cli::output::{Output, shown};
+use crate::cli::output::{Output, format_cell};
 
 /// Maximum number of failed lines to print.
 const FAILURES_PRINTED_MAX: usize = 20;
@@ -30,7 +30,7 @@ impl Failures {
     /// Adds a line in the format of a job's results.
     pub fn add(&mut self, line: &str) -> Result<(), CliError> {
         if let Some(file) = &mut self.file {
-            file.write_all(format!("{line}\n").as_bytes()).map_err(file.failed())?;
+            file.write_all(format!("{line}\n").as_bytes()).map_err(file.write_error())?;
         }
         if self.printed.len() < FAILURES_PRINTED_MAX {
             self.printed.push(failure(line));
@@ -60,12 +60,19 @@ impl Failures {
 
 fn failure(line: &str) -> String {
     let result: Value = serde_json::from_str(line).unwrap_or(Value::Null);
-    let id = result["id"].as_str().map(|id| format!(" ({})", shown(&json!(id)))).unwrap_or_default();
+    let id = result["id"].as_str().map(|id| format!(" ({})", format_cell(&json!(id)))).unwrap_or_default();
     let error = &result["error"];
-    let place =
-        error["pointer"].as_str().filter(|pointer| !pointer.is_empty()).map(|pointer| format!("{}: ", shown(&json!(pointer))));
+    let place = error["pointer"]
+        .as_str()
+        .filter(|pointer| !pointer.is_empty())
+        .map(|pointer| format!("{}: ", format_cell(&json!(pointer))));
     let place = place.unwrap_or_default();
-    format!("line {}{id}: {}: {place}{}", shown(&result["line"]), shown(&error["code"]), shown(&error["detail"]))
+    format!(
+        "line {}{id}: {}: {place}{}",
+        format_cell(&result["line"]),
+        format_cell(&error["code"]),
+        format_cell(&error["detail"])
+    )
 }
 
 #[cfg(test)]

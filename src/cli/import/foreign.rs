@@ -13,7 +13,7 @@ use super::expected::{NamedFields, Names, Needed};
 use super::failures::Failures;
 use super::json_records::{self, Pages};
 use super::record::{Fields, InvalidRecord, Record, Records};
-use super::unpack::{Compression, unpacked};
+use super::unpack::{Compression, decompress};
 use super::vectors::{self, Vectors};
 use crate::cli::error::CliError;
 use crate::cli::output::plural;
@@ -107,7 +107,7 @@ impl ForeignArgs {
             (Source::Chroma, Some(file)) => self.chroma(file, compression, vectors, bar).map_err(failed())?,
             (source, _) => {
                 let content = bar.wrap_read(opened(file).map_err(failed())?);
-                let stream = unpacked(compression, Box::new(content)).map_err(failed())?;
+                let stream = decompress(compression, Box::new(content)).map_err(failed())?;
                 let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
                 let records = json_records::Records::new(stream, source.pages()).map_err(failed())?;
                 let (id_field, vector_named) = (self.id_field.clone(), self.vector_name.is_some());
@@ -148,7 +148,7 @@ impl ForeignArgs {
         let columns = Columns::new(|| {
             // Only the first column reports progress.
             let content = bars.next().unwrap_or_else(ProgressBar::hidden).wrap_read(File::open(file)?);
-            Ok(BufReader::with_capacity(BUFFER_BYTES, unpacked(compression, Box::new(content))?))
+            Ok(BufReader::with_capacity(BUFFER_BYTES, decompress(compression, Box::new(content))?))
         })?;
         Ok(Box::new(columns))
     }

@@ -52,7 +52,7 @@ impl<R: BufRead> Values<R> {
     }
 
     /// Consumes the byte that `peek` returned.
-    pub fn pass(&mut self) {
+    pub fn skip_byte(&mut self) {
         self.stream.consume(1);
     }
 
@@ -61,7 +61,7 @@ impl<R: BufRead> Values<R> {
         let mut name = Vec::new();
         self.value(&mut name, NAME_BYTES_MAX)?;
         match self.peek()? {
-            Some(b':') => self.pass(),
+            Some(b':') => self.skip_byte(),
             other => return Err(unexpected(other)),
         }
         Ok(name)
@@ -154,9 +154,9 @@ impl<R: BufRead> Records<R> {
             let byte = self.values.peek()?;
             match (self.open.last(), byte) {
                 (None, None) => return Ok(None),
-                (Some(_), Some(b',')) => self.values.pass(),
+                (Some(_), Some(b',')) => self.values.skip_byte(),
                 (Some(Open::List), Some(b']')) | (Some(Open::Page), Some(b'}')) => {
-                    self.values.pass();
+                    self.values.skip_byte();
                     self.open.pop();
                 }
                 (Some(Open::Page), Some(b'"')) => {
@@ -171,7 +171,7 @@ impl<R: BufRead> Records<R> {
                     return Ok(Some(object(&record)));
                 }
                 (None, Some(b'[')) => {
-                    self.values.pass();
+                    self.values.skip_byte();
                     self.open.push(Open::List);
                 }
                 (None, Some(b'{')) => {
@@ -186,17 +186,17 @@ impl<R: BufRead> Records<R> {
 
     /// Reads a top-level object. Returns `None` if it turns out to be a page.
     fn record_or_page(&mut self) -> io::Result<Option<RecordResult>> {
-        self.values.pass();
+        self.values.skip_byte();
         let mut kept = vec![b'{'];
         loop {
             match self.values.peek()? {
                 Some(b'}') => {
-                    self.values.pass();
+                    self.values.skip_byte();
                     kept.push(b'}');
                     return Ok(Some(object(&kept)));
                 }
                 Some(b',') => {
-                    self.values.pass();
+                    self.values.skip_byte();
                     kept.push(b',');
                 }
                 Some(b'"') => {
@@ -227,7 +227,7 @@ impl<R: BufRead> Records<R> {
             Some(b'{') => Open::Page,
             _ => return Ok(false),
         };
-        self.values.pass();
+        self.values.skip_byte();
         self.open.push(open);
         Ok(true)
     }
@@ -250,7 +250,7 @@ impl<R: BufRead> Column<R> {
     pub fn next_page(&mut self) -> io::Result<bool> {
         match self.values.peek()? {
             None => return Ok(false),
-            Some(b'{') => self.values.pass(),
+            Some(b'{') => self.values.skip_byte(),
             other => return Err(unexpected(other)),
         }
         self.listed = self.find()?;
@@ -266,9 +266,9 @@ impl<R: BufRead> Column<R> {
     pub fn next(&mut self) -> io::Result<Option<Result<Value, String>>> {
         while self.listed {
             match self.values.peek()? {
-                Some(b',') => self.values.pass(),
+                Some(b',') => self.values.skip_byte(),
                 Some(b']') => {
-                    self.values.pass();
+                    self.values.skip_byte();
                     self.listed = self.find()?;
                 }
                 _ => {
@@ -285,16 +285,16 @@ impl<R: BufRead> Column<R> {
     fn find(&mut self) -> io::Result<bool> {
         loop {
             match self.values.peek()? {
-                Some(b',') => self.values.pass(),
+                Some(b',') => self.values.skip_byte(),
                 Some(b'}') => {
-                    self.values.pass();
+                    self.values.skip_byte();
                     return Ok(false);
                 }
                 Some(b'"') => {
                     let name = self.values.name()?;
                     let mine = name.get(1..name.len().saturating_sub(1)) == Some(self.name.as_bytes());
                     if mine && self.values.peek()? == Some(b'[') {
-                        self.values.pass();
+                        self.values.skip_byte();
                         return Ok(true);
                     }
                     self.values.skip()?;

@@ -23,7 +23,7 @@ use super::collections::create_from;
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::jobs::{self, Only};
-use super::output::{Output, Unit, shown};
+use super::output::{Output, Unit, format_cell};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 use failures::Failures;
@@ -103,7 +103,7 @@ pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
         jobs::show(&output, &job)?;
         return Ok(if misfits > 0 { Outcome::SomeFailed } else { Outcome::Done });
     }
-    let id = shown(&job["id"]);
+    let id = format_cell(&job["id"]);
     output.note(&format!("job {id} imports the file; it continues if you stop this command"));
     let mut job = jobs::watch(&client, &output, job)?;
     if job["details"]["failed"].as_u64().unwrap_or(0) > 0 {
@@ -153,7 +153,7 @@ fn send(
         content: &mut content,
     };
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "import"]);
-    let sent = client.upload(&call.with_optional("types", args.types.as_deref()), upload);
+    let sent = client.upload(&call.with_optional_query("types", args.types.as_deref()), upload);
     let broken = content.error.take();
     bar.finish_and_clear();
     match (sent, broken) {

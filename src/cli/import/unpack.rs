@@ -27,7 +27,7 @@ impl Compression {
 }
 
 /// Decompresses the content of a file.
-pub fn unpacked(compression: Compression, content: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
+pub fn decompress(compression: Compression, content: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     Ok(match compression {
         Compression::None => content,
         Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(content)),

@@ -5,19 +5,19 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::labels::written_path;
-use super::{CLASSIFIER_ERRORS, ClassifierPath, probability, visible};
+use super::labels::parse_target_path;
+use super::{CLASSIFIER_ERRORS, ClassifierPath, check_probability, visible_classifier};
 use crate::domain::singles::singles;
 use crate::domain::{ApplyRequest, Caller, Code, CollectionName, Job, LabeledDocuments, MetadataPath};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
-use crate::http::jobs::{Accepted, accepted};
+use crate::http::jobs::{Accepted, accepted_response};
 use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
 use crate::http::request::filter::{self, FilterNode};
-use crate::http::request::values::parsed;
+use crate::http::request::values::check_parsed;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] =
@@ -70,11 +70,11 @@ pub async fn apply_classifier(
     ClassifierPath(name): ClassifierPath,
     JsonBody(body): JsonBody<ApplyClassifierRequest>,
 ) -> Result<Accepted, ApiError> {
-    let collection = parsed("/collection", CollectionName::parse(&body.collection))?;
+    let collection = check_parsed("/collection", CollectionName::parse(&body.collection))?;
     check_access(&caller, &collection)?;
-    let multi_label = visible(&api, &caller, &name).await?.definition.multi_label;
+    let multi_label = visible_classifier(&api, &caller, &name).await?.definition.multi_label;
     let levels_max = api.service.limits().metadata_depth_max;
-    let read = |pointer: &str, text: &str, is_array| parsed(pointer, written_path(text, is_array, levels_max));
+    let read = |pointer: &str, text: &str, is_array| check_parsed(pointer, parse_target_path(text, is_array, levels_max));
     let field = read("/field", &body.field, multi_label)?;
     let probability_field = body.probability_field.map(|text| read("/probability_field", &text, false)).transpose()?;
     let within = |one: &MetadataPath, other: &MetadataPath| one.keys().starts_with(other.keys());
@@ -85,7 +85,7 @@ pub async fn apply_classifier(
     let request = ApplyRequest {
         documents: LabeledDocuments { collection, field, filter: filter::parse(body.filter, limits)? },
         probability_field,
-        threshold: probability("/threshold", body.threshold)?,
+        threshold: check_probability("/threshold", body.threshold)?,
     };
-    Ok(accepted(api.service.apply_classifier(&name, request).await?))
+    Ok(accepted_response(api.service.apply_classifier(&name, request).await?))
 }

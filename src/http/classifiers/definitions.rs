@@ -7,11 +7,11 @@ use axum::http::header::{HeaderName, LOCATION};
 
 use super::info::{ClassifierInfo, ClassifierList};
 use super::request::{CreateClassifierRequest, check};
-use super::{ClassifierPath, check_name, is_visible, visible};
+use super::{ClassifierPath, check_name, is_visible, visible_classifier};
 use crate::domain::{Caller, ClassifierName, Code, Job};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, accepted};
+use crate::http::jobs::{Accepted, accepted_response};
 use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -130,7 +130,7 @@ pub async fn get_classifier(
     ClassifierPath(name): ClassifierPath,
     _: NoParameters,
 ) -> Result<Json<ClassifierInfo>, ApiError> {
-    Ok(Json(visible(&api, &caller, &name).await?.into()))
+    Ok(Json(visible_classifier(&api, &caller, &name).await?.into()))
 }
 
 /// Train a classifier again
@@ -153,8 +153,8 @@ pub async fn train_classifier(
     ClassifierPath(name): ClassifierPath,
     _: NoParameters,
 ) -> Result<Accepted, ApiError> {
-    visible(&api, &caller, &name).await?;
-    Ok(accepted(api.service.retrain_classifier(&name).await?))
+    visible_classifier(&api, &caller, &name).await?;
+    Ok(accepted_response(api.service.retrain_classifier(&name).await?))
 }
 
 /// Delete a classifier
@@ -172,7 +172,7 @@ pub async fn delete_classifier(
     ClassifierPath(name): ClassifierPath,
     _: NoParameters,
 ) -> Result<StatusCode, ApiError> {
-    visible(&api, &caller, &name).await?;
+    visible_classifier(&api, &caller, &name).await?;
     api.service.delete_classifier(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
-use super::{CLASSIFIER_ERRORS, ClassifierPath, probability, visible};
+use super::{CLASSIFIER_ERRORS, ClassifierPath, check_probability, visible_classifier};
 use crate::domain::singles::singles;
 use crate::domain::{Caller, Code, Evaluation, EvaluationSet, Job};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
-use crate::http::jobs::{Accepted, VisibleJob, accepted};
+use crate::http::jobs::{Accepted, VisibleJob, accepted_response};
 use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -94,12 +94,12 @@ pub async fn evaluate_classifier(
     JsonBody(body): JsonBody<EvaluateRequest>,
 ) -> Result<Json<Evaluation>, ApiError> {
     let limits = api.service.limits();
-    let threshold = probability("/threshold", body.threshold)?;
-    let classifier = visible(&api, &caller, &name).await?;
+    let threshold = check_probability("/threshold", body.threshold)?;
+    let classifier = visible_classifier(&api, &caller, &name).await?;
     let set = match (body.documents, body.examples) {
-        (Some(documents), None) => EvaluationSet::Documents(labels::documents(documents, "/documents", limits)?),
+        (Some(documents), None) => EvaluationSet::Documents(labels::parse_labeled_documents(documents, "/documents", limits)?),
         (None, Some(examples)) => {
-            EvaluationSet::Texts(labels::texts(examples, "/examples", classifier.definition.multi_label, limits)?)
+            EvaluationSet::Texts(labels::parse_labeled_texts(examples, "/examples", classifier.definition.multi_label, limits)?)
         }
         _ => return invalid("", "must have exactly one of documents and examples"),
     };
@@ -130,14 +130,14 @@ pub async fn start_evaluation(
     ClassifierPath(name): ClassifierPath,
     JsonBody(body): JsonBody<StartEvaluationRequest>,
 ) -> Result<Accepted, ApiError> {
-    let threshold = probability("/threshold", body.threshold)?;
-    visible(&api, &caller, &name).await?;
+    let threshold = check_probability("/threshold", body.threshold)?;
+    visible_classifier(&api, &caller, &name).await?;
     let Some(documents) = body.documents else {
         return invalid("/documents", "must be an object");
     };
-    let documents = labels::documents(documents, "/documents", api.service.limits())?;
+    let documents = labels::parse_labeled_documents(documents, "/documents", api.service.limits())?;
     check_access(&caller, &documents.collection)?;
-    Ok(accepted(api.service.start_evaluation(&name, documents, threshold).await?))
+    Ok(accepted_response(api.service.start_evaluation(&name, documents, threshold).await?))
 }
 
 /// Get an evaluation

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::labels::{LabeledDocumentsInput, written};
+use super::labels::{LabeledDocumentsInput, to_labeled_documents_input};
 use crate::domain::timestamps::rfc3339;
 use crate::domain::{Classifier, ClassifierKind, ClassifierState, JobFailure, KnnSettings, MlpSettings, TrainingReport};
 
@@ -83,7 +83,7 @@ impl From<Classifier> for ClassifierInfo {
             description: definition.description,
             multi_label: definition.multi_label,
             threshold: definition.threshold,
-            source: definition.source.as_ref().map(written),
+            source: definition.source.as_ref().map(to_labeled_documents_input),
             knn: (kind == ClassifierKind::Knn).then_some(definition.knn),
             mlp: (kind == ClassifierKind::Mlp).then_some(definition.mlp),
             model: record.model,

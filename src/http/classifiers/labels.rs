@@ -10,8 +10,8 @@ use crate::domain::{Code, CollectionName, DescribedLabel, Field, LabeledDocument
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::languages::refused_tag;
-use crate::http::request::values::{check_text, parsed};
-use crate::service::documents::input::ZERO_IN_KEY;
+use crate::http::request::values::{check_parsed, check_text};
+use crate::service::documents::input::NUL_IN_KEY;
 
 /// Maximum labeled texts per request.
 pub const EXAMPLES_MAX: usize = 10_000;
@@ -66,15 +66,19 @@ pub struct LabelInput {
 }
 
 /// Parses which documents to use; `pointer` is where the request has them.
-pub fn documents(input: LabeledDocumentsInput, pointer: &str, limits: &Limits) -> Result<LabeledDocuments, ApiError> {
-    let collection = parsed(format!("{pointer}/collection"), CollectionName::parse(&input.collection))?;
-    let field = parsed(format!("{pointer}/field"), path(&input.field))?;
+pub fn parse_labeled_documents(
+    input: LabeledDocumentsInput,
+    pointer: &str,
+    limits: &Limits,
+) -> Result<LabeledDocuments, ApiError> {
+    let collection = check_parsed(format!("{pointer}/collection"), CollectionName::parse(&input.collection))?;
+    let field = check_parsed(format!("{pointer}/field"), parse_metadata_path(&input.field))?;
     let filter = filter::parse(input.filter, limits).map_err(|error| error.within(pointer))?;
     Ok(LabeledDocuments { collection, field, filter })
 }
 
 /// Parses a metadata path.
-pub fn path(text: &str) -> Result<MetadataPath, String> {
+pub fn parse_metadata_path(text: &str) -> Result<MetadataPath, String> {
     match Field::parse(text)? {
         Field::Metadata(path) => Ok(path),
         own => Err(format!("must be a metadata path, got the document's own {own}; metadata of that name is metadata.{own}")),
@@ -83,20 +87,20 @@ pub fn path(text: &str) -> Result<MetadataPath, String> {
 
 /// Parses a metadata path to write a value or an array of values to. A document with this metadata must be one that a caller
 /// could have stored.
-pub fn written_path(text: &str, is_array: bool, levels_max: usize) -> Result<MetadataPath, String> {
-    let path = path(text)?;
+pub fn parse_target_path(text: &str, is_array: bool, levels_max: usize) -> Result<MetadataPath, String> {
+    let path = parse_metadata_path(text)?;
     let levels = path.keys().len() + usize::from(is_array);
     if levels > levels_max {
         return Err(format!("must be at most {levels_max} levels deep (metadata_depth_max), got {levels}"));
     }
     match path.keys().iter().any(|key| key.contains('\0')) {
-        true => Err(ZERO_IN_KEY.to_owned()),
+        true => Err(NUL_IN_KEY.to_owned()),
         false => Ok(path),
     }
 }
 
 /// The same documents in the form of a request.
-pub fn written(source: &LabeledDocuments) -> LabeledDocumentsInput {
+pub fn to_labeled_documents_input(source: &LabeledDocuments) -> LabeledDocumentsInput {
     LabeledDocumentsInput {
         collection: source.collection.as_str().to_owned(),
         field: source.field.to_string(),
@@ -105,7 +109,7 @@ pub fn written(source: &LabeledDocuments) -> LabeledDocumentsInput {
 }
 
 /// Parses labeled texts.
-pub fn texts(
+pub fn parse_labeled_texts(
     inputs: Vec<LabeledTextInput>,
     pointer: &str,
     multi_label: bool,
@@ -140,7 +144,7 @@ pub fn texts(
 }
 
 /// Parses labels with their descriptions.
-pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<DescribedLabel>, ApiError> {
+pub fn parse_described_labels(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<DescribedLabel>, ApiError> {
     let refuse = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     if inputs.len() > LABELS_MAX {
         return Err(refuse("/labels".to_owned(), format!("must have at most {LABELS_MAX} labels, got {}", inputs.len())));

@@ -41,7 +41,7 @@ impl FromRequestParts<Api> for ClassifierPath {
 
 /// A classifier that the caller may see: one of a collection that it can access, or of texts alone. To other callers it seems
 /// not to exist.
-async fn visible(api: &Api, caller: &Caller, name: &ClassifierName) -> Result<Classifier, ApiError> {
+async fn visible_classifier(api: &Api, caller: &Caller, name: &ClassifierName) -> Result<Classifier, ApiError> {
     let classifier = api.service.get_classifier(name).await?;
     if is_visible(caller, &classifier) {
         return Ok(classifier);
@@ -74,7 +74,7 @@ fn check_name(caller: &Caller, name: &ClassifierName) -> Result<(), ApiError> {
 }
 
 /// Parses a probability in a request.
-fn probability(pointer: &str, value: Option<f32>) -> Result<Option<f32>, ApiError> {
+fn check_probability(pointer: &str, value: Option<f32>) -> Result<Option<f32>, ApiError> {
     match value {
         Some(got) if !(0.0..=1.0).contains(&got) => invalid(pointer, format!("must be a number from 0 to 1, got {got}")),
         value => Ok(value),

@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{CLASSIFIER_ERRORS, ClassifierPath, probability, visible};
+use super::{CLASSIFIER_ERRORS, ClassifierPath, check_probability, visible_classifier};
 use crate::domain::singles::singles;
 use crate::domain::{Caller, Code, CollectionName, DocumentId, Limits, PredictItems, PredictOptions, Prediction};
 use crate::http::api::Api;
@@ -16,7 +16,7 @@ use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
-use crate::http::request::values::{check_texts, parsed};
+use crate::http::request::values::{check_parsed, check_texts};
 use crate::service::json::some_object;
 
 /// Default and maximum number of labels to return with their probabilities.
@@ -99,7 +99,7 @@ pub async fn predict_labels(
     if let PredictItems::Documents { collection, .. } = &items {
         check_access(&caller, collection)?;
     }
-    visible(&api, &caller, &name).await?;
+    visible_classifier(&api, &caller, &name).await?;
     let found = api.service.predict(&name, items, options).await?;
     Ok(Json(PredictResult {
         abstained: found.iter().filter(|prediction| prediction.abstained).count(),
@@ -115,12 +115,12 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
             PredictItems::Texts(texts)
         }
         (None, Some(DocumentsByIdInput { collection, ids })) => {
-            let collection = parsed("/documents/collection", CollectionName::parse(&collection))?;
+            let collection = check_parsed("/documents/collection", CollectionName::parse(&collection))?;
             let (max, got) = (limits.batch_documents_max, ids.len());
             if !(1..=max).contains(&got) {
                 return invalid("/documents/ids", format!("must have 1 to {max} ids (batch_documents_max), got {got}"));
             }
-            let parse = |(index, id): (usize, &String)| parsed(format!("/documents/ids/{index}"), DocumentId::parse(id));
+            let parse = |(index, id): (usize, &String)| check_parsed(format!("/documents/ids/{index}"), DocumentId::parse(id));
             PredictItems::Documents { collection, ids: Checks::all(ids.iter().enumerate().map(parse))? }
         }
         _ => return invalid("", "must have exactly one of texts and documents"),
@@ -130,7 +130,7 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
         value => Ok(value),
     };
     let options = PredictOptions {
-        threshold: probability("/threshold", body.threshold)?,
+        threshold: check_probability("/threshold", body.threshold)?,
         scores: bounded("/scores", body.scores, SCORES_DEFAULT, SCORES_MAX)?,
         explain: bounded("/explain", body.explain, 0, EXPLAIN_MAX)?,
     };

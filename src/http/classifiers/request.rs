@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::check_probability;
 use super::labels::{self, LabelInput, LabeledDocumentsInput, LabeledTextInput};
-use super::probability;
 use crate::domain::singles::singles;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NewClassifier,
@@ -91,12 +91,12 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
     if is_prototype && body.labels.is_none() {
         refuse("", "a classifier of kind prototype needs labels".to_owned());
     }
-    let threshold = checks.add(probability("/threshold", body.threshold));
-    let source = checks.add(body.source.map(|source| labels::documents(source, "/source", limits)).transpose());
-    let (knn, mlp) = (checks.add(knn(body.knn.unwrap_or_default())), checks.add(mlp(body.mlp.unwrap_or_default())));
-    let examples = body.examples.map(|examples| labels::texts(examples, "/examples", body.multi_label, limits));
+    let threshold = checks.add(check_probability("/threshold", body.threshold));
+    let source = checks.add(body.source.map(|source| labels::parse_labeled_documents(source, "/source", limits)).transpose());
+    let (knn, mlp) = (checks.add(check_knn(body.knn.unwrap_or_default())), checks.add(check_mlp(body.mlp.unwrap_or_default())));
+    let examples = body.examples.map(|examples| labels::parse_labeled_texts(examples, "/examples", body.multi_label, limits));
     let examples = checks.add(examples.transpose());
-    let labels = checks.add(body.labels.map(|labels| labels::described(labels, limits)).transpose());
+    let labels = checks.add(body.labels.map(|labels| labels::parse_described_labels(labels, limits)).transpose());
     let (Some(name), Some(threshold), Some(source), Some(knn), Some(mlp)) = (name, threshold, source, knn, mlp) else {
         return Err(checks.refusal());
     };
@@ -107,7 +107,7 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
     Ok(NewClassifier { name, definition, examples, labels })
 }
 
-fn knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
+fn check_knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
     let invalid = |member: &str, detail: String| invalid(format!("/knn/{member}"), detail);
     if !(1..=1_000).contains(&options.neighbors) {
         return invalid("neighbors", format!("must be an integer from 1 to 1000, got {}", options.neighbors));
@@ -123,7 +123,7 @@ fn knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
     Ok(options)
 }
 
-fn mlp(options: MlpSettings) -> Result<MlpSettings, ApiError> {
+fn check_mlp(options: MlpSettings) -> Result<MlpSettings, ApiError> {
     let invalid = |member: &str, detail: String| invalid(format!("/mlp/{member}"), detail);
     let counts = [
         ("hidden", options.hidden, 4_096),

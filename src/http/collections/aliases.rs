@@ -13,7 +13,7 @@ use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{AliasPath, JsonBody, PageParameters, Parameters};
-use crate::http::request::values::parsed;
+use crate::http::request::values::check_parsed;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
@@ -71,7 +71,7 @@ pub async fn put_alias(
     AliasPath(name): AliasPath,
     JsonBody(body): JsonBody<PutAliasRequest>,
 ) -> Result<Json<Alias>, ApiError> {
-    let collection = parsed("/collection", CollectionName::parse(&body.collection))?;
+    let collection = check_parsed("/collection", CollectionName::parse(&body.collection))?;
     Ok(Json(api.service.set_alias(Alias { name, collection }).await?))
 }
 

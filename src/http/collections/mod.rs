@@ -25,7 +25,7 @@ use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
-use crate::http::request::values::parsed;
+use crate::http::request::values::check_parsed;
 use crate::service::Error;
 use settings::{HnswChange, HnswOptions, PassageOptions};
 
@@ -208,7 +208,7 @@ pub async fn create_collection(
     let mut checks = Checks::default();
     let name = body.name.as_deref().ok_or_else(|| "missing field `name`".to_owned());
     let name = name.and_then(|name| CollectionName::parse(name).map_err(|error| error.to_string()));
-    let name = checks.add(parsed("/name", name));
+    let name = checks.add(check_parsed("/name", name));
     if let Some(name) = &name {
         check_access(&caller, name)?;
     }
@@ -271,8 +271,8 @@ pub async fn change_collection(
 ) -> Result<Json<CollectionInfo>, ApiError> {
     let mut checks = Checks::default();
     checks.add(check_description(body.description.as_deref()));
-    let ef_search = checks.add(settings::ef_search(body.hnsw.and_then(|hnsw| hnsw.ef_search)));
-    let default_languages = body.default_languages.as_deref().map(settings::default_languages);
+    let ef_search = checks.add(settings::check_ef_search(body.hnsw.and_then(|hnsw| hnsw.ef_search)));
+    let default_languages = body.default_languages.as_deref().map(settings::parse_default_languages);
     let default_languages = checks.add(default_languages.transpose());
     let metadata_indexes = checks.add(body.metadata_indexes.map(metadata_paths).transpose());
     checks.end()?;
@@ -320,13 +320,13 @@ pub fn check_new(
     model_tokens_max: usize,
 ) -> Result<NewCollection, ApiError> {
     checks.add(check_description(body.description.as_deref()));
-    let source = checks.add(settings::source(body.model, body.dimension));
-    let values = source.as_ref().map(|source| settings::values(source, body.metric, body.quantization));
+    let source = checks.add(settings::check_source(body.model, body.dimension));
+    let values = source.as_ref().map(|source| settings::check_metric_and_quantization(source, body.metric, body.quantization));
     let values = values.and_then(|values| checks.add(values));
-    let passages = source.as_ref().map(|source| settings::passage_bounds(source, body.passage_bounds, model_tokens_max));
+    let passages = source.as_ref().map(|source| settings::check_passage_bounds(source, body.passage_bounds, model_tokens_max));
     let passages = passages.and_then(|passages| checks.add(passages));
-    let hnsw = checks.add(settings::hnsw(body.hnsw));
-    let default_languages = settings::default_languages(&body.default_languages.unwrap_or_default());
+    let hnsw = checks.add(settings::check_hnsw(body.hnsw));
+    let default_languages = settings::parse_default_languages(&body.default_languages.unwrap_or_default());
     let default_languages = checks.add(default_languages);
     let metadata_indexes = checks.add(metadata_paths(body.metadata_indexes.unwrap_or_default()));
     let (Some(name), Some(source), Some((metric, quantization)), Some(passages)) = (name, source, values, passages) else {

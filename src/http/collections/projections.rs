@@ -12,7 +12,7 @@ use crate::domain::{
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::jobs::{Accepted, accepted};
+use crate::http::jobs::{Accepted, accepted_response};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, KeyedBody, NoParameters, Parameters, REPEATS_JOB, path_param, path_params};
@@ -107,7 +107,7 @@ pub async fn create_projection(
     checks.add(check_range("/neighbors", neighbors, NEIGHBORS));
     checks.end()?;
     let request = ProjectionRequest { center, documents_max: max_documents, neighbors };
-    Ok(accepted(api.service.create_projection(&collection, request, key).await?))
+    Ok(accepted_response(api.service.create_projection(&collection, request, key).await?))
 }
 
 /// List projections

@@ -104,38 +104,38 @@ pub async fn put_collection(
 fn differences(asked: &CreateCollectionRequest, new: &NewCollection, existing: &CollectionView) -> Vec<Violation> {
     let is = &existing.collection;
     let mut found = Vec::new();
-    differs(&mut found, "/description", asked.description.as_ref(), is.description.as_ref());
-    differs(&mut found, "/model", asked.model.as_ref(), is.model.as_ref().map(|model| &model.name));
+    push_difference(&mut found, "/description", asked.description.as_ref(), is.description.as_ref());
+    push_difference(&mut found, "/model", asked.model.as_ref(), is.model.as_ref().map(|model| &model.name));
     match (asked.dimension, &is.model) {
         (Some(dimension), Some(model)) => {
             let detail = format!("the existing collection has the model {}, got {dimension}", model.name);
             found.push(Violation::at("/dimension", detail));
         }
-        (dimension, _) => differs(&mut found, "/dimension", dimension, Some(is.dimension)),
+        (dimension, _) => push_difference(&mut found, "/dimension", dimension, Some(is.dimension)),
     }
-    differs(&mut found, "/metric", asked.metric, Some(is.metric));
-    differs(&mut found, "/quantization", asked.quantization, Some(is.quantization));
+    push_difference(&mut found, "/metric", asked.metric, Some(is.metric));
+    push_difference(&mut found, "/quantization", asked.quantization, Some(is.quantization));
     if let Some(hnsw) = &asked.hnsw {
-        differs(&mut found, "/hnsw/m", hnsw.m, Some(is.hnsw.m));
-        differs(&mut found, "/hnsw/ef_construction", hnsw.ef_construction, Some(is.hnsw.ef_construction));
-        differs(&mut found, "/hnsw/ef_search", hnsw.ef_search, Some(is.hnsw.ef_search));
+        push_difference(&mut found, "/hnsw/m", hnsw.m, Some(is.hnsw.m));
+        push_difference(&mut found, "/hnsw/ef_construction", hnsw.ef_construction, Some(is.hnsw.ef_construction));
+        push_difference(&mut found, "/hnsw/ef_search", hnsw.ef_search, Some(is.hnsw.ef_search));
     }
     if let Some(bounds) = &asked.passage_bounds {
         let tokens = is.passages.map(|passages| passages.tokens_max);
-        differs(&mut found, "/passage_bounds/tokens_max", bounds.tokens_max, tokens);
+        push_difference(&mut found, "/passage_bounds/tokens_max", bounds.tokens_max, tokens);
         let overlap = is.passages.map(|passages| passages.overlap_tokens);
-        differs(&mut found, "/passage_bounds/overlap_tokens", bounds.overlap_tokens, overlap);
+        push_difference(&mut found, "/passage_bounds/overlap_tokens", bounds.overlap_tokens, overlap);
     }
     let codes = |languages: &[crate::domain::Language]| languages.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
     let languages = asked.default_languages.as_ref().map(|_| codes(&new.default_languages));
-    differs(&mut found, "/default_languages", languages, Some(codes(&is.default_languages)));
+    push_difference(&mut found, "/default_languages", languages, Some(codes(&is.default_languages)));
     let names = |paths: &[MetadataPath]| paths.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
     let paths = asked.metadata_indexes.as_ref().map(|_| names(&new.metadata_indexes));
-    differs(&mut found, "/metadata_indexes", paths, Some(names(&existing.metadata_indexes)));
+    push_difference(&mut found, "/metadata_indexes", paths, Some(names(&existing.metadata_indexes)));
     found
 }
 
-fn differs<T: PartialEq + Serialize>(found: &mut Vec<Violation>, pointer: &str, asked: Option<T>, is: Option<T>) {
+fn push_difference<T: PartialEq + Serialize>(found: &mut Vec<Violation>, pointer: &str, asked: Option<T>, is: Option<T>) {
     if let Some(asked) = asked.filter(|asked| Some(asked) != is.as_ref()) {
         let is = is.map_or_else(|| "has none".to_owned(), |is| format!("has {}", json!(is)));
         found.push(Violation::at(pointer, format!("the existing collection {is}, got {}", json!(asked))));

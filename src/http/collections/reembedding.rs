@@ -8,7 +8,7 @@ use super::settings::{self, PassageOptions};
 use crate::domain::{Code, Job, NewSource};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, accepted};
+use crate::http::jobs::{Accepted, accepted_response};
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, JsonBody};
@@ -53,6 +53,6 @@ pub async fn reembed_collection(
     JsonBody(body): JsonBody<ReembedCollectionRequest>,
 ) -> Result<Accepted, ApiError> {
     let tokens_max = api.service.model().tokens_max;
-    let bounds = settings::passage_bounds(&NewSource::Model(None), body.passage_bounds, tokens_max)?;
-    Ok(accepted(api.service.collection(&name)?.reembed(bounds).await?))
+    let bounds = settings::check_passage_bounds(&NewSource::Model(None), body.passage_bounds, tokens_max)?;
+    Ok(accepted_response(api.service.collection(&name)?.reembed(bounds).await?))
 }

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::domain::settings::{DIMENSION, EF, M};
 use crate::domain::{HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::request::languages::languages;
+use crate::http::request::languages::parse_languages;
 
 /// Parameters of the index, an HNSW graph. Parameters that you leave out get defaults.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -45,17 +45,17 @@ pub struct PassageOptions {
 }
 
 /// The source of embeddings: a model, or the caller, who gives their dimension.
-pub fn source(model: Option<String>, dimension: Option<usize>) -> Result<NewSource, ApiError> {
+pub fn check_source(model: Option<String>, dimension: Option<usize>) -> Result<NewSource, ApiError> {
     let Some(dimension) = dimension else { return Ok(NewSource::Model(model)) };
     if let Some(model) = model {
         let problem = format!("must be left out with model {model:?}, which determines it, got {dimension}");
         return invalid("/dimension", format!("{problem}; to send your own vectors, keep dimension and leave out model"));
     }
-    Ok(NewSource::OwnVectors(within("/dimension", dimension, DIMENSION)?))
+    Ok(NewSource::OwnVectors(check_range("/dimension", dimension, DIMENSION)?))
 }
 
 /// The metric and the quantization, which must fit each other and the source.
-pub fn values(
+pub fn check_metric_and_quantization(
     source: &NewSource,
     metric: Option<Metric>,
     quantization: Option<Quantization>,
@@ -82,7 +82,7 @@ pub fn values(
 }
 
 /// How texts are split, within the limits of the model and of each other.
-pub fn passage_bounds(
+pub fn check_passage_bounds(
     source: &NewSource,
     options: Option<PassageOptions>,
     model_tokens_max: usize,
@@ -95,21 +95,21 @@ pub fn passage_bounds(
         );
     }
     let bounds = passages::TOKENS_MIN..=model_tokens_max;
-    let tokens_max = tokens_max.map(|asked| within("/passage_bounds/tokens_max", asked, bounds)).transpose()?;
+    let tokens_max = tokens_max.map(|asked| check_range("/passage_bounds/tokens_max", asked, bounds)).transpose()?;
     let tokens_max = tokens_max.unwrap_or(model_tokens_max);
-    let overlap_tokens = within("/passage_bounds/overlap_tokens", overlap_tokens.unwrap_or_default(), 0..=tokens_max / 2)?;
+    let overlap_tokens = check_range("/passage_bounds/overlap_tokens", overlap_tokens.unwrap_or_default(), 0..=tokens_max / 2)?;
     Ok(Some(PassageBounds { tokens_max, overlap_tokens }))
 }
 
 /// The parameters of the index, within their limits.
-pub fn hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError> {
+pub fn check_hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError> {
     let options = options.unwrap_or_default();
     let usual = HnswSettings::default();
     let mut checks = Checks::default();
-    let m = checks.add(within("/hnsw/m", options.m.unwrap_or(usual.m), M));
+    let m = checks.add(check_range("/hnsw/m", options.m.unwrap_or(usual.m), M));
     let ef_construction = options.ef_construction.unwrap_or(usual.ef_construction);
-    let ef_construction = checks.add(within("/hnsw/ef_construction", ef_construction, EF));
-    let ef_search = checks.add(ef_search(options.ef_search));
+    let ef_construction = checks.add(check_range("/hnsw/ef_construction", ef_construction, EF));
+    let ef_search = checks.add(check_ef_search(options.ef_search));
     match (m, ef_construction, ef_search) {
         (Some(m), Some(ef_construction), Some(ef_search)) => {
             Ok(HnswSettings { m, ef_construction, ef_search: ef_search.unwrap_or(usual.ef_search) })
@@ -119,16 +119,16 @@ pub fn hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError> {
 }
 
 /// The `ef_search`, within its limits.
-pub fn ef_search(asked: Option<usize>) -> Result<Option<usize>, ApiError> {
-    asked.map(|asked| within("/hnsw/ef_search", asked, EF)).transpose()
+pub fn check_ef_search(asked: Option<usize>) -> Result<Option<usize>, ApiError> {
+    asked.map(|asked| check_range("/hnsw/ef_search", asked, EF)).transpose()
 }
 
 /// The default languages of searches.
-pub fn default_languages(codes: &[String]) -> Result<Vec<Language>, ApiError> {
-    languages(codes, "/default_languages")
+pub fn parse_default_languages(codes: &[String]) -> Result<Vec<Language>, ApiError> {
+    parse_languages(codes, "/default_languages")
 }
 
-fn within(pointer: &str, got: usize, bounds: std::ops::RangeInclusive<usize>) -> Result<usize, ApiError> {
+fn check_range(pointer: &str, got: usize, bounds: std::ops::RangeInclusive<usize>) -> Result<usize, ApiError> {
     if bounds.contains(&got) {
         return Ok(got);
     }

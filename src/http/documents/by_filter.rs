@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::DocumentList;
-use super::changes::{expiry_change, given, merge_patch};
+use super::changes::{deserialize_nullable, expiry_change, merge_patch};
 use crate::domain::{
     Code, Document, DocumentId, DocumentOrder, DocumentPatch, Facet, Field, Filter, Limits, MetadataObject, Scalar,
     ScrollPosition, ScrollRequest, Test, TitleChange,
@@ -19,7 +19,7 @@ use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, REPEATS_ANSWER, check_limit};
 use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
-use crate::http::request::values::parsed;
+use crate::http::request::values::check_parsed;
 use crate::http::response::streamed::Streamed;
 use crate::http::search::facets::{self, FacetInput};
 use crate::service::json::{objects, some_object};
@@ -153,7 +153,7 @@ pub struct UpdateDocumentsRequest {
     /// A merge patch of the metadata, as in `PATCH`.
     pub metadata: Option<MetadataObject>,
     /// When they expire: from then on they are not found, and they are removed. Null for never.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Option<String>>,
     /// The same, in seconds from now.
@@ -215,11 +215,12 @@ pub async fn scroll_documents(
     let (Some(filter), Some(limit), Some((order, descending))) = (filter, limit, order) else { return Err(checks.refusal()) };
     let what = json!([format!("{order:?}"), descending, filter::print(&filter)]).to_string();
     let list = List::Scroll(&collection, &what);
-    let after = body.cursor.map(|text| position(&list, &text)).transpose()?;
+    let after = body.cursor.map(|text| decode_position(&list, &text)).transpose()?;
     let request = ScrollRequest { filter, order, descending, limit, after };
     let page = api.service.collection(&collection)?.scroll(request).await?;
-    let next = |after: ScrollPosition| cursor::encode(&list, &json!([shown(after.value), after.id.as_str()]).to_string());
-    Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor: page.next.map(next) }, page.documents))
+    let next =
+        |after: ScrollPosition| cursor::encode(&list, &json!([to_cursor_value(after.value), after.id.as_str()]).to_string());
+    Ok(Streamed::with_items(&DocumentList { documents: Vec::new(), next_cursor: page.next.map(next) }, page.documents))
 }
 
 /// Count documents
@@ -259,7 +260,7 @@ pub async fn delete_documents(
     CollectionPath(collection): CollectionPath,
     KeyedBody(body, key): KeyedBody<DeleteDocumentsRequest>,
 ) -> Result<Json<DeletedDocuments>, ApiError> {
-    let filter = selected(body.filter, body.ids, api.service.limits())?;
+    let filter = selection_filter(body.filter, body.ids, api.service.limits())?;
     let deleted = api.service.collection(&collection)?.delete_matching(filter, key).await?;
     Ok(Json(DeletedDocuments { deleted }))
 }
@@ -284,7 +285,7 @@ pub async fn update_documents(
     KeyedBody(body, key): KeyedBody<UpdateDocumentsRequest>,
 ) -> Result<Json<UpdatedDocuments>, ApiError> {
     let limits = api.service.limits();
-    let filter = selected(body.filter, body.ids, limits)?;
+    let filter = selection_filter(body.filter, body.ids, limits)?;
     let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
     if body.metadata.is_none() && expires_at_ms.is_none() {
         return invalid("", "must have metadata, expires_at or ttl_seconds");
@@ -325,7 +326,7 @@ pub async fn count_facets(
 }
 
 /// The documents that a request selects, as a filter.
-fn selected(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Limits) -> Result<Filter, ApiError> {
+fn selection_filter(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Limits) -> Result<Filter, ApiError> {
     let refuse = |got| invalid("", format!("must have exactly one of filter and ids, got {got}"));
     match (filter, ids) {
         (Some(filter), None) => filter::parse(Some(filter), limits),
@@ -342,11 +343,11 @@ fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
         return invalid("/ids", format!("must have 1 to {VALUES_MAX} ids, got {got}"));
     }
     let text = |id: DocumentId| Scalar::Text(id.as_str().to_owned());
-    let read = |(index, id): (usize, &String)| parsed(format!("/ids/{index}"), DocumentId::parse(id).map(text));
+    let read = |(index, id): (usize, &String)| check_parsed(format!("/ids/{index}"), DocumentId::parse(id).map(text));
     Ok(Filter::Field(Field::Id, Test::In(Checks::all(ids.iter().enumerate().map(read))?)))
 }
 
-fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
+fn decode_position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
     let invalid = || {
         let detail = "must be the unchanged next_cursor of an earlier page of the same list, with the same filter and order";
         ApiError::at(Code::InvalidCursor, "/cursor", detail)
@@ -363,7 +364,7 @@ fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
 }
 
 /// The value in a cursor. A number with a fraction is written as its bits, so parsing it does not round.
-fn shown(value: Option<Scalar>) -> Value {
+fn to_cursor_value(value: Option<Scalar>) -> Value {
     match value {
         Some(Scalar::Real(real)) => json!({ "bits": real.to_bits() }),
         other => json!(other),

@@ -4,10 +4,10 @@ use serde::{Deserialize, Deserializer};
 
 use crate::domain::{Code, Metadata, MetadataObject, metadata};
 use crate::http::error::{ApiError, invalid};
-use crate::service::documents::input::{ZERO_IN_KEY, expiry};
+use crate::service::documents::input::{NUL_IN_KEY, expiry};
 
 /// Distinguishes a null member from a missing one.
-pub fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+pub fn deserialize_nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
@@ -15,7 +15,7 @@ pub fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option
 pub fn merge_patch(patch: Option<MetadataObject>) -> Result<Metadata, ApiError> {
     let patch = patch.unwrap_or_default().0;
     if metadata::has_zero_in_key(&patch) {
-        return invalid("/metadata", ZERO_IN_KEY);
+        return invalid("/metadata", NUL_IN_KEY);
     }
     Ok(patch)
 }

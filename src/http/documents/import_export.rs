@@ -15,7 +15,7 @@ use crate::domain::timestamps::rfc3339;
 use crate::domain::{Code, ColumnTypes, Document, Embedding, FileEncoding, FileFormat, Job, MetadataObject};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, accepted};
+use crate::http::jobs::{Accepted, accepted_response};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, Parameters};
@@ -118,7 +118,7 @@ pub async fn import_documents(
     let file = parameters.read(|given| import_file(request.headers(), given.types.as_deref()))?;
     let collection = api.service.collection(&collection)?;
     let job = collection.import(file, request.into_body().into_data_stream()).await?;
-    Ok(accepted(job))
+    Ok(accepted_response(job))
 }
 
 /// Export documents
@@ -155,7 +155,7 @@ pub async fn export_documents(
     if encoding != FileEncoding::Identity {
         answer = answer.header(CONTENT_ENCODING, encoding.name());
     }
-    let body = Body::from_stream(pages(first, export, packer));
+    let body = Body::from_stream(export_stream(first, export, packer));
     answer.body(body).map_err(|error| ApiError::internal(error.to_string()))
 }
 
@@ -163,7 +163,7 @@ pub async fn export_documents(
 type Exported = Vec<(Document, Option<Embedding>)>;
 
 /// The pages of an export, compressed. A failure cuts the stream off, so that the client cannot take it for complete.
-fn pages(first: Exported, export: Export, packer: Compressor) -> impl Stream<Item = io::Result<Vec<u8>>> {
+fn export_stream(first: Exported, export: Export, packer: Compressor) -> impl Stream<Item = io::Result<Vec<u8>>> {
     stream::try_unfold((Some(first), export, Some(packer)), |(mut first, mut export, packer)| async move {
         let Some(mut packer) = packer else { return Ok(None) };
         loop {
@@ -178,7 +178,7 @@ fn pages(first: Exported, export: Export, packer: Compressor) -> impl Stream<Ite
                 return Ok(Some((packer.finish()?, (None, export, None))));
             }
             for (document, embedding) in documents {
-                packer.add(&line(document, embedding))?;
+                packer.add(&to_ndjson_line(document, embedding))?;
             }
             let packed = packer.take();
             // A compressor may buffer a page for a while.
@@ -189,7 +189,7 @@ fn pages(first: Exported, export: Export, packer: Compressor) -> impl Stream<Ite
     })
 }
 
-fn line(document: Document, embedding: Option<Embedding>) -> Vec<u8> {
+fn to_ndjson_line(document: Document, embedding: Option<Embedding>) -> Vec<u8> {
     let line = DocumentInput {
         id: Some(document.id.as_str().to_owned()),
         title: document.title,

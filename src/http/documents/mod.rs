@@ -161,7 +161,7 @@ pub async fn upsert_documents(
             None => collection.upsert(accepted, wait).await?,
         },
     };
-    answer(items, outcomes)
+    upsert_response(items, outcomes)
 }
 
 /// List documents
@@ -182,7 +182,7 @@ pub async fn list_documents(
     let page = parameters.page(&api, &list, DocumentId::parse)?;
     let page = api.service.collection(&collection)?.list(page).await?;
     let next_cursor = page.next.map(|id| cursor::encode(&list, id.as_str()));
-    Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor }, page.documents))
+    Ok(Streamed::with_items(&DocumentList { documents: Vec::new(), next_cursor }, page.documents))
 }
 
 /// Get a document
@@ -257,7 +257,7 @@ impl Parameters<UpsertParameters> {
 /// If nothing at all was stored, the request failed, and the response is an error: a client that looks only at the status must
 /// not take it for a success. Its code is the gravest one: a failure of the server before a full queue, and that before a
 /// mistake of the client.
-fn answer(
+fn upsert_response(
     items: Vec<Result<(), InvalidDocument>>,
     outcomes: Vec<UpsertOutcome>,
 ) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
@@ -269,11 +269,13 @@ fn answer(
         let done = match item {
             Err(refusal) => Err(refusal),
             Ok(()) => match outcomes.next() {
-                None => Err(lost(None, Code::Internal, "the server lost the result of this document".to_owned())),
+                None => {
+                    Err(whole_document_failure(None, Code::Internal, "the server lost the result of this document".to_owned()))
+                }
                 Some(UpsertOutcome { id, status }) => match status {
                     UpsertStatus::Created(version) => Ok((id, DocumentStatus::Created, version)),
                     UpsertStatus::Updated(version) => Ok((id, DocumentStatus::Updated, version)),
-                    UpsertStatus::Failed { code, detail } => Err(lost(Some(id), code, detail)),
+                    UpsertStatus::Failed { code, detail } => Err(whole_document_failure(Some(id), code, detail)),
                 },
             },
         };
@@ -281,7 +283,7 @@ fn answer(
             Ok((id, status, version)) => DocumentResult { id: Some(id), status, version: Some(version), error: None },
             Err(refusal) => {
                 let code = refusal.code;
-                worst = Some(worst.map_or(code, |worst| if weight(code) > weight(worst) { code } else { worst }));
+                worst = Some(worst.map_or(code, |worst| if severity(code) > severity(worst) { code } else { worst }));
                 let error = Some(refusal.failure(&base));
                 violations.extend(refusal.problems.into_iter().map(|problem| Violation::from(problem).within(&base)));
                 DocumentResult { id: refusal.id, status: DocumentStatus::Failed, version: None, error }
@@ -297,11 +299,11 @@ fn answer(
 }
 
 /// Why a document as a whole was not stored.
-fn lost(id: Option<DocumentId>, code: Code, detail: String) -> InvalidDocument {
+fn whole_document_failure(id: Option<DocumentId>, code: Code, detail: String) -> InvalidDocument {
     InvalidDocument { id, code, problems: vec![DocumentProblem::at("", detail)] }
 }
 
-fn weight(code: Code) -> u8 {
+fn severity(code: Code) -> u8 {
     match code.class() {
         ErrorClass::Client => 0,
         ErrorClass::Capacity => 1,
@@ -328,9 +330,9 @@ mod tests {
     #[test]
     fn the_response_is_200_only_if_every_document_was_stored() {
         let created = || outcome(UpsertStatus::Created(Sequence(1)));
-        let (status, Json(body)) = answer(vec![Ok(()), Ok(())], vec![created(), created()]).unwrap();
+        let (status, Json(body)) = upsert_response(vec![Ok(()), Ok(())], vec![created(), created()]).unwrap();
         assert_eq!((status, body.failed), (StatusCode::OK, 0));
-        let (status, Json(body)) = answer(vec![refusal(), Ok(())], vec![created()]).unwrap();
+        let (status, Json(body)) = upsert_response(vec![refusal(), Ok(())], vec![created()]).unwrap();
         assert_eq!((status, body.failed), (StatusCode::MULTI_STATUS, 1));
         assert_eq!(
             body.results.iter().map(|result| result.status).collect::<Vec<_>>(),
@@ -340,9 +342,9 @@ mod tests {
 
     #[test]
     fn a_request_that_stores_no_document_fails() {
-        let error = answer(vec![refusal(), refusal()], Vec::new()).unwrap_err();
+        let error = upsert_response(vec![refusal(), refusal()], Vec::new()).unwrap_err();
         assert_eq!((error.code, error.errors.len()), (Code::InvalidRequest, 2));
-        let error = answer(vec![refusal(), Ok(())], vec![full()]).unwrap_err();
+        let error = upsert_response(vec![refusal(), Ok(())], vec![full()]).unwrap_err();
         assert_eq!(error.code, Code::Overloaded);
     }
 }

@@ -7,7 +7,7 @@ use axum::http::header::{ETAG, HeaderName};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::changes::{expiry_change, given, merge_patch};
+use super::changes::{deserialize_nullable, expiry_change, merge_patch};
 use super::{DocumentResult, DocumentStatus, UpsertParameters};
 use crate::domain::{
     Code, Document, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title,
@@ -19,7 +19,7 @@ use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{DocumentPath, JsonBody, Parameters};
 use crate::http::request::languages::refused_tag;
 use crate::http::request::preconditions::{RequiredPrecondition, etag};
-use crate::http::request::values::parsed;
+use crate::http::request::values::check_parsed;
 use crate::service::documents::input::{DocumentInput, check};
 
 /// The errors of each operation.
@@ -52,7 +52,7 @@ pub const EXAMPLES: &[Example] =
 #[serde(deny_unknown_fields)]
 pub struct PatchDocumentRequest {
     /// A new title, as in a document; null removes it. The text is then split and embedded again.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 1000)]
     pub title: Option<Option<String>>,
     /// A merge patch of the metadata (RFC 7396): null removes a member, an object is merged with the existing one, everything
@@ -61,7 +61,7 @@ pub struct PatchDocumentRequest {
     /// The correct language of the text, as a BCP 47 tag.
     pub language: Option<String>,
     /// When it expires: from then on it is not found, and it is removed. Null for never.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Option<String>>,
     /// The same, in seconds from now.
@@ -150,7 +150,7 @@ pub async fn patch_document(
         None => TitleChange::Keep,
         Some(None) => TitleChange::Remove,
         Some(Some(title)) => {
-            parsed("/title", check_title(&title))?;
+            check_parsed("/title", check_title(&title))?;
             TitleChange::Set(title)
         }
     };

@@ -136,8 +136,8 @@ pub async fn cancel_job(
 fn read_list(given: ListJobsParameters, api: &Api) -> Result<(JobFilter, Page<JobId>), ApiError> {
     let ListJobsParameters { kind, status, collection, limit, cursor } = given;
     let mut checks = Checks::default();
-    let kind = checks.add(named("type", kind.as_deref(), &JobType::ALL, JobType::name));
-    let status = checks.add(named("status", status.as_deref(), &JobStatus::ALL, JobStatus::name));
+    let kind = checks.add(parse_name("type", kind.as_deref(), &JobType::ALL, JobType::name));
+    let status = checks.add(parse_name("status", status.as_deref(), &JobStatus::ALL, JobStatus::name));
     let collection = collection.map(|name| CollectionName::parse(&name)).transpose();
     let refuse = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "collection", error.to_string());
     let collections = checks.add(collection.map_err(refuse)).map(|name| name.map(|name| vec![name]));
@@ -149,7 +149,7 @@ fn read_list(given: ListJobsParameters, api: &Api) -> Result<(JobFilter, Page<Jo
 }
 
 /// A job that the caller may see.
-pub async fn visible(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, ApiError> {
+pub async fn visible_job(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, ApiError> {
     let job = api.service.get_job(id).await?;
     check_visible(api, caller, &job).map(|()| job)
 }
@@ -180,12 +180,12 @@ fn check_visible(api: &Api, caller: &Caller, job: &Job) -> Result<(), ApiError> 
 }
 
 /// The response of an operation that starts a job.
-pub fn accepted(job: Job) -> Accepted {
+pub fn accepted_response(job: Job) -> Accepted {
     let location = format!("/v1/jobs/{}", job.id);
     (StatusCode::ACCEPTED, [(LOCATION, location)], Json(job))
 }
 
-fn named<T: Copy>(
+fn parse_name<T: Copy>(
     parameter: &'static str,
     text: Option<&str>,
     all: &[T],
@@ -208,7 +208,7 @@ impl FromRequestParts<Api> for VisibleJob {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, api).await?;
         let JobPath(id) = JobPath::from_request_parts(parts, api).await?;
-        visible(api, &caller, &id).await.map(Self)
+        visible_job(api, &caller, &id).await.map(Self)
     }
 }
 

@@ -12,7 +12,7 @@ use futures::stream::{self, Stream};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::{JobPath, VisibleJob, visible};
+use super::{JobPath, VisibleJob, visible_job};
 use crate::domain::{Caller, Code};
 use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
@@ -119,7 +119,7 @@ pub async fn get_job_results(
     })?;
     // Quotation marks within strings are escaped, so this text occurs only in the member itself.
     let part = status.map(|status| format!("\"status\":\"{status}\""));
-    visible(&api, &caller, &id).await?;
+    visible_job(&api, &caller, &id).await?;
     let body = match api.service.job_results(&id).await? {
         None => Body::empty(),
         Some((file, bytes)) => Body::from_stream(lines(file, bytes, part)),

@@ -29,7 +29,7 @@ use tower::ServiceExt as _;
 
 use super::error::{ApiError, ForeignErrorBody};
 use super::middleware::request_id::request_id;
-use super::middleware::traffic::refused;
+use super::middleware::traffic::limit_error;
 use super::openapi::description::Description;
 use super::openapi::operations::MCP_PATH;
 use super::request::body::receive_json;
@@ -72,7 +72,7 @@ struct Rest {
 impl Mcp {
     /// Offers the operations of `routes`, which expect the caller in a request's extensions.
     pub fn new(service: &Service, description: &Description, routes: Router) -> Self {
-        let tools = Tools(Arc::new(Rest { tools: tools::of(description), routes }));
+        let tools = Tools(Arc::new(Rest { tools: tools::build_tools(description), routes }));
         // Host names and origins are checked for all routes alike, in `middleware::auth`.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -98,9 +98,9 @@ impl Mcp {
         })?;
         parse_json::<IgnoredAny>(&message)?;
         let memory = RequestMemory::current();
-        memory.add_body(message.len() as u64 * MESSAGE_COPIES).map_err(refused)?;
+        memory.add_body(message.len() as u64 * MESSAGE_COPIES).map_err(limit_error)?;
         head.extensions.insert(memory);
-        plain(&mut head.headers);
+        retain_protocol_headers(&mut head.headers);
         let response = self.protocol.handle(Request::from_parts(head, Body::from(message))).await.map(Body::new);
         let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|media_type| media_type == "application/json");
         if response.status().is_success() {
@@ -120,7 +120,7 @@ impl Mcp {
 
 /// Keeps only the headers that the protocol library reads. The library gets no key, because it logs what it gets. Every client
 /// is taken to accept JSON, as on the other routes.
-fn plain(headers: &mut HeaderMap) {
+fn retain_protocol_headers(headers: &mut HeaderMap) {
     for name in [AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH] {
         headers.remove(name);
     }
@@ -141,7 +141,7 @@ impl ServerHandler for Tools {
         _page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let scope = head(&context)?.extensions.get::<Caller>().map(Caller::scope);
+        let scope = request_parts(&context)?.extensions.get::<Caller>().map(Caller::scope);
         let allowed = self.0.tools.iter().filter(|tool| scope.is_some_and(|scope| scope >= tool.scope));
         Ok(ListToolsResult::with_all_items(allowed.map(|tool| tool.shown.clone()).collect()))
     }
@@ -151,7 +151,7 @@ impl ServerHandler for Tools {
         call: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let head = head(&context)?;
+        let head = request_parts(&context)?;
         let Some(tool) = self.0.tools.iter().find(|tool| tool.shown.name == call.name) else {
             let message = format!("there is no tool {}; tools/list has them all", shorten(call.name.into_owned()));
             return Err(ErrorData::invalid_params(message, None));
@@ -170,7 +170,7 @@ impl ServerHandler for Tools {
 }
 
 /// The head of the HTTP request that brought a message.
-fn head(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
+fn request_parts(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
     context.extensions.get::<Parts>().ok_or_else(|| ErrorData::internal_error("a message came without a request", None))
 }
 
@@ -200,7 +200,7 @@ impl Rest {
         let succeeded = response.status().is_success();
         let body = to_bytes(response.into_body(), usize::MAX).await;
         let body = body.map_err(|error| ApiError::internal(format!("an answer cannot be read: {error}")))?;
-        RequestMemory::current().answer_at_least(body.len() as u64 * ANSWER_COPIES).map_err(refused)?;
+        RequestMemory::current().answer_at_least(body.len() as u64 * ANSWER_COPIES).map_err(limit_error)?;
         let answer = serde_json::from_slice(&body);
         Ok((succeeded, answer.map_err(|error| ApiError::internal(format!("an answer is not JSON: {error}")))?))
     }

@@ -131,7 +131,7 @@ struct Operation<'a> {
 }
 
 /// All tools.
-pub fn of(description: &Description) -> Vec<RestTool> {
+pub fn build_tools(description: &Description) -> Vec<RestTool> {
     TOOL_DEFINITIONS.iter().filter_map(|choice| RestTool::new(choice, description)).collect()
 }
 
@@ -182,7 +182,7 @@ impl RestTool {
     /// The request to the operation, on behalf of the caller that sent the request with this head.
     pub fn request(&self, arguments: Map<String, Value>, head: &Parts) -> Result<Request, ApiError> {
         let arguments = Value::Object(arguments);
-        let schema_violations = BodySchema::alone(&self.arguments).schema_violations(&arguments);
+        let schema_violations = BodySchema::without_references(&self.arguments).schema_violations(&arguments);
         if !schema_violations.is_empty() {
             return Err(schema_error(schema_violations));
         }
@@ -191,9 +191,9 @@ impl RestTool {
             let text = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let place = format!("{{{name}}}");
             if target.contains(&place) {
-                target = target.replace(&place, &encoded(&text()));
+                target = target.replace(&place, &percent_encode(&text()));
             } else if self.in_query.contains(&name.as_str()) {
-                query.push(format!("{name}={}", encoded(&text())));
+                query.push(format!("{name}={}", percent_encode(&text())));
             } else {
                 body.insert(name.clone(), value.clone());
             }
@@ -218,7 +218,7 @@ impl RestTool {
     }
 }
 
-fn encoded(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
@@ -231,7 +231,7 @@ impl<'a> Operation<'a> {
         })
     }
 
-    fn resolved(&self, value: &'a Value) -> &'a Value {
+    fn resolve_reference(&self, value: &'a Value) -> &'a Value {
         let target = value["$ref"].as_str().and_then(|path| self.document.pointer(path.trim_start_matches('#')));
         target.unwrap_or(value)
     }
@@ -239,7 +239,7 @@ impl<'a> Operation<'a> {
     /// Where a parameter belongs, and its schema.
     fn parameter(&self, name: &str) -> Option<(String, Value)> {
         let all = self.operation["parameters"].as_array()?;
-        let found = all.iter().map(|parameter| self.resolved(parameter)).find(|parameter| parameter["name"] == name)?;
+        let found = all.iter().map(|parameter| self.resolve_reference(parameter)).find(|parameter| parameter["name"] == name)?;
         let mut schema = found["schema"].clone();
         // A tool call contains the value unencoded.
         let description = found["description"].as_str().unwrap_or_default().split(", percent-encoded").next();
@@ -250,7 +250,7 @@ impl<'a> Operation<'a> {
     /// The schema of a member of the body.
     fn member(&self, name: &str) -> Option<&'a Value> {
         let body = self.operation.pointer("/requestBody/content/application~1json/schema")?;
-        self.resolved(body)["properties"].get(name)
+        self.resolve_reference(body)["properties"].get(name)
     }
 
     /// The same schema, with the schemas that it references added to `definitions`.
@@ -283,13 +283,13 @@ mod tests {
     #[test]
     fn every_tool_requires_the_required_fields_of_its_operation() {
         let description = crate::http::description();
-        let tools = of(description);
+        let tools = build_tools(description);
         let names: Vec<&str> = tools.iter().map(|tool| tool.shown.name.as_ref()).collect();
         assert_eq!(names, TOOL_DEFINITIONS.iter().map(|choice| choice.name).collect::<Vec<_>>());
         for choice in TOOL_DEFINITIONS {
             let operation = Operation::find(description.bodies.document(), choice.operation).unwrap();
             let body = operation.operation.pointer("/requestBody/content/application~1json/schema").unwrap_or(&Value::Null);
-            for needed in operation.resolved(body)["required"].as_array().into_iter().flatten() {
+            for needed in operation.resolve_reference(body)["required"].as_array().into_iter().flatten() {
                 assert!(choice.required.iter().any(|name| needed == name), "{} needs {needed}", choice.name);
             }
         }
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn tool_schemas_resolve_without_the_openapi_document() {
-        for tool in of(crate::http::description()) {
+        for tool in build_tools(crate::http::description()) {
             let schema = Value::Object((*tool.shown.input_schema).clone()).to_string();
             assert!(!schema.contains(SCHEMAS) && !schema.contains("percent-encoded"), "{schema}");
             for target in schema.split(DEFINITIONS).skip(1).filter_map(|rest| rest.split('"').next()) {

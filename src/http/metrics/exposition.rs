@@ -54,17 +54,17 @@ impl Exposition {
     }
 
     /// Converts OpenMetrics to this format.
-    pub fn of(self, openmetrics: String) -> String {
+    pub fn convert(self, openmetrics: String) -> String {
         match self {
             Self::OpenMetrics => openmetrics,
-            Self::Text => text(&openmetrics),
+            Self::Text => to_text_format(&openmetrics),
         }
     }
 }
 
 /// Converts OpenMetrics to the text format: the samples are the same, but a metric has the name of its samples, there are no
 /// units and no end marker, and types that the text format does not know become gauges.
-fn text(openmetrics: &str) -> String {
+fn to_text_format(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len());
     let mut help = None;
     for line in openmetrics.lines() {
@@ -131,7 +131,7 @@ mod tests {
                       a_wait_seconds_sum 0.5\na_wait_seconds_bucket{le=\"+Inf\"} 2\n\
                       # HELP a_build_info The program.\n# TYPE a_build_info gauge\na_build_info{note=\"# EOF\"} 1\n\
                       # HELP a_odd Odd.\n# TYPE a_odd untyped\na_odd 1\n";
-        assert_eq!(Exposition::Text.of(openmetrics.to_owned()), expect);
-        assert_eq!(Exposition::OpenMetrics.of(openmetrics.to_owned()), openmetrics);
+        assert_eq!(Exposition::Text.convert(openmetrics.to_owned()), expect);
+        assert_eq!(Exposition::OpenMetrics.convert(openmetrics.to_owned()), openmetrics);
     }
 }

@@ -46,7 +46,7 @@ const LATENCIES_S: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 /// Counts requests. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct RequestMeter {
-    answered: Family<Answered, Counter>,
+    answered: Family<RequestLabels, Counter>,
     latency_s: Family<Operation, Histogram, fn() -> Histogram>,
     running: Gauge,
 }
@@ -75,7 +75,7 @@ pub struct Metrics {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct RequestLabels {
     operation: Name,
     status: u16,
 }
@@ -137,7 +137,7 @@ impl RequestMeter {
 impl Running<'_> {
     /// The request was answered.
     pub fn end(self, operation: &'static str, status: u16, took: Duration) {
-        self.0.answered.get_or_create(&Answered { operation: Name(operation), status }).inc();
+        self.0.answered.get_or_create(&RequestLabels { operation: Name(operation), status }).inc();
         self.0.latency_s.get_or_create(&Operation { operation: Name(operation) }).observe(took.as_secs_f64());
     }
 }
@@ -202,7 +202,7 @@ pub async fn serve_metrics(
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, ApiError> {
     let gauges = metrics.gauges(&service).await?;
-    let mut state = state(&gauges, service.embed_queue_texts());
+    let mut state = gauge_registry(&gauges, service.embed_queue_texts());
     register_bounds(&mut state, &metrics.bounds);
     register_schedule(&mut state, service.schedule_meter());
     if let Some(replica) = service.replica_state() {
@@ -214,11 +214,11 @@ pub async fn serve_metrics(
         .and_then(|()| encode_eof(&mut text));
     written.map_err(|error| ApiError::internal(format!("the metrics cannot be written: {error}")))?;
     let form = Exposition::negotiate(&headers);
-    Ok(([(CONTENT_TYPE, form.media_type()), (VARY, "accept")], form.of(text)))
+    Ok(([(CONTENT_TYPE, form.media_type()), (VARY, "accept")], form.convert(text)))
 }
 
 /// Values read at the moment of the scrape.
-fn state(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
+fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
     let gauge = |value: u64| {
         let gauge = Gauge::<i64>::default();
@@ -229,7 +229,7 @@ fn state(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     registry.register("collections", "Collections", gauge(gauges.collections.len() as u64));
     let damaged = "Collections with a damaged database";
     registry.register("collections_damaged", damaged, gauge(gauges.collections_damaged));
-    registry.register("jobs", "Jobs that the server remembers", jobs(gauges));
+    registry.register("jobs", "Jobs that the server remembers", job_gauges(gauges));
     if let Some(bytes) = resident_bytes() {
         registry.register_with_unit("resident_memory", "Memory of the process", Unit::Bytes, gauge(bytes));
     }
@@ -309,7 +309,7 @@ fn register_replica(registry: &mut Registry, replica: &ReplicaState) {
 }
 
 /// Jobs by type and status, including zeros, so that an alert can compare with the time before the first job.
-fn jobs(gauges: &Gauges) -> Family<JobLabels, Gauge> {
+fn job_gauges(gauges: &Gauges) -> Family<JobLabels, Gauge> {
     let family = Family::<JobLabels, Gauge>::default();
     for kind in &JobType::ALL {
         for status in &JobStatus::ALL {
@@ -337,7 +337,8 @@ mod tests {
     fn job_counts_include_zeros_for_every_type_and_status() {
         let jobs = vec![(JobType::Mine, JobStatus::Failed, 3)];
         let mut text = String::new();
-        encode_registry(&mut text, &state(&Gauges { collections: Vec::new(), collections_damaged: 0, jobs }, 0)).unwrap();
+        encode_registry(&mut text, &gauge_registry(&Gauges { collections: Vec::new(), collections_damaged: 0, jobs }, 0))
+            .unwrap();
         assert!(text.contains("dragoman_jobs{type=\"mine\",status=\"failed\"} 3\n"), "{text}");
         assert!(text.contains("dragoman_jobs{type=\"import\",status=\"running\"} 0\n"), "{text}");
         assert_eq!(text.matches("dragoman_jobs{").count(), JobType::ALL.len() * JobStatus::ALL.len());
@@ -364,7 +365,7 @@ mod tests {
         let gauges =
             Gauges { collections: (0..COLLECTIONS_MAX + 1).map(one).collect(), collections_damaged: 1, jobs: Vec::new() };
         let mut text = String::new();
-        encode_registry(&mut text, &state(&gauges, 3)).unwrap();
+        encode_registry(&mut text, &gauge_registry(&gauges, 3)).unwrap();
         assert!(text.contains("dragoman_collections 1001\n"), "{text}");
         assert!(text.contains("dragoman_collection_documents{collection=\"c00999\"} 7\n") && !text.contains("c01000"));
         assert!(text.contains("dragoman_embed_queue_texts 3\n") && text.contains("dragoman_collections_damaged 1\n"));

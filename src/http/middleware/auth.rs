@@ -17,7 +17,7 @@ use super::access::{Access, CollectionAccess};
 use super::caller_record::CallerRecord;
 use super::hosts::HostCheck;
 use super::permit_body::PermitBody;
-use super::traffic::{ClientAddress, TrafficLimits, refused};
+use super::traffic::{ClientAddress, TrafficLimits, limit_error};
 use crate::domain::{Caller, Code, CollectionName, QuotaOwner, Scope};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
@@ -83,10 +83,10 @@ impl AuthMiddleware {
 
 /// Lets a request through to its handler, or refuses it.
 pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request, next: Next) -> Response {
-    let operation = auth.operations.of(&request);
+    let operation = auth.operations.for_request(&request);
     let addressed = HostCheck { method: request.method(), uri: request.uri(), headers: request.headers() };
     if let Err(error) = addressed.host() {
-        return refused_unread(&request, error);
+        return reject_before_body(&request, error);
     }
     if auth.settings.drain.has_begun() && operation.id != "check_health" {
         let error = ApiError::new(Code::Unavailable, "the server is stopping");
@@ -108,40 +108,40 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
         let caller = match auth.caller(request.headers()) {
             Ok(caller) => caller,
             // A failed attempt counts towards the limits of its address, which slows down guessing.
-            Err(error) => return Err(auth.traffic.admit(QuotaOwner::at(address)).err().unwrap_or(error)),
+            Err(error) => return Err(auth.traffic.admit(QuotaOwner::for_address(address)).err().unwrap_or(error)),
         };
         if let Some(record) = request.extensions().get::<CallerRecord>() {
             record.set(&caller);
         }
-        let payer = QuotaOwner::of(&caller, address);
+        let payer = QuotaOwner::for_caller(&caller, address);
         let place = match operation.id.as_str() {
             "watch_job" => Some(auth.traffic.listen(payer.clone())?),
             _ if watches => None,
             _ => Some(auth.traffic.enter(payer.clone())?),
         };
         let admission = auth.traffic.admit(payer)?;
-        permit(&caller, scope, reach, &mut request).await?;
+        check_permissions(&caller, scope, reach, &mut request).await?;
         Ok((place, Some(admission), caller))
     };
     let (place, admission, caller) = match admitted.await {
         Ok(admitted) => admitted,
-        Err(error) => return refused_unread(&request, error),
+        Err(error) => return reject_before_body(&request, error),
     };
-    let memory = auth.service.request_memory(QuotaOwner::of(&caller, address));
+    let memory = auth.service.request_memory(QuotaOwner::for_caller(&caller, address));
     request.extensions_mut().insert(caller);
     let response = memory.clone().scope(run(operation, &auth.settings, request, next)).await;
     memory.release_body();
     let held = response.body().size_hint().exact().map_or(Ok(()), |bytes| memory.answer_at_least(bytes));
     // The result of a write is reported in any case; its response is small compared to the request.
     if let (Err(refusal), Scope::Read) = (held, scope) {
-        return refused(refusal).into_response();
+        return limit_error(refusal).into_response();
     }
     response.map(|body| Body::new(PermitBody::new(body, (place, admission, memory))))
 }
 
 /// Refuses a request before its body is read. HTTP/1.1 can only continue after the body, so the connection is closed. The
 /// response announces this; otherwise the client would send its next request on a connection that is being closed.
-fn refused_unread(request: &Request, error: ApiError) -> Response {
+fn reject_before_body(request: &Request, error: ApiError) -> Response {
     let mut response = error.into_response();
     if !request.body().is_end_stream() {
         response.headers_mut().insert(CONNECTION, CLOSE);
@@ -151,7 +151,7 @@ fn refused_unread(request: &Request, error: ApiError) -> Response {
 
 /// Lets a request through that was made within another one, whose caller is known and already has its permits.
 pub async fn authorize_inner(State(auth): State<AuthMiddleware>, mut request: Request, next: Next) -> Response {
-    let operation = auth.operations.of(&request);
+    let operation = auth.operations.for_request(&request);
     let caller = request.extensions().get::<Caller>().cloned();
     let (Access::Key(scope, reach), Some(caller)) = (operation.access, caller) else {
         return ApiError::internal("a request within another one has no caller, or asks for no operation").into_response();
@@ -159,14 +159,19 @@ pub async fn authorize_inner(State(auth): State<AuthMiddleware>, mut request: Re
     if let Some(record) = request.extensions().get::<CallerRecord>() {
         record.set(&caller);
     }
-    match permit(&caller, scope, reach, &mut request).await {
+    match check_permissions(&caller, scope, reach, &mut request).await {
         Ok(()) => run(operation, &auth.settings, request, next).await,
         Err(error) => error.into_response(),
     }
 }
 
 /// Checks what the caller may do and access.
-async fn permit(caller: &Caller, scope: Scope, reach: CollectionAccess, request: &mut Request) -> Result<(), ApiError> {
+async fn check_permissions(
+    caller: &Caller,
+    scope: Scope,
+    reach: CollectionAccess,
+    request: &mut Request,
+) -> Result<(), ApiError> {
     if caller.scope() < scope {
         let (has, needs) = (caller.scope().name(), scope.name());
         return Err(ApiError::new(Code::Forbidden, format!("the key has scope {has}, but this needs {needs}")));

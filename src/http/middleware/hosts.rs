@@ -52,7 +52,7 @@ impl Hosts {
             if authority.is_none() && name.parse::<IpAddr>().is_err() {
                 return Err(format!("must have host names without a port, such as db.example, or *, got {name:?}"));
             }
-            hosts.names.push(plain(name));
+            hosts.names.push(normalize_host(name));
         }
         Ok(hosts)
     }
@@ -63,8 +63,8 @@ impl Hosts {
     }
 
     /// Whether `host` names this server.
-    fn has(&self, host: &str) -> bool {
-        let host = plain(host);
+    fn contains(&self, host: &str) -> bool {
+        let host = normalize_host(host);
         if self.any || host == "localhost" || host.ends_with(".localhost") || self.names.contains(&host) {
             return true;
         }
@@ -97,7 +97,7 @@ impl HostCheck<'_> {
     /// Refuses a request that may come from a foreign page, whether it uses the page's own name or this server's.
     pub fn check(&self, hosts: &Hosts, origins: &[Origin]) -> Result<(), ApiError> {
         let host = self.host()?;
-        if let Some(other) = host.as_ref().filter(|host| !hosts.has(host.host())) {
+        if let Some(other) = host.as_ref().filter(|host| !hosts.contains(host.host())) {
             let detail = format!(
                 "a server without keys answers only to localhost, its addresses and the names in its hosts setting, got {other}"
             );
@@ -151,11 +151,11 @@ fn is_own(origin: &str, host: &Authority) -> bool {
     };
     let Ok(page) = Authority::try_from(rest) else { return false };
     let port = |authority: &Authority| authority.port_u16().unwrap_or(default_port);
-    plain(page.host()) == plain(host.host()) && port(&page) == port(host)
+    normalize_host(page.host()) == normalize_host(host.host()) && port(&page) == port(host)
 }
 
 /// A host in a form that can be compared: in lower case, without the brackets of an address and the final dot of a full name.
-fn plain(host: &str) -> String {
+fn normalize_host(host: &str) -> String {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
@@ -166,7 +166,7 @@ mod tests {
 
     fn has(hosts: &Hosts, expect: bool, names: &[&str]) {
         for name in names {
-            assert_eq!(hosts.has(name), expect, "{name} {hosts:?}");
+            assert_eq!(hosts.contains(name), expect, "{name} {hosts:?}");
         }
     }
 

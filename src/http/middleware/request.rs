@@ -31,7 +31,7 @@ pub fn wrap<S: Clone + Send + Sync + 'static>(
     operations: &'static Operations,
 ) -> Router<S> {
     let handle_request = axum::middleware::from_fn_with_state((requests, operations), handle_request);
-    routes.layer(CatchPanicLayer::custom(error::panicked)).layer(handle_request)
+    routes.layer(CatchPanicLayer::custom(error::panic_response)).layer(handle_request)
 }
 
 /// Gives the request an id, runs it, renders its error if it failed, counts it and logs one line.
@@ -52,20 +52,20 @@ async fn handle_request(
     let path = request.uri().path().to_owned();
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
 
-    let operation = operations.of(&request).id.as_str();
+    let operation = operations.for_request(&request).id.as_str();
     let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
 
     let caller = CallerRecord::default();
     request.extensions_mut().insert(caller.clone());
     let span = tracing::info_span!("request", request_id = %id, operation, status = tracing::field::Empty);
     #[cfg(feature = "otel")]
-    super::trace_context::adopt(&span, request.headers());
+    super::trace_context::set_parent_span(&span, request.headers());
     let mut response = next.run(request).instrument(span.clone()).await;
 
-    let failure = error::take(&mut response);
+    let failure = error::take_error(&mut response);
     if let Some(failure) = &failure {
         let headers = std::mem::take(response.headers_mut());
-        response = failure.render(Shape::of_route(&route), &id, &path, kept(headers));
+        response = failure.render(Shape::of_route(&route), &id, &path, without_body_headers(headers));
     }
     security_headers::protect(&path, response.headers_mut());
     if response.status() == StatusCode::METHOD_NOT_ALLOWED
@@ -147,7 +147,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// Headers of an error response that are kept when the error is rendered: those that do not describe the replaced body.
-fn kept(mut headers: HeaderMap) -> HeaderMap {
+fn without_body_headers(mut headers: HeaderMap) -> HeaderMap {
     headers.remove(axum::http::header::CONTENT_LENGTH);
     headers.remove(axum::http::header::CONTENT_TYPE);
     headers

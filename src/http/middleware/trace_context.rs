@@ -19,7 +19,7 @@ impl Extractor for Headers<'_> {
 }
 
 /// Makes the caller's span the parent of `span`, if the headers name one.
-pub(super) fn adopt(span: &Span, headers: &HeaderMap) {
+pub(super) fn set_parent_span(span: &Span, headers: &HeaderMap) {
     let parent = global::get_text_map_propagator(|propagator| propagator.extract(&Headers(headers)));
     // Without a collector, no span is exported that could have a parent.
     let _ = span.set_parent(parent);

@@ -69,13 +69,13 @@ impl TrafficLimits {
 
     /// Acquires a permit for a running request.
     pub fn enter(&self, payer: QuotaOwner) -> Result<LimitShare, ApiError> {
-        self.requests.take(payer, 1).map_err(refused)
+        self.requests.take(payer, 1).map_err(limit_error)
     }
 
     /// Acquires a permit for an event stream. Streams do little but last long, so they must not use up the permits for requests
     /// that work.
     pub fn listen(&self, payer: QuotaOwner) -> Result<LimitShare, ApiError> {
-        self.event_streams.take(payer, 1).map_err(refused)
+        self.event_streams.take(payer, 1).map_err(limit_error)
     }
 
     /// The limits on concurrency.
@@ -93,7 +93,7 @@ impl TrafficLimits {
             return Ok(Admission { traffic: Arc::clone(self), payer: None });
         }
         let mut accounts = self.accounts.lock();
-        let payer = self.room_for(payer, &mut accounts, now);
+        let payer = self.make_room_for(payer, &mut accounts, now);
         let accounts = &mut accounts.by_payer;
         let burst = self.rate.map_or(0.0, |rate| f64::from(rate.burst));
         let account = accounts.entry(payer.clone()).or_insert(Account { tokens: burst, at: now, running: 0 });
@@ -119,7 +119,7 @@ impl TrafficLimits {
 
     /// Makes room by removing accounts that equal a new one. After a search that finds none, the next search waits for
     /// `RECHECK_AFTER`, so that a flood of new addresses does not slow down every request.
-    fn room_for(&self, payer: QuotaOwner, accounts: &mut Accounts, now: Instant) -> QuotaOwner {
+    fn make_room_for(&self, payer: QuotaOwner, accounts: &mut Accounts, now: Instant) -> QuotaOwner {
         if accounts.by_payer.len() < ACCOUNTS_MAX || accounts.by_payer.contains_key(&payer) {
             return payer;
         }
@@ -142,7 +142,7 @@ impl TrafficLimits {
 }
 
 /// The error if a limit is reached.
-pub fn refused(refusal: LimitExceeded) -> ApiError {
+pub fn limit_error(refusal: LimitExceeded) -> ApiError {
     service::Error::from(refusal).into()
 }
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn address(text: &str) -> QuotaOwner {
-        QuotaOwner::at(Some(text.parse().unwrap()))
+        QuotaOwner::for_address(Some(text.parse().unwrap()))
     }
 
     #[test]

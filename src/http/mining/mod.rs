@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::{ApiError, Checks, invalid};
-use super::jobs::{Accepted, accepted};
+use super::jobs::{Accepted, accepted_response};
 use crate::domain::singles::singles;
 use crate::domain::{Caller, Code, CollectionName, Job, Limits, MiningUnit, SearchFilter};
 use crate::http::middleware::auth::check_access;
@@ -17,8 +17,8 @@ use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, KeyedBody, REPEATS_JOB};
 use crate::http::request::filter::{self, FilterNode};
-use crate::http::request::languages::languages;
-use crate::http::request::values::{check_text, parsed};
+use crate::http::request::languages::parse_languages;
+use crate::http::request::values::{check_parsed, check_text};
 use crate::service::Error;
 use crate::service::json::{object, some_objects};
 use crate::service::mining::duplicates::{DuplicatesRequest, LanguageRule};
@@ -77,7 +77,7 @@ pub struct MinePairsRequest {
     /// some. By default, whichever takes less time and misses almost nothing.
     pub exact: Option<bool>,
     /// Whether equal texts of a side count as one sentence.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     #[schema(default = true)]
     pub deduplicate: bool,
     /// Only pairs with at least this score. Excludes `known_pairs`.
@@ -172,10 +172,10 @@ pub async fn mine_pairs(
     let limits = api.service.limits();
     let mut checks = Checks::default();
     checks.add(check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX));
-    let cut = checks.add(cut(body.threshold, body.known_pairs));
+    let cut = checks.add(parse_cut(body.threshold, body.known_pairs));
     let unit = body.unit;
-    let first = checks.add(sentences("/first", body.first, unit, limits, &caller));
-    let second = checks.add(sentences("/second", body.second, unit, limits, &caller));
+    let first = checks.add(parse_sentences("/first", body.first, unit, limits, &caller));
+    let second = checks.add(parse_sentences("/second", body.second, unit, limits, &caller));
     let (Some(cut), Some(first), Some(second)) = (cut, first, second) else { return Err(checks.refusal()) };
     checks.end()?;
     let request = MineRequest {
@@ -193,7 +193,7 @@ pub async fn mine_pairs(
             Caller::Anyone | Caller::Operator => None,
         },
     };
-    Ok(accepted(api.service.mine_once(request, key).await.map_err(placed)?))
+    Ok(accepted_response(api.service.mine_once(request, key).await.map_err(locate_error)?))
 }
 
 /// Find duplicates
@@ -227,7 +227,7 @@ pub async fn find_duplicates(
         let detail = format!("must be a number from -1 to 1, got {}", body.score_min);
         checks.add::<()>(invalid("/score_min", detail));
     }
-    let languages = checks.add(languages(&body.languages.unwrap_or_default(), "/languages"));
+    let languages = checks.add(parse_languages(&body.languages.unwrap_or_default(), "/languages"));
     let filter = checks.add(filter::parse(body.filter, limits));
     let (Some(languages), Some(filter)) = (languages, filter) else { return Err(checks.refusal()) };
     checks.end()?;
@@ -239,7 +239,7 @@ pub async fn find_duplicates(
         size_max: body.size_max,
         pairs: body.pairs,
     };
-    Ok(accepted(api.service.find_duplicates_once(&collection, request, key).await.map_err(placed)?))
+    Ok(accepted_response(api.service.find_duplicates_once(&collection, request, key).await.map_err(locate_error)?))
 }
 
 fn mining_neighbors() -> usize {
@@ -258,7 +258,7 @@ fn score_min() -> f32 {
     0.9
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -269,7 +269,7 @@ fn check_range<T: PartialOrd + std::fmt::Display>(pointer: &str, got: T, min: T,
     invalid(pointer, format!("must be an integer from {min} to {max}, got {got}"))
 }
 
-fn cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, ApiError> {
+fn parse_cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, ApiError> {
     let refuse = |detail: String| invalid("/known_pairs", detail);
     match (threshold, known) {
         (Some(_), Some(_)) => refuse("must be left out with threshold: give one of the two".to_owned()),
@@ -282,17 +282,23 @@ fn cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, Api
     }
 }
 
-fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits, caller: &Caller) -> Result<Sentences, ApiError> {
+fn parse_sentences(
+    pointer: &str,
+    side: MiningSide,
+    unit: MiningUnit,
+    limits: &Limits,
+    caller: &Caller,
+) -> Result<Sentences, ApiError> {
     let refuse = |member: &str, detail: &str| invalid(format!("{pointer}{member}"), detail);
     match side {
         MiningSide { collection: Some(_), texts: Some(_), .. } | MiningSide { collection: None, texts: None, .. } => {
             refuse("", "must have exactly one of collection and texts")
         }
         MiningSide { collection: Some(name), languages: codes, filter, texts: None } => {
-            let name = parsed(format!("{pointer}/collection"), CollectionName::parse(&name))?;
+            let name = check_parsed(format!("{pointer}/collection"), CollectionName::parse(&name))?;
             check_access(caller, &name)?;
             let filter = filter::parse(filter, limits).map_err(|error| error.within(pointer))?;
-            let languages = languages(&codes.unwrap_or_default(), &format!("{pointer}/languages"))?;
+            let languages = parse_languages(&codes.unwrap_or_default(), &format!("{pointer}/languages"))?;
             Ok(Sentences::Collection { name, only: SearchFilter { languages, filter }, unit })
         }
         MiningSide { filter: Some(_), .. } => refuse("/filter", "works with collection only"),
@@ -309,7 +315,7 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
 }
 
 /// The error, at the place in the request that it concerns.
-fn placed(error: Error) -> ApiError {
+fn locate_error(error: Error) -> ApiError {
     match &error {
         Error::Mine(MineError::KnownPair { index, side, problem }) => {
             ApiError::at(Code::InvalidRequest, format!("/known_pairs/{index}/{side}"), problem.clone())

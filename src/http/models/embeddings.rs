@@ -154,7 +154,7 @@ pub async fn create_embeddings(
     let mut checks = Checks::default();
     checks.add(check_model(&body, model));
     let format = body.encoding_format.unwrap_or_default();
-    let texts = checks.add(texts(body.input, api.service.limits())).unwrap_or_default();
+    let texts = checks.add(check_inputs(body.input, api.service.limits())).unwrap_or_default();
     checks.end()?;
     let embedded = match body.input_type.unwrap_or_default() {
         EmbeddingInputType::Document => api.service.embed(texts).await?,
@@ -190,7 +190,7 @@ fn check_model(body: &CreateEmbeddingsRequest, model: &ModelInfo) -> Result<(), 
 }
 
 /// The texts to embed.
-fn texts(input: EmbeddingInput, limits: &Limits) -> Result<Vec<String>, ApiError> {
+fn check_inputs(input: EmbeddingInput, limits: &Limits) -> Result<Vec<String>, ApiError> {
     let texts = match input {
         EmbeddingInput::One(text) => return check_text("/input", &text, limits).map(|()| vec![text]),
         EmbeddingInput::Many(texts) => texts,

@@ -20,9 +20,9 @@ pub struct Description {
 
 impl Description {
     /// Describes `operations` by their document.
-    pub fn of(document: Value, operations: Operations) -> Self {
+    pub fn new(document: Value, operations: Operations) -> Self {
         let text = document.to_string();
-        let etag = etags::of(text.as_bytes());
-        Self { text, etag, operations, bodies: BodySchemas::of(document) }
+        let etag = etags::compute(text.as_bytes());
+        Self { text, etag, operations, bodies: BodySchemas::new(document) }
     }
 }

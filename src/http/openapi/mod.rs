@@ -116,7 +116,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
         errors.describe(operation, shape, one.codes(), &instance);
         add_examples(one, operation);
         for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
-            patterns::of_parameter(parameter);
+            patterns::add_parameter_pattern(parameter);
             forbid_null(&mut parameter["schema"]);
         }
         if one.access == Access::Open {
@@ -127,7 +127,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     if let Some(schemas) = schemas {
         schemas.iter_mut().for_each(|(name, schema)| forbid_null_members(name, schema));
         schemas.values_mut().for_each(move_defaults_to_descriptions);
-        patterns::of_schemas(schemas);
+        patterns::add_schema_patterns(schemas);
     }
     errors.add_to(&mut document["components"], EXAMPLE_ID);
     documented_errors::share_codes(&mut document);

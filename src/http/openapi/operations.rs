@@ -146,7 +146,7 @@ impl Operations {
     }
 
     /// The operation of a routed request.
-    pub fn of(&self, request: &Request) -> &Operation {
+    pub fn for_request(&self, request: &Request) -> &Operation {
         self.find(request.method(), request.extensions().get::<MatchedPath>().map(MatchedPath::as_str))
     }
 

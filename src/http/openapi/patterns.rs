@@ -45,7 +45,7 @@ const MEMBERS: &[(&str, &str, &str)] = &[
 ];
 
 /// Adds the pattern of a parameter, when it has one.
-pub fn of_parameter(parameter: &mut Value) {
+pub fn add_parameter_pattern(parameter: &mut Value) {
     let name = parameter["name"].as_str().unwrap_or_default();
     let known = PARAMETERS.iter().find(|(known, _)| *known == name);
     // A header may have such a name, too.
@@ -55,7 +55,7 @@ pub fn of_parameter(parameter: &mut Value) {
 }
 
 /// Adds the patterns of the members of all schemas.
-pub fn of_schemas(schemas: &mut Map<String, Value>) {
+pub fn add_schema_patterns(schemas: &mut Map<String, Value>) {
     for (schema, content) in schemas {
         let members = content.get_mut("properties").and_then(Value::as_object_mut);
         for (name, member) in members.into_iter().flatten() {

@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 
 use crate::domain::{Code, FileEncoding};
 use crate::http::error::ApiError;
-use crate::http::middleware::traffic::refused;
+use crate::http::middleware::traffic::limit_error;
 use crate::service::limits::budget::RequestMemory;
 
 /// Size up to which a body is parsed on the thread that received it.
@@ -89,7 +89,7 @@ async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> 
         }
     }
     if let Some(refusal) = no_room {
-        return Err(refused(refusal));
+        return Err(limit_error(refusal));
     }
     if beyond || received > bytes_max { Err(too_large()) } else { Ok(body) }
 }
@@ -122,7 +122,7 @@ fn decompress(packed: &[u8], encoding: FileEncoding, bytes_max: usize, memory: &
             let detail = format!("the body may have at most {bytes_max} bytes unpacked (body_bytes_max), got more");
             return Err(ApiError::new(Code::BodyTooLarge, detail));
         }
-        memory.add_body(read as u64 * BODY_COPIES).map_err(refused)?;
+        memory.add_body(read as u64 * BODY_COPIES).map_err(limit_error)?;
         body.extend_from_slice(&piece[..read]);
     }
 }

@@ -35,7 +35,7 @@ pub struct SchemaViolation {
 
 impl BodySchemas {
     /// Finds the bodies in the OpenAPI document.
-    pub fn of(document: Value) -> Self {
+    pub fn new(document: Value) -> Self {
         let mut schemas = HashMap::new();
         for (path, item) in document["paths"].as_object().into_iter().flatten() {
             for (method, operation) in item.as_object().into_iter().flatten() {
@@ -59,14 +59,14 @@ impl BodySchemas {
     }
 
     /// The component schema with this name, for a part of a body.
-    pub fn named(&self, schema: &str) -> BodySchema<'_> {
+    pub fn component(&self, schema: &str) -> BodySchema<'_> {
         BodySchema { document: &self.document, schema: &self.document["components"]["schemas"][schema] }
     }
 }
 
 impl<'a> BodySchema<'a> {
     /// A schema without references to others.
-    pub fn alone(schema: &'a Value) -> Self {
+    pub fn without_references(schema: &'a Value) -> Self {
         Self { document: schema, schema }
     }
 
@@ -100,12 +100,12 @@ impl Walk<'_> {
         if self.found.len() >= VIOLATIONS_MAX {
             return;
         }
-        let schema = resolved(self.document, schema);
+        let schema = resolve_reference(self.document, schema);
         if let Some(kinds) = kinds(schema) {
             return self.one_of(kinds, value, pointer);
         }
         if !has_type(schema, value) {
-            return self.add(pointer, wrong_type(value, &expected(schema)), value.is_null());
+            return self.add(pointer, wrong_type(value, &describe_expected(schema)), value.is_null());
         }
         match value {
             Value::Array(items) => {
@@ -134,11 +134,12 @@ impl Walk<'_> {
         if all().any(|found| found.is_empty()) {
             return;
         }
-        let near = kinds.iter().find(|kind| has_type(resolved(self.document, kind), value));
+        let near = kinds.iter().find(|kind| has_type(resolve_reference(self.document, kind), value));
         match near {
             Some(kind) => self.value(kind, value, pointer),
             None => {
-                let expected: Vec<String> = kinds.iter().map(|kind| expected(resolved(self.document, kind))).collect();
+                let expected: Vec<String> =
+                    kinds.iter().map(|kind| describe_expected(resolve_reference(self.document, kind))).collect();
                 self.add(pointer, wrong_type(value, &expected.join(" or ")), value.is_null());
             }
         }
@@ -152,7 +153,7 @@ impl Walk<'_> {
             match known.or_else(|| schema.get("additionalProperties")) {
                 Some(Value::Bool(false)) => {
                     let names = properties.into_iter().flat_map(Map::keys).map(String::as_str);
-                    self.add(&pointer, format!("unknown field `{name}`, expected {}", choice(names)), false);
+                    self.add(&pointer, format!("unknown field `{name}`, expected {}", list_choices(names)), false);
                 }
                 Some(schema) => self.value(schema, member, &pointer),
                 None => {}
@@ -169,7 +170,7 @@ impl Walk<'_> {
         let Some(variants) = schema["enum"].as_array() else { return };
         if !variants.iter().any(|variant| variant == text) {
             let names = variants.iter().filter_map(Value::as_str);
-            self.add(pointer, format!("unknown variant `{text}`, expected {}", choice(names)), false);
+            self.add(pointer, format!("unknown variant `{text}`, expected {}", list_choices(names)), false);
         }
     }
 
@@ -193,7 +194,7 @@ impl Walk<'_> {
     }
 }
 
-fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+fn resolve_reference<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     let target = schema.get("$ref").and_then(|path| document.pointer(path.as_str()?.trim_start_matches('#')));
     target.unwrap_or(schema)
 }
@@ -227,7 +228,7 @@ fn has_type(schema: &Value, value: &Value) -> bool {
     types.is_empty() || types.iter().any(fits)
 }
 
-fn expected(schema: &Value) -> String {
+fn describe_expected(schema: &Value) -> String {
     let words = types(schema).into_iter().filter(|name| *name != "null").map(|name| match name {
         "array" | "object" | "integer" => format!("an {name}"),
         name => format!("a {name}"),
@@ -250,7 +251,7 @@ fn wrong_type(value: &Value, expected: &str) -> String {
 }
 
 /// The wording of serde for the same list.
-pub fn choice<'a>(names: impl Iterator<Item = &'a str>) -> String {
+pub fn list_choices<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
         [first, second] => format!("{first} or {second}"),

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 
 use super::body::{INLINE_BYTES_MAX, receive_json};
-use super::body_schemas::{BodySchema, BodySchemas, SchemaViolation, choice};
+use super::body_schemas::{BodySchema, BodySchemas, SchemaViolation, list_choices};
 use super::cursor::{self, List};
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
 use crate::http::api::Api;
@@ -126,7 +126,7 @@ impl<T: RequestBody> FromRequest<Api> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        let (bodies, operation) = (&api.description.bodies, api.description.operations.of(&request).id.as_str());
+        let (bodies, operation) = (&api.description.bodies, api.description.operations.for_request(&request).id.as_str());
         let bytes = receive_json(request, api.service.limits().body_bytes_max).await?;
         let read = move |json: &[u8]| T::read(json, bodies, operation).map(Self);
         off_thread(bytes, read).await
@@ -139,7 +139,7 @@ impl<T: RequestBody> FromRequest<Api> for KeyedBody<T> {
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         let key = request.headers().get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
         let caller = request.extensions().get::<Caller>().cloned();
-        let (bodies, operation) = (&api.description.bodies, api.description.operations.of(&request).id.as_str());
+        let (bodies, operation) = (&api.description.bodies, api.description.operations.for_request(&request).id.as_str());
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         let head = format!("{} {path}?{query}\n", request.method());
         let bytes = receive_json(request, api.service.limits().body_bytes_max).await?;
@@ -152,7 +152,7 @@ impl<T: RequestBody> FromRequest<Api> for KeyedBody<T> {
             let fingerprint = hash.iter().map(|byte| format!("{byte:02x}")).collect();
             let key = RequestKey::new(&key, fingerprint);
             let key = key.map(|key| match &caller {
-                Some(Caller::Holder(holder)) => key.of(&holder.id),
+                Some(Caller::Holder(holder)) => key.scoped_to(&holder.id),
                 _ => key,
             });
             key.map_err(|detail| ApiError::parameter(Code::InvalidRequest, IDEMPOTENCY_KEY.as_str(), detail))
@@ -234,7 +234,7 @@ fn query(uri: &Uri, known: &[String]) -> Result<(Value, Checks), ApiError> {
         let detail = if !known.contains(&name) {
             match known {
                 [] => format!("unknown parameter `{name}`, there are no parameters"),
-                _ => format!("unknown parameter `{name}`, expected {}", choice(known.iter().map(String::as_str))),
+                _ => format!("unknown parameter `{name}`, expected {}", list_choices(known.iter().map(String::as_str))),
             }
         } else if given.contains_key(&name) {
             format!("duplicate parameter `{name}`")

@@ -4,7 +4,7 @@ use crate::domain::{Language, LanguageTagError};
 use crate::http::error::{ApiError, Checks};
 
 /// Languages by their tags, each once. `pointer` is where the request has the list.
-pub fn languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
+pub fn parse_languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
     let read = |(index, tag): (usize, &String)| {
         Language::from_tag(tag).map_err(|error| refused_tag(&error, &format!("{pointer}/{index}")))
     };

@@ -6,7 +6,7 @@ use crate::domain::{Code, Limits};
 use crate::http::error::{ApiError, Checks, invalid};
 
 /// The value that was parsed from the text at `pointer`.
-pub fn parsed<T>(pointer: impl Into<String>, parsed: Result<T, impl Display>) -> Result<T, ApiError> {
+pub fn check_parsed<T>(pointer: impl Into<String>, parsed: Result<T, impl Display>) -> Result<T, ApiError> {
     parsed.map_err(|error| ApiError::at(Code::InvalidRequest, pointer, error.to_string()))
 }
 

@@ -6,7 +6,7 @@ use axum::http::header::IF_NONE_MATCH;
 use sha2::{Digest as _, Sha256};
 
 /// The tag of a content; it changes with the content.
-pub fn of(content: &[u8]) -> String {
+pub fn compute(content: &[u8]) -> String {
     let digest = Sha256::digest(content);
     format!("\"{}\"", digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>())
 }

@@ -25,7 +25,7 @@ enum Part<T> {
 
 impl<T: Serialize> Streamed<T> {
     /// The object `frame`, whose first member is an empty array, with `items` in that array.
-    pub fn within(frame: &impl Serialize, items: impl IntoIterator<Item = T>) -> Self {
+    pub fn with_items(frame: &impl Serialize, items: impl IntoIterator<Item = T>) -> Self {
         let items = items.into_iter().map(|item| Self { parts: VecDeque::from([Part::Item(item)]) });
         Self::nested(frame, items)
     }
@@ -100,7 +100,7 @@ mod tests {
         let frame = json!({"hits": [], "more": [1, "]"]});
         for count in [0, 1, 3, 5_000] {
             let items: Vec<Value> = (0..count).map(|number| json!({"id": number, "text": "été \"[]\"".repeat(5)})).collect();
-            let (length, whole) = written(Streamed::within(&frame, items.clone())).await;
+            let (length, whole) = written(Streamed::with_items(&frame, items.clone())).await;
             assert_eq!(whole, json!({"hits": items, "more": [1, "]"]}));
             assert_eq!(length.is_some(), count < 5_000, "only a small response has a known length");
         }
@@ -108,7 +108,7 @@ mod tests {
 
     #[tokio::test]
     async fn nested_streams_form_one_json_document() {
-        let one = |items: &[i32]| Streamed::within(&json!({"hits": []}), items.iter().map(|item| json!(item)));
+        let one = |items: &[i32]| Streamed::with_items(&json!({"hits": []}), items.iter().map(|item| json!(item)));
         let (_, whole) =
             written(Streamed::nested(&json!({"results": [], "took_ms": 1}), [one(&[1, 2]), one(&[]), one(&[3])])).await;
         assert_eq!(whole, json!({"results": [{"hits": [1, 2]}, {"hits": []}, {"hits": [3]}], "took_ms": 1}));

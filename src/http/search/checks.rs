@@ -1,7 +1,7 @@
 //! Validates a search against its collection and the limits of the server.
 
 use super::boosts::{check_boosts, check_diversity};
-use super::reading::{check_preferred, check_reading};
+use super::reading::{check_preferred, check_query_options};
 use super::request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode};
 use crate::domain::settings::{EF, OVERSAMPLING};
 use crate::domain::{
@@ -11,8 +11,8 @@ use crate::domain::{
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::extract::check_limit;
 use crate::http::request::filter;
-use crate::http::request::languages::languages;
-use crate::http::request::values::{check_text, parsed};
+use crate::http::request::languages::parse_languages;
+use crate::http::request::values::{check_parsed, check_text};
 use crate::http::search::facets::{self, FACETS_MAX};
 
 /// Default number of hits.
@@ -27,11 +27,11 @@ const RANK_CONSTANTS: std::ops::RangeInclusive<f32> = 1.0..=1_000.0;
 /// Validates one search.
 pub fn check(body: SearchDocumentsRequest, collection: &Collection, limits: &Limits) -> Result<SearchRequest, ApiError> {
     let target = check_target(&body, collection, limits);
-    check_rest(body, target, collection, limits)
+    check_with_target(body, target, collection, limits)
 }
 
 /// Validates everything in a search but its target, and reports the error of the target with the others.
-pub fn check_rest(
+pub fn check_with_target(
     body: SearchDocumentsRequest,
     target: Result<SearchTarget, ApiError>,
     collection: &Collection,
@@ -41,14 +41,14 @@ pub fn check_rest(
     let target = checks.add(target);
     let mode = target.as_ref().and_then(|target| checks.add(check_mode(&body, target)));
     let parameters = mode.and_then(|mode| checks.add(check_parameters(&body, mode)));
-    let reading = target.as_ref().zip(mode).and_then(|(target, mode)| checks.add(check_reading(&body, target, mode)));
+    let reading = target.as_ref().zip(mode).and_then(|(target, mode)| checks.add(check_query_options(&body, target, mode)));
     let prefer_language = target.as_ref().and_then(|target| checks.add(check_preferred(&body, target)));
     let SearchDocumentsRequest { margin, limit, offset, score_min, group_by, include, .. } = body;
     let page = checks.add(check_page(limit, offset, limits));
     if score_min.is_some_and(|score| !score.is_finite()) {
         checks.add(invalid::<()>("/score_min", "must be a finite number"));
     }
-    let languages = checks.add(body.languages.map(|codes| languages(&codes, "/languages")).transpose());
+    let languages = checks.add(body.languages.map(|codes| parse_languages(&codes, "/languages")).transpose());
     let filter = checks.add(filter::parse(body.filter, limits));
     let margin = margin.zip(mode).map(|(margin, mode)| check_margin(&margin, mode, collection.metric));
     let margin = checks.add(margin.transpose());
@@ -110,7 +110,7 @@ pub fn check_vector(pointer: &str, values: &[f32], collection: &Collection) -> R
     if let Some(index) = values.iter().position(|value| !value.is_finite()) {
         return invalid(format!("{pointer}/{index}"), "must be a number within the range of 32-bit floats");
     }
-    parsed(pointer, collection.own_vector(values.to_vec()))
+    check_parsed(pointer, collection.prepare_vector(values.to_vec()))
 }
 
 fn check_target(body: &SearchDocumentsRequest, collection: &Collection, limits: &Limits) -> Result<SearchTarget, ApiError> {
@@ -120,7 +120,7 @@ fn check_target(body: &SearchDocumentsRequest, collection: &Collection, limits: 
             Ok(SearchTarget::Text(query.clone()))
         }
         (None, Some(vector), None) => Ok(SearchTarget::Vector(check_vector("/vector", vector, collection)?)),
-        (None, None, Some(id)) => Ok(SearchTarget::Like(parsed("/like", DocumentId::parse(id))?)),
+        (None, None, Some(id)) => Ok(SearchTarget::Like(check_parsed("/like", DocumentId::parse(id))?)),
         (None, None, None) => invalid("", "must have exactly one of query, vector and like, got none"),
         _ => invalid("", "must have exactly one of query, vector and like, got several"),
     }

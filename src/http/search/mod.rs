@@ -109,8 +109,8 @@ pub async fn search_documents(
     let collection = api.service.collection(&collection)?;
     let request = checks::check(body, &collection.row(), api.service.limits())?;
     let answer = collection.search(request).await?;
-    let (result, hits) = result(answer, explain);
-    Ok(Streamed::within(&SearchResult { took_ms: since(started), ..result }, hits))
+    let (result, hits) = split_hits(answer, explain);
+    Ok(Streamed::with_items(&SearchResult { took_ms: elapsed_ms(started), ..result }, hits))
 }
 
 /// Search several times
@@ -133,10 +133,10 @@ pub async fn search_batch(
     let collection = api.service.collection(&collection)?;
     let requests = checks::check_batch(body, &collection.row(), api.service.limits())?;
     let answers = collection.search_batch(requests).await?;
-    let frame = SearchBatchResult { results: Vec::new(), took_ms: since(started) };
+    let frame = SearchBatchResult { results: Vec::new(), took_ms: elapsed_ms(started) };
     let results = answers.into_iter().zip(explain).map(|(answer, explain)| {
-        let (result, hits) = result(answer, explain);
-        Streamed::within(&result, hits)
+        let (result, hits) = split_hits(answer, explain);
+        Streamed::with_items(&result, hits)
     });
     Ok(Streamed::nested(&frame, results))
 }
@@ -163,12 +163,12 @@ pub async fn recommend_documents(
     let collection = api.service.collection(&collection)?;
     let request = recommend::check_examples(body, &collection.row(), api.service.limits())?;
     let answer = collection.search(request).await?;
-    let (result, hits) = result(answer, explain);
-    Ok(Streamed::within(&SearchResult { took_ms: since(started), ..result }, hits))
+    let (result, hits) = split_hits(answer, explain);
+    Ok(Streamed::with_items(&SearchResult { took_ms: elapsed_ms(started), ..result }, hits))
 }
 
 /// The result without its hits, and the hits.
-fn result(answer: SearchResults, explain: bool) -> (SearchResult, impl Iterator<Item = Hit>) {
+fn split_hits(answer: SearchResults, explain: bool) -> (SearchResult, impl Iterator<Item = Hit>) {
     let SearchResults { hits, facets, query_truncated, complete, statistics } = answer;
     let took_ms = rounded(statistics.embedding_ms + statistics.index_ms + statistics.rows_ms);
     let explanation = explain.then(|| SearchStatistics {
@@ -182,7 +182,7 @@ fn result(answer: SearchResults, explain: bool) -> (SearchResult, impl Iterator<
     (SearchResult { hits: Vec::new(), facets, query_truncated, incomplete: !complete, explanation, took_ms }, hits)
 }
 
-fn since(started: Instant) -> f64 {
+fn elapsed_ms(started: Instant) -> f64 {
     rounded(started.elapsed().as_secs_f64() * 1e3)
 }
 

@@ -6,7 +6,7 @@ use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::languages::refused_tag;
 
 /// How the words of a query are interpreted.
-pub(super) fn check_reading(
+pub(super) fn check_query_options(
     body: &SearchDocumentsRequest,
     target: &SearchTarget,
     mode: domain::SearchMode,

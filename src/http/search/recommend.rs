@@ -5,13 +5,13 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::boosts::BoostInput;
-use super::checks::{check_rest, check_vector};
+use super::checks::{check_vector, check_with_target};
 use super::request::{GroupBy, HitPart, SearchDocumentsRequest};
 use crate::domain::singles::singles;
 use crate::domain::{Collection, DocumentId, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::FilterNode;
-use crate::http::request::values::{check_text, parsed};
+use crate::http::request::values::{check_parsed, check_text};
 use crate::service::json::{object, some_object, some_objects};
 
 /// A recommendation: finds documents that are like the positive examples and unlike the negative ones.
@@ -118,7 +118,7 @@ pub fn check_examples(
         explain: body.explain,
         ..SearchDocumentsRequest::default()
     };
-    check_rest(rest, target, collection, limits)
+    check_with_target(rest, target, collection, limits)
 }
 
 fn check_set(pointer: &str, input: ExampleInputs, collection: &Collection, limits: &Limits) -> Result<ExampleSet, ApiError> {
@@ -134,7 +134,7 @@ fn check_set(pointer: &str, input: ExampleInputs, collection: &Collection, limit
     for (index, text) in texts.iter().enumerate() {
         checks.add(check_text(&format!("{pointer}/texts/{index}"), text, limits));
     }
-    let ids = ids.iter().enumerate().map(|(index, id)| parsed(format!("{pointer}/ids/{index}"), DocumentId::parse(id)));
+    let ids = ids.iter().enumerate().map(|(index, id)| check_parsed(format!("{pointer}/ids/{index}"), DocumentId::parse(id)));
     let vectors =
         vectors.iter().enumerate().map(|(index, vector)| check_vector(&format!("{pointer}/vectors/{index}"), vector, collection));
     let (ids, vectors) = (checks.add(Checks::all(ids)), checks.add(Checks::all(vectors)));

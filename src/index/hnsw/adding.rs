@@ -5,7 +5,7 @@
 //! its own. Also, among many vectors that are close together, a full list of neighbors may take in a new node and drop it
 //! immediately. So after adding, a search looks for each new node.
 
-use super::reach::{Reachability, walk_to};
+use super::reach::{Reachability, search_for_node};
 use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, NEAR_EF, Ordering};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
@@ -20,23 +20,23 @@ impl Index {
     /// Adds a passage, or replaces an existing one. Afterwards a search for it finds it, unless another thread adds at the same
     /// time. To add on several threads, use `add_all`.
     pub fn add(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
-        if self.put(passage, embedding)? { self.make_found(passage, embedding) } else { Ok(()) }
+        if self.add_or_attach(passage, embedding)? { self.ensure_reachable(passage, embedding) } else { Ok(()) }
     }
 
     /// Adds passages like `add`, on all cores if there are many. Afterwards a search for each finds it, unless others add
     /// meanwhile.
     pub fn add_all(&self, embeddings: &[(PassageId, Embedding)]) -> Result<(), IndexError> {
-        let put = |(passage, embedding): &(PassageId, Embedding)| self.put(*passage, embedding);
-        let nodes = side_by_side(embeddings, put)?;
-        let make_found = |place: &usize| {
+        let put = |(passage, embedding): &(PassageId, Embedding)| self.add_or_attach(*passage, embedding);
+        let nodes = filter_in_parallel(embeddings, put)?;
+        let ensure_reachable = |place: &usize| {
             let (passage, embedding) = &embeddings[*place];
-            self.make_found(*passage, embedding).map(|()| false)
+            self.ensure_reachable(*passage, embedding).map(|()| false)
         };
-        side_by_side(&nodes, make_found).map(drop)
+        filter_in_parallel(&nodes, ensure_reachable).map(drop)
     }
 
     /// Adds a passage. Returns whether it became a node.
-    fn put(&self, passage: PassageId, embedding: &Embedding) -> Result<bool, IndexError> {
+    fn add_or_attach(&self, passage: PassageId, embedding: &Embedding) -> Result<bool, IndexError> {
         self.check_dimension(embedding)?;
         // Keys from `REMOVED_KEYS_START` on belong to removed nodes.
         debug_assert!(passage.0 < super::REMOVED_KEYS_START);
@@ -50,7 +50,7 @@ impl Index {
         if matches!(put, Put::NotYet) {
             self.graph.write().add_node(passage, embedding, self.permits.total)?;
         }
-        self.follow(passage, Some(embedding));
+        self.update_scan(passage, Some(embedding));
         if matches!(put, Put::Copy) {
             return Ok(false);
         }
@@ -60,9 +60,9 @@ impl Index {
 
     /// Adds concurrently with other adds and searches, unless this one needs the graph for itself.
     fn put_shared(&self, passage: PassageId, embedding: &Embedding) -> Result<Put, IndexError> {
-        let _permit = self.permits.take();
+        let _permit = self.permits.acquire();
         let graph = self.graph.read();
-        if let Some((node, gap)) = graph.near(embedding)?
+        if let Some((node, gap)) = graph.find_host(embedding)?
             && graph.near_duplicates.write().attach(passage.0, embedding, node, gap)
         {
             return Ok(Put::Copy);
@@ -83,10 +83,10 @@ impl Index {
     }
 
     /// Searches for a newly added node, and places it elsewhere if the search does not reach it.
-    fn make_found(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
+    fn ensure_reachable(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
         let (reachability, _) = {
-            let _permit = self.permits.take();
-            walk_to(&self.graph.read().engine, passage.0, NEAR_EF)?
+            let _permit = self.permits.acquire();
+            search_for_node(&self.graph.read().engine, passage.0, NEAR_EF)?
         };
         // Other searches are at least as wide, and a wider search never reaches less.
         if reachability == Reachability::Lost {
@@ -106,7 +106,10 @@ enum Put {
 }
 
 /// Calls `work` for each item, on all cores if there are many. Returns the positions of those for which it returned true.
-fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<bool, IndexError> + Sync) -> Result<Vec<usize>, IndexError> {
+fn filter_in_parallel<T: Sync>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<bool, IndexError> + Sync,
+) -> Result<Vec<usize>, IndexError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(items.len().div_ceil(PER_THREAD_MIN)).max(1);
     // Each thread takes more items whenever it is done. If other work keeps one thread from its core, the other threads take

@@ -28,7 +28,7 @@ impl Index {
     ) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
-        let _permit = self.permits.take();
+        let _permit = self.permits.acquire();
         let graph = self.graph.read();
         let wanted = limit.min(graph.len());
         if wanted == 0 {

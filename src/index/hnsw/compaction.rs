@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use super::reach::{Reachability, walk_to};
+use super::reach::{Reachability, search_for_node};
 use super::{CAPACITY_MIN, EXACT_SIZE_MAX, Engine, Graph, Index, KEY_LOCKS, NEAR_EF, Ordering};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
@@ -53,7 +53,7 @@ impl Index {
         let fresh = Engine::create(&self.parameters)?;
         let reached = self.follow_links(stop)?;
         fresh.reserve(CAPACITY_MIN.max(reached.len() as usize), self.permits.total)?;
-        for key in reached.iter().chain(self.not_among(&reached)?) {
+        for key in reached.iter().chain(self.unreached_nodes(&reached)?) {
             if stop() {
                 return Ok(false);
             }
@@ -64,7 +64,7 @@ impl Index {
             if stop() {
                 return Ok(false);
             }
-            if walk_to(&fresh, key, NEAR_EF)?.0 != Reachability::Found {
+            if search_for_node(&fresh, key, NEAR_EF)?.0 != Reachability::Found {
                 lost.push(key);
             }
         }

@@ -43,7 +43,7 @@ impl Index {
     }
 
     /// Makes `check` start over with all nodes.
-    pub(in crate::index) fn distrust(&self) {
+    pub(in crate::index) fn recheck_all(&self) {
         self.added.fetch_add(1, Ordering::Relaxed);
         self.unwalked.store(u64::MAX, Ordering::Relaxed);
     }
@@ -82,7 +82,7 @@ impl Index {
             upkeep.reached = self.follow_links(stop)?;
             let more = self.unwalked.load(Ordering::Relaxed).saturating_add(WALKED_PER_ADDED * added);
             self.unwalked.store(more.min(upkeep.reached.len()), Ordering::Relaxed);
-            suspects = self.not_among(&upkeep.reached)?;
+            suspects = self.unreached_nodes(&upkeep.reached)?;
             let far = match self.parameters.metric {
                 // Under the dot product no search can tell whether they are found.
                 Metric::Dot => Vec::new(),
@@ -119,7 +119,7 @@ impl Index {
         let mut reached = RoaringTreemap::new();
         let mut removed_nodes: Vec<bool> = Vec::new();
         let mut next: Vec<u64> = {
-            let _permit = self.permits.take();
+            let _permit = self.permits.acquire();
             self.graph.read().engine.any_reached()?.into_iter().collect()
         };
         reached.extend(next.iter().copied());
@@ -143,9 +143,9 @@ impl Index {
     }
 
     /// Returns the nodes that are not among `reached`.
-    pub(super) fn not_among(&self, reached: &RoaringTreemap) -> Result<Vec<u64>, IndexError> {
+    pub(super) fn unreached_nodes(&self, reached: &RoaringTreemap) -> Result<Vec<u64>, IndexError> {
         let _no_changes = self.changes.write();
-        let _permit = self.permits.take();
+        let _permit = self.permits.acquire();
         let graph = self.graph.read();
         if graph.engine.size() as u64 <= reached.len() {
             return Ok(Vec::new());
@@ -157,18 +157,18 @@ impl Index {
 
     fn reachability(&self, key: u64) -> Result<Reachability, IndexError> {
         let _key = self.keys[(key % super::KEY_LOCKS as u64) as usize].lock();
-        let _permit = self.permits.take();
+        let _permit = self.permits.acquire();
         let graph = self.graph.read();
         // Tries the narrow search first. The wider search reaches everything that the narrow one reaches.
-        match walk_to(&graph.engine, key, NEAR_EF)? {
+        match search_for_node(&graph.engine, key, NEAR_EF)? {
             (Reachability::Found, _) => Ok(Reachability::Found),
-            _ => Ok(walk_to(&graph.engine, key, self.parameters.ef_search)?.0),
+            _ => Ok(search_for_node(&graph.engine, key, self.parameters.ef_search)?.0),
         }
     }
 
     /// Whether a search for a near-duplicate reaches its node.
     fn reaches_host(&self, passage: u64, embedding: &Embedding) -> Result<bool, IndexError> {
-        let _permit = self.permits.take();
+        let _permit = self.permits.acquire();
         let graph = self.graph.read();
         let found = graph.engine.search(embedding, self.parameters.ef_search)?;
         Ok(graph.near_duplicates.read().host(passage).is_none_or(|host| is_among(host, &found)))
@@ -197,7 +197,7 @@ impl Index {
         for passage in &passages {
             graph.remove(PassageId(*passage))?;
         }
-        graph.take_in(&embedding, &passages, self.parameters.ef_search, self.permits.total)?;
+        graph.place_passages(&embedding, &passages, self.parameters.ef_search, self.permits.total)?;
         Ok(true)
     }
 }
@@ -211,7 +211,7 @@ impl Graph {
         original: &dyn Fn(PassageId) -> Option<Embedding>,
         (ef, threads): (usize, usize),
     ) -> Result<bool, IndexError> {
-        let (reachability, found) = walk_to(&self.engine, key, ef)?;
+        let (reachability, found) = search_for_node(&self.engine, key, ef)?;
         if reachability > bad || found.is_empty() {
             return Ok(false);
         }
@@ -225,14 +225,14 @@ impl Graph {
         self.record_moved(key);
         self.engine.mark_removed(key)?;
         for (embedding, passages) in homeless {
-            self.take_in(&embedding, &passages, ef, threads)?;
+            self.place_passages(&embedding, &passages, ef, threads)?;
         }
         Ok(true)
     }
 
     /// Places passages with the same embedding beside the nearest reachable node that has room, or in a node of their own if no
     /// node has.
-    fn take_in(&mut self, embedding: &Embedding, passages: &[u64], ef: usize, threads: usize) -> Result<(), IndexError> {
+    fn place_passages(&mut self, embedding: &Embedding, passages: &[u64], ef: usize, threads: usize) -> Result<(), IndexError> {
         let Some((first, others)) = passages.split_first() else { return Ok(()) };
         let mut home = None;
         for host in self.engine.search(embedding, ef)? {
@@ -258,7 +258,7 @@ impl Graph {
 }
 
 /// Searches for a node by its own values. Returns how well the search finds it, and the results, nearest first.
-pub(super) fn walk_to(engine: &Engine, key: u64, ef: usize) -> Result<(Reachability, Vec<Scored>), IndexError> {
+pub(super) fn search_for_node(engine: &Engine, key: u64, ef: usize) -> Result<(Reachability, Vec<Scored>), IndexError> {
     let Some(values) = engine.stored(key)? else { return Ok((Reachability::Found, Vec::new())) };
     let found = engine.search_values(&values, ef)?;
     let last = found.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);

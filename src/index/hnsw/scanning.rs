@@ -82,7 +82,7 @@ impl Index {
     }
 
     /// Applies a change to the rows. `values` are the passage's current values, or `None` if it is gone.
-    pub(super) fn follow(&self, passage: PassageId, values: Option<&Embedding>) {
+    pub(super) fn update_scan(&self, passage: PassageId, values: Option<&Embedding>) {
         if self.scan.read().is_none() {
             return;
         }
@@ -250,9 +250,9 @@ mod tests {
         (0..SCAN_SIZE_MAX as u64).for_each(|key| rows.put(key, embedding(key).as_slice()));
         let index = filled(Metric::Cosine, Quantization::F16, 1..10);
         *index.scan.write() = Some(rows);
-        index.follow(PassageId(0), Some(&embedding(3)));
+        index.update_scan(PassageId(0), Some(&embedding(3)));
         assert!(index.scan.read().is_some());
-        index.follow(PassageId(SCAN_SIZE_MAX as u64), Some(&embedding(3)));
+        index.update_scan(PassageId(SCAN_SIZE_MAX as u64), Some(&embedding(3)));
         assert!(index.scan.read().is_none());
     }
 }

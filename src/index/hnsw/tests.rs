@@ -175,7 +175,7 @@ fn a_filtered_search_finds_the_nearest_that_match() {
 #[test]
 fn a_wider_search_returns_no_more_than_the_limit() {
     let index = filled(0..3_000);
-    assert_eq!(index.search_wider(&direction(1_000), 5, 200).unwrap().len(), 5);
+    assert_eq!(index.search_with_ef(&direction(1_000), 5, 200).unwrap().len(), 5);
     assert_eq!(nearest(&index, 1_000, 5).len(), 5);
 }
 

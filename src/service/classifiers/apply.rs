@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::ClassifierError;
-use super::planned::{ClassifierJobPlan, collection_gone};
+use super::planned::{ClassifierJobPlan, collection_deleted_error};
 use super::texts::of_documents_patiently;
 use super::trained::{LabelScores, TrainedClassifier};
 use super::training::wait_for_index;
@@ -119,7 +119,9 @@ impl JobKind for ClassifyJob {
                 Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
                     collection = context.replacement_of(&collection).await?
                 }
-                Err(JobError::Failed(error)) if collection.is_gone(&error) => return Err(collection_gone(context).into()),
+                Err(JobError::Failed(error)) if collection.is_gone(&error) => {
+                    return Err(collection_deleted_error(context).into());
+                }
                 other => return other,
             }
         }
@@ -132,7 +134,7 @@ impl JobKind for ClassifyJob {
 
 async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan: &ClassifyPlan) -> Result<(), JobError> {
     context.state()?.check_embedded(collection)?;
-    let (of, id, filter) = (Arc::clone(collection), context.job.id.clone(), plan.only());
+    let (of, id, filter) = (Arc::clone(collection), context.job.id.clone(), plan.document_filter());
     let (kept, total) =
         blocking(move || Ok((of.store.job_checkpoint(&id)?, of.store.count_matching(&filter, usize::MAX)? as u64))).await?;
     let broken = |_| Error::JobState { id: context.job.id.clone(), problem: "its checkpoint cannot be read" };
@@ -167,7 +169,7 @@ async fn step(
     // The collection may have switched to another model since the last step.
     context.state()?.check_embedded(collection)?;
     let label_source = context.state()?.label_source(trained, false)?;
-    let (of, filter, after) = (Arc::clone(collection), plan.only(), done.after.clone());
+    let (of, filter, after) = (Arc::clone(collection), plan.document_filter(), done.after.clone());
     let page = blocking(move || {
         let after = after.map(|id| DocumentId::parse(&id)).transpose()?;
         Ok(of.store.embedded_documents(&filter, after.as_ref(), DOCUMENTS_PER_STEP)?)
@@ -234,7 +236,7 @@ impl Checkpoint {
 }
 
 impl ClassifyPlan {
-    fn only(&self) -> SearchFilter {
+    fn document_filter(&self) -> SearchFilter {
         SearchFilter { languages: Vec::new(), filter: self.documents.filter.clone() }
     }
 
@@ -242,8 +244,8 @@ impl ClassifyPlan {
     fn patch(&self, document: &Document, labels: Option<Vec<String>>, share: Option<f32>, multi_label: bool) -> Metadata {
         let mut patch = Metadata::new();
         let mut set = |path: &MetadataPath, value: Option<Value>| match value {
-            Some(value) => put(&mut patch, path.keys(), value),
-            None if path.find(&document.metadata).is_some() => put(&mut patch, path.keys(), Value::Null),
+            Some(value) => set_at_path(&mut patch, path.keys(), value),
+            None if path.find(&document.metadata).is_some() => set_at_path(&mut patch, path.keys(), Value::Null),
             None => (),
         };
         let share = share.filter(|_| labels.is_some());
@@ -261,7 +263,7 @@ impl ClassifyPlan {
 }
 
 /// Sets the value at a path of a patch.
-fn put(object: &mut Metadata, keys: &[String], value: Value) {
+fn set_at_path(object: &mut Metadata, keys: &[String], value: Value) {
     match keys {
         [] => (),
         [last] => {
@@ -270,7 +272,7 @@ fn put(object: &mut Metadata, keys: &[String], value: Value) {
         [first, rest @ ..] => {
             // The paths of a patch do not overlap, so what is there is an object.
             if let Value::Object(inner) = object.entry(first.clone()).or_insert_with(|| Value::Object(Metadata::new())) {
-                put(inner, rest, value);
+                set_at_path(inner, rest, value);
             }
         }
     }

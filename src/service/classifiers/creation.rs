@@ -179,7 +179,7 @@ impl Service {
 impl State {
     /// Returns the classifier that an earlier request with this key created. Blocks.
     fn classifier_created_before(&self, request: &RequestKey) -> Result<Option<StoredClassifier>, Error> {
-        let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
+        let Some(id) = self.catalog.find_created_by(request, now_ms())? else { return Ok(None) };
         let found = self.catalog.classifier_by_id(&id)?;
         Ok(Some(found.ok_or_else(|| Error::CreatedAndGone { key: request.key().to_owned() })?))
     }

@@ -43,17 +43,17 @@ pub(super) fn read_report(row: &Metadata) -> Result<TrainingReport, ClassifierEr
 fn object(row: impl Serialize) -> Result<Metadata, ClassifierError> {
     match serde_json::to_value(row) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(damaged("it is not a JSON object")),
-        Err(error) => Err(damaged(&error.to_string())),
+        Ok(_) => Err(damaged_row("it is not a JSON object")),
+        Err(error) => Err(damaged_row(&error.to_string())),
     }
 }
 
 fn from_object<T: DeserializeOwned>(row: Metadata) -> Result<T, ClassifierError> {
-    T::deserialize(Value::Object(row)).map_err(|error| damaged(&error.to_string()))
+    T::deserialize(Value::Object(row)).map_err(|error| damaged_row(&error.to_string()))
 }
 
 /// The error of a row that this program cannot have written.
-pub(super) fn damaged(problem: &str) -> ClassifierError {
+pub(super) fn damaged_row(problem: &str) -> ClassifierError {
     ClassifierError::Damaged { problem: problem.to_owned() }
 }
 

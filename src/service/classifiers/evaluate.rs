@@ -12,10 +12,10 @@ use super::embedded_text::PredictionInput;
 use super::error::ClassifierError;
 use super::evaluated::EvaluatedPredictions;
 use super::examples::no_label;
-use super::neighbor_source::{NeighborSource, labeled};
+use super::neighbor_source::{NeighborSource, labeled_filter};
 use super::persisted_evaluation;
-use super::planned::{ClassifierJobPlan, collection_gone};
-use super::texts::{embed_texts, of_documents, of_documents_patiently};
+use super::planned::{ClassifierJobPlan, collection_deleted_error};
+use super::texts::{embed_texts, inputs_from_documents, of_documents_patiently};
 use super::trained::TrainedClassifier;
 use super::training::wait_for_index;
 use crate::domain::{
@@ -31,11 +31,11 @@ use crate::service::state::Service;
 use crate::store::EmbeddedDocument;
 
 /// Maximum number of labeled documents evaluated within a request. Bounds its time.
-const AT_ONCE_MAX: usize = 20_000;
+const SYNC_DOCUMENTS_MAX: usize = 20_000;
 /// How many of them may still be waiting for their embedding.
-const AT_ONCE_WAITING_MAX: usize = 1_000;
+const SYNC_PENDING_MAX: usize = 1_000;
 /// Maximum number of labeled documents that a job evaluates. Bounds its memory.
-const IN_JOB_MAX: usize = 1_000_000;
+const JOB_DOCUMENTS_MAX: usize = 1_000_000;
 /// Documents that a job reads at a time.
 const DOCUMENTS_PER_STEP: usize = 500;
 /// The file of a job's result.
@@ -91,7 +91,7 @@ impl Service {
             EvaluationSet::Documents(documents) => self.known_documents(&trained, documents).await?,
         };
         if known.asked.is_empty() {
-            return Err(nothing().into());
+            return Err(no_labels_error().into());
         }
         blocking(move || {
             let mut evaluated = EvaluatedPredictions::default();
@@ -114,14 +114,15 @@ impl Service {
         self.state.check_embedded(&collection)?;
         drop(self.state.label_source(&trained, false)?);
         let permit = self.job_permit()?;
-        let filter = labeled(&documents);
-        let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&filter, IN_JOB_MAX + 1)?);
+        let filter = labeled_filter(&documents);
+        let count =
+            move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&filter, JOB_DOCUMENTS_MAX + 1)?);
         let total = collection.run(count).await?;
         if total == 0 {
-            return Err(nothing().into());
+            return Err(no_labels_error().into());
         }
-        if total > IN_JOB_MAX {
-            let problem = format!("an evaluation may use at most {IN_JOB_MAX} labeled documents; narrow the filter");
+        if total > JOB_DOCUMENTS_MAX {
+            let problem = format!("an evaluation may use at most {JOB_DOCUMENTS_MAX} labeled documents; narrow the filter");
             return Err(ClassifierError::EvaluationSet { problem }.into());
         }
         let own_name = collection.row.name.clone();
@@ -169,28 +170,27 @@ impl Service {
     async fn known_documents(&self, trained: &Arc<TrainedClassifier>, documents: LabeledDocuments) -> Result<TestSet, Error> {
         let collection = self.state.collection(&documents.collection)?;
         self.state.check_embedded(&collection)?;
-        let (filter, multi_label) = (labeled(&documents), trained.definition.multi_label);
+        let (filter, multi_label) = (labeled_filter(&documents), trained.definition.multi_label);
         let read = move |collection: &Arc<OpenCollection>| {
-            let found = collection.store.embedded_documents(&filter, None, AT_ONCE_MAX + 1)?;
+            let found = collection.store.embedded_documents(&filter, None, SYNC_DOCUMENTS_MAX + 1)?;
             let too_many = |problem: String| {
                 Error::from(ClassifierError::EvaluationSet {
                     problem: format!("{problem}; start it as a job, or narrow the filter"),
                 })
             };
-            if found.len() > AT_ONCE_MAX {
-                return Err(too_many(format!("at most {AT_ONCE_MAX} labeled documents can be evaluated at once")));
+            if found.len() > SYNC_DOCUMENTS_MAX {
+                return Err(too_many(format!("at most {SYNC_DOCUMENTS_MAX} labeled documents can be evaluated at once")));
             }
             let waiting = found.iter().filter(|one| one.embedding.is_none()).count();
-            if waiting > AT_ONCE_WAITING_MAX {
-                let problem =
-                    format!("{waiting} of the documents wait for their embedding, but at most {AT_ONCE_WAITING_MAX} may");
+            if waiting > SYNC_PENDING_MAX {
+                let problem = format!("{waiting} of the documents wait for their embedding, but at most {SYNC_PENDING_MAX} may");
                 return Err(too_many(problem));
             }
-            known_of(found, &documents, multi_label)
+            keep_labeled(found, &documents, multi_label)
         };
         let (found, expected) = collection.run(read).await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
-        Ok(TestSet { asked: of_documents(&self.state, &collection.row.name, found).await?, expected, places })
+        Ok(TestSet { asked: inputs_from_documents(&self.state, &collection.row.name, found).await?, expected, places })
     }
 }
 
@@ -210,7 +210,7 @@ impl JobKind for EvaluateJob {
     async fn run(context: &JobContext, plan: EvaluatePlan) -> Result<(), JobError> {
         let collection = plan.documents.collection(context)?;
         match evaluate_all(context, &collection, plan.documents).await {
-            Err(JobError::Failed(error)) if collection.is_gone(&error) => Err(collection_gone(context).into()),
+            Err(JobError::Failed(error)) if collection.is_gone(&error) => Err(collection_deleted_error(context).into()),
             other => other,
         }
     }
@@ -222,7 +222,7 @@ async fn evaluate_all(
     planned: ClassifierJobPlan,
 ) -> Result<(), JobError> {
     let trained = planned.classifier(&context.state()?).await?;
-    let name = context.job.collection.clone().ok_or_else(|| collection_gone(context))?;
+    let name = context.job.collection.clone().ok_or_else(|| collection_deleted_error(context))?;
     let documents = LabeledDocuments { collection: name, field: planned.field.clone(), filter: planned.filter.clone() };
     let live = trained.definition.source.as_ref().filter(|_| trained.is_live());
     if let Some(source) = live {
@@ -230,20 +230,20 @@ async fn evaluate_all(
         wait_for_index(context, &source).await?;
     }
     let label_source = context.state()?.label_source(&trained, false)?;
-    let (of, filter) = (Arc::clone(collection), labeled(&documents));
-    let total = blocking(move || Ok(of.store.count_matching(&filter, IN_JOB_MAX)? as u64)).await?;
+    let (of, filter) = (Arc::clone(collection), labeled_filter(&documents));
+    let total = blocking(move || Ok(of.store.count_matching(&filter, JOB_DOCUMENTS_MAX)? as u64)).await?;
     context.measure(0, total);
     let (mut evaluated, mut after, mut read) = (EvaluatedPredictions::default(), None, 0);
     loop {
         context.check()?;
         // Holds the service for one step only, so that the job does not keep a stopping service alive.
         context.state()?.check_embedded(collection)?;
-        check_there(context, collection, &planned).await?;
+        check_still_exists(context, collection, &planned).await?;
         let (of, documents, multi_label) = (Arc::clone(collection), documents.clone(), trained.definition.multi_label);
         let page = blocking(move || {
-            let found = of.store.embedded_documents(&labeled(&documents), after.as_ref(), DOCUMENTS_PER_STEP)?;
+            let found = of.store.embedded_documents(&labeled_filter(&documents), after.as_ref(), DOCUMENTS_PER_STEP)?;
             let last = found.last().map(|one| one.document.id.clone());
-            Ok((last, found.len(), known_of(found, &documents, multi_label)?))
+            Ok((last, found.len(), keep_labeled(found, &documents, multi_label)?))
         });
         let (last, count, (found, expected)): (Option<DocumentId>, usize, _) = page.await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
@@ -257,21 +257,25 @@ async fn evaluate_all(
         .await?;
         (after, read) = (last, read + count);
         context.set_done(read as u64);
-        if count < DOCUMENTS_PER_STEP || evaluated.len() >= IN_JOB_MAX {
+        if count < DOCUMENTS_PER_STEP || evaluated.len() >= JOB_DOCUMENTS_MAX {
             break;
         }
     }
-    check_there(context, collection, &planned).await?;
+    check_still_exists(context, collection, &planned).await?;
     if evaluated.len() == 0 {
-        return Err(Error::from(nothing()).into());
+        return Err(Error::from(no_labels_error()).into());
     }
     write_result(context, &trained, evaluated).await
 }
 
 /// Fails if the classifier or the collection was deleted meanwhile.
-async fn check_there(context: &JobContext, collection: &OpenCollection, planned: &ClassifierJobPlan) -> Result<(), JobError> {
+async fn check_still_exists(
+    context: &JobContext,
+    collection: &OpenCollection,
+    planned: &ClassifierJobPlan,
+) -> Result<(), JobError> {
     if collection.is_deleted() {
-        return Err(collection_gone(context).into());
+        return Err(collection_deleted_error(context).into());
     }
     let (state, id) = (context.state()?, planned.classifier.clone());
     match blocking(move || Ok(state.catalog.classifier_by_id(&id)?)).await? {
@@ -310,7 +314,7 @@ async fn write_result(
 }
 
 /// Picks the documents that have labels and returns them with those labels. Blocks.
-fn known_of(
+fn keep_labeled(
     found: Vec<EmbeddedDocument>,
     documents: &LabeledDocuments,
     multi_label: bool,
@@ -350,6 +354,6 @@ fn evaluate_answers(
     Ok(())
 }
 
-fn nothing() -> ClassifierError {
+fn no_labels_error() -> ClassifierError {
     ClassifierError::EvaluationSet { problem: "there is nothing to evaluate with: no labeled example".to_owned() }
 }

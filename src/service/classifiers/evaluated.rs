@@ -36,9 +36,9 @@ impl EvaluatedPredictions {
     pub(super) fn add(&mut self, known: (Vec<String>, Option<Language>), answer: Option<Vec<String>>, scored: &LabelScores) {
         let (expected, language) = known;
         self.confidences.extend(scored.ranked.first().map(|(label, share)| (share.clamp(0.0, 1.0), expected.contains(label))));
-        let expected = self.of_labels(expected);
+        let expected = self.label_numbers(expected);
         self.expected.push(expected);
-        let answer = answer.map(|labels| self.of_labels(labels));
+        let answer = answer.map(|labels| self.label_numbers(labels));
         self.answered.push(answer);
         self.languages.push(language);
     }
@@ -58,7 +58,7 @@ impl EvaluatedPredictions {
         }
     }
 
-    fn of_labels(&mut self, labels: Vec<String>) -> Vec<u32> {
+    fn label_numbers(&mut self, labels: Vec<String>) -> Vec<u32> {
         let number = |label: String| match self.numbers.get(&label) {
             Some(number) => *number,
             None => {
@@ -94,9 +94,9 @@ impl EvaluatedPredictions {
         let languages = found
             .languages
             .iter()
-            .map(|(language, report)| LanguageEvaluation { language: *language, scores: of_classes(report) });
+            .map(|(language, report)| LanguageEvaluation { language: *language, scores: class_scores(report) });
         Ok(Evaluation {
-            all: of_classes(&found.all),
+            all: class_scores(&found.all),
             majority: most,
             labels: label_scores(names, &found.all.classes),
             confusion: confusion.collect(),
@@ -117,12 +117,12 @@ impl EvaluatedPredictions {
         for (language, indices) in by_language {
             let expected: Vec<_> = indices.iter().map(|index| expected[*index].clone()).collect();
             let answered: Vec<_> = indices.iter().map(|index| answered[*index].clone()).collect();
-            let scores = of_labels(&evaluate_labels(&expected, &answered, names.len())?);
+            let scores = label_set_scores(&evaluate_labels(&expected, &answered, names.len())?);
             languages.push(LanguageEvaluation { language, scores });
         }
         Ok(Evaluation {
             labels: label_scores(names, &all.labels),
-            all: of_labels(&all),
+            all: label_set_scores(&all),
             majority: None,
             confusion: Vec::new(),
             languages: by_size(languages),
@@ -132,7 +132,7 @@ impl EvaluatedPredictions {
     }
 }
 
-fn of_classes(report: &ClassReport) -> EvaluationScores {
+fn class_scores(report: &ClassReport) -> EvaluationScores {
     EvaluationScores {
         examples: report.examples,
         abstained: report.abstained,
@@ -144,7 +144,7 @@ fn of_classes(report: &ClassReport) -> EvaluationScores {
     }
 }
 
-fn of_labels(report: &LabelReport) -> EvaluationScores {
+fn label_set_scores(report: &LabelReport) -> EvaluationScores {
     EvaluationScores {
         examples: report.examples,
         abstained: report.abstained,

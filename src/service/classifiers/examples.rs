@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::embedded_text::EmbeddedText;
 use super::error::ClassifierError;
-use super::neighbor_source::labeled;
+use super::neighbor_source::labeled_filter;
 use crate::classify::LabelNames;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, DocumentId, Embedding, LabelExamples, LabeledDocuments, Language, LanguageExamples,
@@ -105,7 +105,7 @@ pub(super) fn check_labels(definition: &ClassifierDefinition, examples: usize, l
 }
 
 /// Picks the examples among the texts of the request, leaving out descriptions.
-pub(super) fn of_texts(texts: &[EmbeddedText]) -> Examples {
+pub(super) fn examples_from_texts(texts: &[EmbeddedText]) -> Examples {
     let rows = texts.iter().filter(|text| !text.description).map(|text| Example {
         document: None,
         labels: text.labels.clone(),
@@ -121,7 +121,7 @@ pub(super) fn check_source(
     source: &LabeledDocuments,
     definition: &ClassifierDefinition,
 ) -> Result<(), Error> {
-    let found = store.matching_metadata(&labeled(source), DOCUMENTS_MAX + 1)?;
+    let found = store.matching_metadata(&labeled_filter(source), DOCUMENTS_MAX + 1)?;
     if definition.kind != ClassifierKind::Knn && found.len() > DOCUMENTS_MAX {
         let problem = format!("a training may use at most {DOCUMENTS_MAX} labeled documents; narrow the filter");
         return Err(ClassifierError::TrainingSet { problem }.into());
@@ -146,7 +146,7 @@ pub(super) fn read_labeled_examples(
     let mut examples = Examples::default();
     let mut after: Option<DocumentId> = None;
     loop {
-        let page = collection.store.embedded_documents(&labeled(source), after.as_ref(), PAGE)?;
+        let page = collection.store.embedded_documents(&labeled_filter(source), after.as_ref(), PAGE)?;
         let full = page.len() == PAGE;
         after = page.last().map(|one| one.document.id.clone());
         for EmbeddedDocument { document, embedding } in page {

@@ -11,7 +11,7 @@ use crate::domain::{ClassifierDefinition, LabelExamples, NeighborWeight, Trainin
 use crate::service::error::Error;
 
 /// Maximum number of examples used to fit a temperature. More would not change the second digit of a share.
-const ASKED_MAX: usize = 500;
+const FIT_EXAMPLES_MAX: usize = 500;
 /// Candidate temperatures. The cosines of neighbors lie so close together that at the lowest temperature one neighbor decides
 /// alone, and at the highest all count the same.
 const TEMPERATURES: [f32; 10] = [0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.25, 0.5];
@@ -21,7 +21,7 @@ const TEMPERATURES: [f32; 10] = [0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15,
 const NEARLY: f64 = 1.01;
 /// Share of the probability mass that is spread over all labels before taking the logarithm, so that a unanimous but wrong vote
 /// has a finite loss.
-const SPREAD: f64 = 0.02;
+const SMOOTHING: f64 = 0.02;
 
 /// Fits the temperature at which neighbors predict the examples' labels best. No example counts as its own neighbor. Blocks.
 pub(super) fn calibrate_knn(
@@ -30,7 +30,7 @@ pub(super) fn calibrate_knn(
     texts: &[EmbeddedText],
     examples: &Examples,
 ) -> Result<Outcome, Error> {
-    let step = examples.rows.len().div_ceil(ASKED_MAX).max(1);
+    let step = examples.rows.len().div_ceil(FIT_EXAMPLES_MAX).max(1);
     let chosen: Vec<(usize, &Example)> = examples.rows.iter().enumerate().step_by(step).collect();
     let collection = label_source.source.as_ref().map(|(collection, _)| &collection.row.name);
     // A `knn` takes no descriptions, so the request's examples are exactly its texts, in order.
@@ -107,12 +107,12 @@ fn mean_loss(
             let near = scored.ranked.iter().map(|(label, _)| label.as_str());
             let own = example.labels.iter().map(String::as_str).filter(|label| share(label) == 0.0);
             for label in near.chain(own) {
-                let likely = share(label) * (1.0 - SPREAD) + SPREAD / 2.0;
+                let likely = share(label) * (1.0 - SMOOTHING) + SMOOTHING / 2.0;
                 loss -= if example.labels.iter().any(|one| one == label) { likely.ln() } else { (1.0 - likely).ln() };
             }
         } else {
             let own = example.labels.first().map_or(0.0, |label| share(label));
-            loss -= (own * (1.0 - SPREAD) + SPREAD / labels.max(1) as f64).ln();
+            loss -= (own * (1.0 - SMOOTHING) + SMOOTHING / labels.max(1) as f64).ln();
         }
     }
     Ok(loss / around.len() as f64)

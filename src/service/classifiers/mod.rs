@@ -28,7 +28,7 @@ mod training;
 use std::sync::Arc;
 
 use super::blocking::blocking;
-use super::error::{Error, short};
+use super::error::{Error, shorten_fingerprint};
 use super::state::{Service, State};
 use crate::service::open_collection::OpenCollection;
 pub(super) use apply::ClassifyJob;
@@ -126,9 +126,9 @@ impl State {
         let error = ClassifierError::Model {
             name: row.record.name.clone(),
             expected: row.record.model.clone(),
-            expected_fingerprint: short(&row.record.model_fingerprint),
+            expected_fingerprint: shorten_fingerprint(&row.record.model_fingerprint),
             loaded: loaded.name.clone(),
-            loaded_fingerprint: short(&loaded.fingerprint),
+            loaded_fingerprint: shorten_fingerprint(&loaded.fingerprint),
         };
         Err(error.into())
     }

@@ -69,7 +69,7 @@ impl LabelSource {
     pub(super) fn neighbor_source<'t>(&self, own: &'t [EmbeddedText], texts: usize) -> Result<NeighborSource<'t>, Error> {
         Ok(match &self.source {
             Some((collection, source)) => NeighborSource::Passages {
-                passages: LabeledPassages::of(collection, &labeled(source), texts)?,
+                passages: LabeledPassages::find(collection, &labeled_filter(source), texts)?,
                 source: source.clone(),
                 multi_label: self.multi_label,
                 owners: HashMap::new(),
@@ -99,7 +99,7 @@ impl NeighborSource<'_> {
                     })?
                 }
                 Self::Passages { passages, source, multi_label, owners } => {
-                    of_passages(passages, (source, *multi_label), owners, (part, limit))?
+                    find_labeled_neighbors(passages, (source, *multi_label), owners, (part, limit))?
                 }
             });
         }
@@ -145,7 +145,7 @@ impl NeighborPlace {
     }
 }
 
-fn of_passages(
+fn find_labeled_neighbors(
     passages: &LabeledPassages,
     (source, multi_label): (&LabeledDocuments, bool),
     owners: &mut HashMap<PassageId, Option<Owner>>,
@@ -156,7 +156,7 @@ fn of_passages(
     let mut wanted = Some(LabeledPassages::first_wanted(limit));
     while let Some(now) = wanted.filter(|_| !waiting.is_empty()) {
         let near = in_parallel(&waiting, |place| passages.nearest(&asked[*place].embedding, now))?;
-        learn_owners(passages, (source, multi_label), owners, &near)?;
+        load_owners(passages, (source, multi_label), owners, &near)?;
         let mut short = Vec::new();
         for (place, near) in waiting.into_iter().zip(near) {
             let own = asked[place].document_in(&passages.collection().row.name);
@@ -177,7 +177,7 @@ fn of_passages(
 }
 
 /// Reads the owners of those passages that are not in `owners` yet.
-fn learn_owners(
+fn load_owners(
     passages: &LabeledPassages,
     (source, multi_label): (&LabeledDocuments, bool),
     owners: &mut HashMap<PassageId, Option<Owner>>,
@@ -215,7 +215,7 @@ fn nearest_texts(texts: &[EmbeddedText], asked: &PredictionInput, limit: usize) 
 }
 
 /// Builds the filter that matches documents with labels.
-pub(super) fn labeled(source: &LabeledDocuments) -> SearchFilter {
+pub(super) fn labeled_filter(source: &LabeledDocuments) -> SearchFilter {
     let exists = Filter::Field(Field::Metadata(source.field.clone()), Test::Exists(true));
     let filter = if source.filter == Filter::default() { exists } else { Filter::And(vec![source.filter.clone(), exists]) };
     SearchFilter { languages: Vec::new(), filter }

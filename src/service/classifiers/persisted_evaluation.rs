@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::definition::damaged;
+use super::definition::damaged_row;
 use super::error::ClassifierError;
 use crate::domain::Evaluation;
 
 /// Writes an evaluation.
 pub(super) fn write(evaluation: &Evaluation) -> Result<Vec<u8>, ClassifierError> {
-    serde_json::to_vec(evaluation).map_err(|_| damaged("an evaluation cannot be written"))
+    serde_json::to_vec(evaluation).map_err(|_| damaged_row("an evaluation cannot be written"))
 }
 
 /// Reads what `write` wrote, in this version or an earlier one.
 pub(super) fn read(text: &[u8]) -> Result<Evaluation, ClassifierError> {
-    let broken = |_| damaged("an evaluation cannot be read");
+    let broken = |_| damaged_row("an evaluation cannot be read");
     let mut kept: Value = serde_json::from_slice(text).map_err(broken)?;
     read_earlier(&mut kept);
     serde_json::from_value(kept).map_err(broken)

@@ -28,7 +28,7 @@ pub(super) struct ClassifierJobPlan {
 impl ClassifierJobPlan {
     /// Returns the collection that the job was accepted for.
     pub(super) fn collection(&self, context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
-        Ok(context.state()?.collection_by_id(&self.collection_id.0).ok_or_else(|| collection_gone(context))?)
+        Ok(context.state()?.collection_by_id(&self.collection_id.0).ok_or_else(|| collection_deleted_error(context))?)
     }
 
     /// Returns the classifier in its current state, in memory.
@@ -43,7 +43,7 @@ impl ClassifierJobPlan {
 }
 
 /// Builds the error for a job whose collection was deleted.
-pub(super) fn collection_gone(context: &JobContext) -> Error {
+pub(super) fn collection_deleted_error(context: &JobContext) -> Error {
     match context.job.collection.clone() {
         Some(name) => Error::CollectionNotFound { name },
         None => Error::JobState { id: context.job.id.clone(), problem: "it does not name a collection" },

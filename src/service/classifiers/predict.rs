@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::embedded_text::PredictionInput;
-use super::texts::{embed_texts, of_documents};
+use super::texts::{embed_texts, inputs_from_documents};
 use crate::domain::{ClassifierName, PredictItems, PredictOptions, Prediction};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -21,7 +21,7 @@ impl Service {
     ) -> Result<Vec<Prediction>, Error> {
         let trained = self.trained(name).await?;
         let label_source = self.state.label_source(&trained, options.explain > 0)?;
-        let asked = self.asked(items).await?;
+        let asked = self.resolve_inputs(items).await?;
         let source = label_source.source.as_ref().map(|(collection, _)| Arc::clone(collection));
         let budget = AnswerBudget::new(self.limits().answer_bytes_max);
         let answered = blocking(move || trained.predict(&label_source, &asked, &options, &budget)).await;
@@ -33,7 +33,7 @@ impl Service {
         }
     }
 
-    async fn asked(&self, items: PredictItems) -> Result<Vec<PredictionInput>, Error> {
+    async fn resolve_inputs(&self, items: PredictItems) -> Result<Vec<PredictionInput>, Error> {
         match items {
             PredictItems::Texts(texts) => {
                 let embedded = embed_texts(&self.state, texts).await?;
@@ -54,7 +54,7 @@ impl Service {
                 let missing = |id| Error::DocumentNotFound { collection: name.clone(), id };
                 let documents = ids.into_iter().zip(found).map(|(id, found)| found.ok_or_else(|| missing(id)));
                 let documents = documents.collect::<Result<Vec<_>, _>>()?;
-                of_documents(&self.state, &collection.row.name, documents).await
+                inputs_from_documents(&self.state, &collection.row.name, documents).await
             }
         }
     }

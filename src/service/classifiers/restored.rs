@@ -1,7 +1,7 @@
 //! Checks the classifiers of a snapshot before they are restored.
 
 use super::ClassifierError;
-use super::definition::{damaged, read_definition, read_report};
+use super::definition::{damaged_row, read_definition, read_report};
 use super::trained::{Model, TrainedClassifier};
 use crate::domain::{ClassifierName, ModelInfo};
 use crate::service::error::Error;
@@ -21,8 +21,8 @@ pub(crate) fn check_restored(catalog: &Catalog, name: &ClassifierName, loaded: &
     let of_model = row.record.model_fingerprint != loaded.fingerprint || dimension == loaded.dimension;
     let check = || {
         let definition = read_definition(&row.definition)?;
-        let report = row.report.as_ref().map(read_report).transpose()?.ok_or_else(|| damaged("it has no report"))?;
-        let whole = catalog.classifier_contents(&row.id)?.ok_or_else(|| damaged("it has no trained state"))?;
+        let report = row.report.as_ref().map(read_report).transpose()?.ok_or_else(|| damaged_row("it has no report"))?;
+        let whole = catalog.classifier_contents(&row.id)?.ok_or_else(|| damaged_row("it has no trained state"))?;
         let key = (row.id.clone(), row.record.version, row.record.name.clone());
         let trained = TrainedClassifier::assemble(key, definition, report, whole.weights, whole.texts)?;
         let of_texts = trained.texts.iter().all(|text| text.embedding.as_slice().len() == dimension);
@@ -32,7 +32,7 @@ pub(crate) fn check_restored(catalog: &Catalog, name: &ClassifierName, loaded: &
         };
         match of_model && of_texts && of_weights {
             true => Ok(()),
-            false => Err(Error::from(damaged("its parts have different dimensions"))),
+            false => Err(Error::from(damaged_row("its parts have different dimensions"))),
         }
     };
     check().map_err(|error| match error {

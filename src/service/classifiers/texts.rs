@@ -61,7 +61,7 @@ async fn embed_whole_patiently(
 }
 
 /// Returns the stored embeddings of documents, and embeds documents that have none yet.
-pub(super) async fn of_documents(
+pub(super) async fn inputs_from_documents(
     state: &Arc<State>,
     collection: &CollectionName,
     documents: Vec<EmbeddedDocument>,

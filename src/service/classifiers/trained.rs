@@ -1,7 +1,7 @@
 //! A trained classifier. Predicts the labels of an embedding, with probabilities. `neighbor_source` finds the labeled passages
 //! near the embedding.
 
-use super::definition::damaged;
+use super::definition::damaged_row;
 use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
 use super::neighbor_source::{LabelSource, LabeledNeighbor, NeighborSource, in_parallel};
@@ -64,7 +64,7 @@ impl TrainedClassifier {
     ) -> Result<Self, Error> {
         let embedded = |text: ClassifierText| {
             let ClassifierText { description, text, labels, language, embedding } = text;
-            let embedding = embedding.ok_or_else(|| damaged("a text has no embedding"))?;
+            let embedding = embedding.ok_or_else(|| damaged_row("a text has no embedding"))?;
             Ok::<_, ClassifierError>(EmbeddedText { description, text, labels, language, embedding })
         };
         let texts = texts.into_iter().map(embedded).collect::<Result<Vec<_>, _>>()?;
@@ -72,10 +72,10 @@ impl TrainedClassifier {
         let model = match definition.kind {
             ClassifierKind::Knn => Model::Knn(vote_rule(&definition.knn, report.temperature)),
             ClassifierKind::Mlp => {
-                let weights = weights.ok_or_else(|| damaged("it has no weights"))?;
+                let weights = weights.ok_or_else(|| damaged_row("it has no weights"))?;
                 let mlp = Mlp::from_bytes(&weights).map_err(ClassifierError::from)?;
                 if mlp.labels() != labels.len() {
-                    return Err(damaged("its weights are for a different number of labels").into());
+                    return Err(damaged_row("its weights are for a different number of labels").into());
                 }
                 Model::Mlp(mlp)
             }

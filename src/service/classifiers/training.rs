@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::definition::{damaged, read_definition, write_report};
+use super::definition::{damaged_row, read_definition, write_report};
 use super::embedded_text::EmbeddedText;
 use super::error::ClassifierError;
-use super::examples::{Examples, of_texts, read_labeled_examples, sorted_counts};
+use super::examples::{Examples, examples_from_texts, read_labeled_examples, sorted_counts};
 use super::fitting::{calibrate_knn, fit_prototypes};
 use super::neighbor_source::{LabelSource, threads};
 use super::outcome::{Outcome, calibration_error};
@@ -193,7 +193,7 @@ async fn embed_all(
         context.set_done(done);
     }
     let embedded = texts.into_iter().map(|(_, text)| {
-        let embedding = text.embedding.ok_or_else(|| damaged("a text has no embedding"))?;
+        let embedding = text.embedding.ok_or_else(|| damaged_row("a text has no embedding"))?;
         let (description, labels, language, text) = (text.description, text.labels, text.language, text.text);
         Ok(EmbeddedText { description, text, labels, language, embedding })
     });
@@ -211,7 +211,7 @@ fn learn(
 ) -> Result<Outcome, Error> {
     let examples = match &label_source.source {
         Some((collection, source)) => read_labeled_examples(collection, source, definition, || context.check().is_err())?,
-        None => of_texts(&texts),
+        None => examples_from_texts(&texts),
     };
     match definition.kind {
         ClassifierKind::Mlp => {

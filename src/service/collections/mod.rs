@@ -62,7 +62,7 @@ impl Service {
             default_languages,
             metadata_indexes,
         } = new;
-        let (model, dimension) = self.source(source)?;
+        let (model, dimension) = self.resolve_source(source)?;
         let whole = PassageBounds::adjacent(self.model().tokens_max);
         let passages = model.is_some().then(|| passages.unwrap_or(whole));
         let row = Collection {
@@ -133,7 +133,7 @@ impl Service {
     }
 
     /// Returns the model and the dimension of a new collection.
-    fn source(&self, source: NewSource) -> Result<(Option<CollectionModel>, usize), Error> {
+    fn resolve_source(&self, source: NewSource) -> Result<(Option<CollectionModel>, usize), Error> {
         let loaded = self.model();
         match source {
             NewSource::OwnVectors(dimension) => Ok((None, dimension)),
@@ -202,7 +202,7 @@ impl State {
     /// server created it so recently that this one does not know it yet.
     fn created_before(&self, request: Option<&RequestKey>) -> Result<Option<CollectionView>, Error> {
         let Some(request) = request else { return Ok(None) };
-        let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
+        let Some(id) = self.catalog.find_created_by(request, now_ms())? else { return Ok(None) };
         if let Some(collection) = self.collection_by_id(&id) {
             return view(&collection).map(Some);
         }
@@ -271,7 +271,7 @@ impl State {
             collection.install(Index::create(&collection.index_parameters())?, Applied::default());
             collection.finish_recovery()?;
         }
-        let named = self.change_catalog(CatalogPart::Names, || self.name(&collection, request));
+        let named = self.change_catalog(CatalogPart::Names, || self.register(&collection, request));
         if !matches!(named, Ok(None)) {
             collection.discard();
         }
@@ -284,7 +284,7 @@ impl State {
     }
 
     /// Registers a new collection under its name, unless another server executed the same request meanwhile.
-    fn name(&self, collection: &Arc<OpenCollection>, request: Option<&RequestKey>) -> Result<Option<CollectionView>, Error> {
+    fn register(&self, collection: &Arc<OpenCollection>, request: Option<&RequestKey>) -> Result<Option<CollectionView>, Error> {
         if let Some(before) = self.created_before(request)? {
             return Ok(Some(before));
         }
@@ -354,20 +354,20 @@ impl State {
     pub(crate) fn open_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         if let Some(server) = &self.server {
             let store = Postgres::open_existing(server, &row, passage_terms, self.limits.write_queue_max)?;
-            return self.opened_on(store, row, folder);
+            return self.open_on_server(store, row, folder);
         }
         let store = DocumentStore::open_existing(folder, &self.store_options(), index::saved_sequence(folder))?;
-        self.opened(row, folder, store)
+        self.open_with_store(row, folder, store)
     }
 
     /// Creates the database of a new collection in its empty folder.
     pub(crate) fn make_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         if let Some(server) = &self.server {
             let store = Postgres::open(server, &row, passage_terms, self.limits.write_queue_max)?;
-            return self.opened_on(store, row, folder);
+            return self.open_on_server(store, row, folder);
         }
         let store = DocumentStore::open(folder, &self.store_options())?;
-        self.opened(row, folder, store)
+        self.open_with_store(row, folder, store)
     }
 
     /// Opens the collection that an earlier attempt created in this folder, or creates it. On a database server, its rows may
@@ -394,13 +394,13 @@ impl State {
     }
 
     /// Opens a collection on the database server. Its local folder only holds maps.
-    fn opened_on(&self, store: Postgres, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+    fn open_on_server(&self, store: Postgres, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         let row = self.with_passages(row);
         std::fs::create_dir_all(folder).map_err(|source| Error::Folder { path: folder.to_owned(), source })?;
         OpenCollection::on_server(row, folder.to_owned(), store, &self.limits)
     }
 
-    fn opened(&self, row: Collection, folder: &Path, store: DocumentStore) -> Result<OpenCollection, Error> {
+    fn open_with_store(&self, row: Collection, folder: &Path, store: DocumentStore) -> Result<OpenCollection, Error> {
         let collection = OpenCollection::new(self.with_passages(row), folder.to_owned(), store, &self.limits)?;
         if let Some(lost) = collection.embedded()?.store.lost_log() {
             collection.record_damage(lost);

@@ -294,7 +294,7 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
             let answer = move |upserted: &[Upserted]| idempotency::write(&outcomes(ids, refused, upserted));
             match collection.store.upsert_once(prepared, request, Box::new(answer))? {
                 Idempotent::Executed(upserted) => upserted,
-                Idempotent::Replayed(answer) => return done_before(&answer, wait),
+                Idempotent::Replayed(answer) => return repeated_outcomes(&answer, wait),
             }
         }
     };
@@ -346,7 +346,7 @@ fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted
 
 /// Returns the outcomes of a repeated request. Its passages are already embedded or being embedded; a caller that asked to wait
 /// for them still waits.
-fn done_before(answer: &str, wait: Wait) -> Result<Stored, Error> {
+fn repeated_outcomes(answer: &str, wait: Wait) -> Result<Stored, Error> {
     let outcomes = idempotency::read(answer)?;
     let is_stored = |outcome: &&UpsertOutcome| !matches!(outcome.status, UpsertStatus::Failed { .. });
     let stored = outcomes.iter().filter(|_| wait == Wait::Indexed).filter(is_stored);

@@ -13,7 +13,7 @@ use crate::service::json::{JsonError, parse_object, shorten};
 use crate::store::system_clock as now_ms;
 
 /// Error message for metadata with the character U+0000 in a key.
-pub const ZERO_IN_KEY: &str = "must not have a key with the character U+0000";
+pub const NUL_IN_KEY: &str = "must not have a key with the character U+0000";
 
 /// The longest `ttl_seconds`: 100 years.
 const TTL_SECONDS_MAX: u64 = 3_155_760_000;
@@ -164,7 +164,7 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     let rule = "must be at most {max} levels deep (metadata_depth_max)";
     problems.bound("/metadata", depth, limits.metadata_depth_max, rule);
     if domain::metadata::has_zero_in_key(&metadata) {
-        problems.invalid("/metadata", ZERO_IN_KEY);
+        problems.invalid("/metadata", NUL_IN_KEY);
     }
     let rule = "must have at most {max} bytes as JSON (metadata_bytes_max)";
     problems.bound("/metadata", bytes, limits.metadata_bytes_max, rule);
@@ -205,7 +205,7 @@ pub fn expiry(expires_at: Option<&str>, ttl_seconds: Option<u64>) -> Result<Opti
 /// Checks the document's vector against the collection. Returns the vector in a collection of callers' own vectors.
 fn check_vector(vector: Option<Vec<f32>>, collection: &Collection, problems: &mut Problems) -> Option<Embedding> {
     let fits = collection.check_vector(vector.as_ref().map(Vec::len));
-    let checked = fits.and_then(|()| vector.map(|values| collection.own_vector(values)).transpose());
+    let checked = fits.and_then(|()| vector.map(|values| collection.prepare_vector(values)).transpose());
     checked.unwrap_or_else(|problem| {
         problems.invalid("/vector", problem);
         None

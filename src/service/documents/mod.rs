@@ -22,7 +22,7 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
 use crate::store::{PatchOutcome, PendingPassage, ResplitText, SearchFilter, StoreError};
 
-pub(super) use same_key::SameKey;
+pub(super) use same_key::RequestKeyLocks;
 
 /// Bytes that a page may have per requested document.
 const BYTES_PER_DOCUMENT: u64 = 16 << 10;
@@ -67,7 +67,7 @@ impl CollectionHandle {
             if filter == Filter::default() {
                 return Ok(collection.store.counts()?.documents);
             }
-            Ok(collection.store.count_matching(&only(filter), usize::MAX)? as u64)
+            Ok(collection.store.count_matching(&any_language_filter(filter), usize::MAX)? as u64)
         };
         self.open().read(count).await
     }
@@ -75,7 +75,7 @@ impl CollectionHandle {
     /// Counts how many of the documents that match have each value of a field.
     pub async fn facets(&self, filter: Filter, requests: Vec<FacetRequest>) -> Result<Facets, Error> {
         let budget = self.answer_budget();
-        self.open().read(move |collection| collection.facets(&only(filter), &requests, &budget)).await
+        self.open().read(move |collection| collection.facets(&any_language_filter(filter), &requests, &budget)).await
     }
 
     /// Changes the title, metadata or language of a document if the precondition holds, and returns the document. If the title
@@ -152,7 +152,7 @@ impl CollectionHandle {
             }
             Ok(([some.rows.len() as u64], some.next))
         };
-        let [deleted] = self.once(request, async || self.in_steps(filter, delete).await).await?;
+        let [deleted] = self.run_once(request, async || self.run_in_steps(filter, delete).await).await?;
         Ok(deleted)
     }
 
@@ -169,12 +169,12 @@ impl CollectionHandle {
             collection.damage.forget_rows(&some.rows);
             Ok(([some.matched as u64, some.rows.len() as u64], some.next))
         };
-        self.once(request, async || self.in_steps(filter, update).await).await
+        self.run_once(request, async || self.run_in_steps(filter, update).await).await
     }
 
     /// Runs `work` and records its numbers, unless an earlier request with this key finished; then returns the recorded
     /// numbers. Waits for one that is running. A request that did not finish leaves no record.
-    async fn once<const N: usize>(
+    async fn run_once<const N: usize>(
         &self,
         request: Option<RequestKey>,
         work: impl AsyncFnOnce() -> Result<[u64; N], Error>,
@@ -203,7 +203,7 @@ impl CollectionHandle {
 
     /// Processes the documents that match and did not change after this began, some at a time. `step` starts after a position
     /// and returns its counts and the position to continue from. Returns the sums of the counts.
-    async fn in_steps<const N: usize>(
+    async fn run_in_steps<const N: usize>(
         &self,
         filter: Filter,
         step: impl Fn(&OpenCollection, &SearchFilter, Sequence, i64) -> Result<([u64; N], Option<i64>), Error> + Send + Sync + 'static,
@@ -211,7 +211,7 @@ impl CollectionHandle {
         self.service.check_running()?;
         let first = self.open();
         let until = first.run(|collection| Ok(collection.store.sequence()?)).await?;
-        let work = Arc::new((only(filter), step));
+        let work = Arc::new((any_language_filter(filter), step));
         let (mut counts, mut after) = ([0; N], Some(0));
         while let Some(place) = after {
             self.service.check_running()?;
@@ -293,6 +293,6 @@ fn bytes_of(documents: &[Document]) -> u64 {
 }
 
 /// Makes a search filter that matches any language.
-fn only(filter: Filter) -> SearchFilter {
+fn any_language_filter(filter: Filter) -> SearchFilter {
     SearchFilter { languages: Vec::new(), filter }
 }

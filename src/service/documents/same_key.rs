@@ -13,9 +13,9 @@ type Turn = tokio::sync::Mutex<()>;
 
 /// The keys of the requests that run now, each with its collection.
 #[derive(Default)]
-pub(crate) struct SameKey(Mutex<HashMap<(CollectionName, String), Weak<Turn>>>);
+pub(crate) struct RequestKeyLocks(Mutex<HashMap<(CollectionName, String), Weak<Turn>>>);
 
-impl SameKey {
+impl RequestKeyLocks {
     /// Waits until no other request with this key runs. This one runs until the result is dropped.
     pub(super) async fn enter(&self, collection: &CollectionName, request: &RequestKey) -> OwnedMutexGuard<()> {
         let key = (collection.clone(), request.record_key());
@@ -38,7 +38,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_requests_with_the_same_key_wait_for_each_other() {
-        let same_key = SameKey::default();
+        let same_key = RequestKeyLocks::default();
         let collection = CollectionName::parse("news").unwrap();
         let request = |key: &str, body: &str| RequestKey::new(key, body.to_owned()).unwrap();
         let first = same_key.enter(&collection, &request("k", "one")).await;

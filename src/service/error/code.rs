@@ -14,7 +14,7 @@ impl Error {
     }
 
     /// Whether the database server does not answer.
-    pub fn is_database_away(&self) -> bool {
+    pub fn is_database_unreachable(&self) -> bool {
         matches!(self, Self::Store(StoreError::ServerUnreachable { .. }))
     }
 

@@ -103,7 +103,7 @@ pub(crate) fn sweep(collections_dir: &Path, rows: &[Collection], half_made: &Has
 }
 
 /// Returns the folders of the data directory that hold a collection or a snapshot.
-pub(crate) fn holding(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
+pub(crate) fn occupied_folders(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
     let of_ours = |name: &str| Uuid::try_parse(name).is_ok();
     let mut found = Vec::new();
     for (folder, counts) in [(COLLECTIONS_DIR, &of_ours as &dyn Fn(&str) -> bool), (SNAPSHOTS_DIR, &|_| true)] {

@@ -118,7 +118,7 @@ impl Service {
             let more = jobs.len() > page.limit;
             jobs.truncate(page.limit);
             let next = if more { jobs.last().map(|job| job.id.clone()) } else { None };
-            Ok((jobs.into_iter().map(|job| state.refreshed(job)).collect(), next))
+            Ok((jobs.into_iter().map(|job| state.with_live_progress(job)).collect(), next))
         })
         .await
     }
@@ -179,7 +179,7 @@ impl Service {
     async fn accepted_before(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
         let Some(request) = request.cloned() else { return Ok(None) };
         let state = Arc::clone(&self.state);
-        blocking(move || match state.catalog.job_created_before(&request, now_ms())? {
+        blocking(move || match state.catalog.find_job_created_by(&request, now_ms())? {
             Some(id) => state.accepted(&id, &request).map(Some),
             None => Ok(None),
         })
@@ -388,11 +388,11 @@ impl State {
 
     pub(super) fn job(&self, id: &JobId) -> Result<Job, Error> {
         let found = self.catalog.job(id)?;
-        found.map(|job| self.refreshed(job)).ok_or_else(|| Error::JobNotFound { id: id.clone() })
+        found.map(|job| self.with_live_progress(job)).ok_or_else(|| Error::JobNotFound { id: id.clone() })
     }
 
     /// Adds to a row of the catalog the progress that the job's task has published since.
-    fn refreshed(&self, job: Job) -> Job {
+    fn with_live_progress(&self, job: Job) -> Job {
         match self.jobs.find(&job.id) {
             Some(running) if !job.status.is_finished() => {
                 let (progress, details) = running.progress();

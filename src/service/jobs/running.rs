@@ -99,7 +99,7 @@ impl Jobs {
     }
 
     /// Stops a job that another server took over, without recording an end.
-    pub(super) fn drop_lost(&self, id: &JobId) {
+    pub(super) fn stop_lost(&self, id: &JobId) {
         let mut lists = self.lists.lock();
         lists.waiting.retain(|job| job.id != *id);
         if let Some(job) = lists.running.get(id) {
@@ -110,12 +110,12 @@ impl Jobs {
     }
 
     /// Remembers jobs that were taken over until they are resumed.
-    pub(super) fn keep_taken(&self, jobs: Vec<Job>) {
+    pub(super) fn add_claimed(&self, jobs: Vec<Job>) {
         self.lists.lock().taken.extend(jobs);
     }
 
     /// Returns the jobs that were taken over and must be resumed, and forgets them.
-    pub(super) fn taken(&self) -> Vec<Job> {
+    pub(super) fn take_claimed(&self) -> Vec<Job> {
         std::mem::take(&mut self.lists.lock().taken)
     }
 

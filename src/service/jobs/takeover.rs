@@ -26,7 +26,7 @@ pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<
             _ = stop_announced.wait_for(|announced| *announced) => return,
         }
         let Some(state) = state.upgrade().filter(|state| !state.stopping.load(Ordering::Acquire)) else { return };
-        match look(Service { state }).await {
+        match check_jobs(Service { state }).await {
             Ok(()) => failures = 0,
             Err(error) => {
                 failures += 1;
@@ -38,7 +38,7 @@ pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<
     }
 }
 
-async fn look(service: Service) -> Result<(), Error> {
+async fn check_jobs(service: Service) -> Result<(), Error> {
     // A job that is taken over may need a collection that this server does not know yet.
     service.sync_catalog().await?;
     blocking(move || service.claim_orphaned_jobs()).await
@@ -53,12 +53,12 @@ impl Service {
             let open: Vec<_> = state.open.read().values().cloned().collect();
             open.iter().for_each(|collection| collection.take_over_pending_work());
         }
-        state.jobs.keep_taken(taken);
+        state.jobs.add_claimed(taken);
         self.resume_taken();
-        for (id, hold) in catalog.holds(&state.jobs.unfinished())? {
+        for (id, hold) in catalog.job_ownership(&state.jobs.unfinished())? {
             match hold {
                 JobOwnership::Own => (),
-                JobOwnership::Lost => state.jobs.drop_lost(&id),
+                JobOwnership::Lost => state.jobs.stop_lost(&id),
                 JobOwnership::Canceled => {
                     if let Some(waiting) = state.jobs.cancel(&id) {
                         let ended = state.finish(&waiting, JobStatus::Canceled, None);
@@ -74,10 +74,10 @@ impl Service {
     /// Resumes the jobs that were taken over. If an earlier run of such a job is still running here, stops that first, because
     /// another server had the job meanwhile.
     fn resume_taken(&self) {
-        for job in self.state.jobs.taken() {
+        for job in self.state.jobs.take_claimed() {
             let resumed = match self.state.jobs.find(&job.id) {
                 Some(_) => {
-                    self.state.jobs.drop_lost(&job.id);
+                    self.state.jobs.stop_lost(&job.id);
                     false
                 }
                 None => self.resume(&job).inspect_err(|error| {
@@ -87,7 +87,7 @@ impl Service {
             };
             match resumed {
                 true => tracing::info!(job = %job.id, kind = job.kind.name(), "took over a job of a server that is gone"),
-                false => self.state.jobs.keep_taken(vec![job]),
+                false => self.state.jobs.add_claimed(vec![job]),
             }
         }
     }
@@ -108,7 +108,7 @@ impl State {
     /// Whether a job still belongs to this server. Blocks.
     pub(super) fn owns(&self, job: &JobId) -> Result<bool, Error> {
         let Some(catalog) = self.catalog.shared() else { return Ok(true) };
-        let holds = catalog.holds(std::slice::from_ref(job))?;
+        let holds = catalog.job_ownership(std::slice::from_ref(job))?;
         Ok(holds.iter().all(|(_, hold)| *hold != JobOwnership::Lost))
     }
 }

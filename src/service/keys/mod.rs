@@ -44,7 +44,7 @@ impl Service {
             return Ok(Caller::Operator);
         }
         // Ids are not secret, so the time it takes to find one reveals nothing.
-        let id = id_in(secret).ok_or(Error::UnknownKey)?;
+        let id = parse_key_id(secret).ok_or(Error::UnknownKey)?;
         let (key, expected) = keyring.read().get(&id).cloned().ok_or(Error::UnknownKey)?;
         if !bool::from(expected.ct_eq(&hash)) {
             return Err(Error::UnknownKey);
@@ -144,7 +144,7 @@ fn new_secret(id: &KeyId) -> Result<String, Error> {
 }
 
 /// Returns the id in a secret, which is its public part.
-fn id_in(secret: &str) -> Option<KeyId> {
+fn parse_key_id(secret: &str) -> Option<KeyId> {
     let (id, _) = secret.strip_prefix(SECRET_PREFIX)?.strip_prefix('_')?.split_once('_')?;
     KeyId::parse(id).ok()
 }
@@ -163,9 +163,9 @@ mod tests {
         let (one, two) = (new_secret(&id).unwrap(), new_secret(&id).unwrap());
         assert_ne!(one, two);
         assert_eq!(one.len(), 3 + 1 + 32 + 1 + 64);
-        assert_eq!(id_in(&one), Some(id));
+        assert_eq!(parse_key_id(&one), Some(id));
         for bad in ["", "dgm", "dgm_", "dgm__", "dgm_x_y", "sk-0123456789"] {
-            assert_eq!(id_in(bad), None, "{bad:?}");
+            assert_eq!(parse_key_id(bad), None, "{bad:?}");
         }
     }
 }

@@ -36,7 +36,7 @@ struct Account {
 
 impl RequestMemory {
     pub(crate) fn new(bound: &Arc<SharedLimit>, payer: QuotaOwner) -> Self {
-        Self(Arc::new(Mutex::new(Account { held: bound.nothing(payer), body: 0, answer: 0 })))
+        Self(Arc::new(Mutex::new(Account { held: bound.empty_share(payer), body: 0, answer: 0 })))
     }
 
     /// Returns the memory of the request that this task runs. Outside of requests, returns a new one without a shared limit.
@@ -110,12 +110,12 @@ impl RequestMemory {
 
 impl Account {
     /// Returns how many more bytes must be taken from the limit.
-    fn missing(&self) -> u64 {
+    fn shortfall(&self) -> u64 {
         (self.body + self.answer).saturating_sub(UNCOUNTED_BYTES).saturating_sub(self.held.amount())
     }
 
     fn settle(&mut self) -> Result<(), LimitExceeded> {
-        let missing = self.missing();
+        let missing = self.shortfall();
         if missing == 0 {
             return Ok(());
         }

@@ -73,19 +73,19 @@ impl SharedLimit {
     }
 
     /// Creates an empty share.
-    pub fn nothing(self: &Arc<Self>, payer: QuotaOwner) -> LimitShare {
+    pub fn empty_share(self: &Arc<Self>, payer: QuotaOwner) -> LimitShare {
         LimitShare { bound: Arc::clone(self), payer, amount: 0 }
     }
 
     /// Takes `amount` for `payer`.
     pub fn take(self: &Arc<Self>, payer: QuotaOwner, amount: u64) -> Result<LimitShare, LimitExceeded> {
-        let mut held = self.nothing(payer);
+        let mut held = self.empty_share(payer);
         held.grow(amount)?;
         Ok(held)
     }
 
     /// Returns how much more a payer that holds `held` may take.
-    fn left(&self, used: &Used, held: u64) -> u64 {
+    fn available(&self, used: &Used, held: u64) -> u64 {
         let free = self.limit.saturating_sub(used.all);
         if held == 0 { free } else { free.saturating_sub(held) / 2 }
     }
@@ -126,7 +126,7 @@ impl LimitShare {
         if amount == 0 {
             return Ok(());
         }
-        if amount > self.bound.left(&used, held) {
+        if amount > self.bound.available(&used, held) {
             return Err(self.bound.refuse(&used, held, amount));
         }
         used.add(&self.payer, amount);
@@ -138,7 +138,7 @@ impl LimitShare {
     pub fn grow_up_to(&mut self, amount: u64) -> u64 {
         let mut used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
-        let amount = amount.min(self.bound.left(&used, held));
+        let amount = amount.min(self.bound.available(&used, held));
         if amount == 0 {
             return 0;
         }
@@ -163,7 +163,7 @@ impl LimitShare {
     pub fn refusal(&self) -> LimitExceeded {
         let used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
-        let left = self.bound.left(&used, held);
+        let left = self.bound.available(&used, held);
         self.bound.refuse(&used, held, left + 1)
     }
 
@@ -186,13 +186,13 @@ mod tests {
     use super::*;
 
     fn caller(number: u8) -> QuotaOwner {
-        QuotaOwner::at(Some(IpAddr::from([192, 0, 2, number])))
+        QuotaOwner::for_address(Some(IpAddr::from([192, 0, 2, number])))
     }
 
     /// Returns how much each caller gets if they take turns until none gets more.
     fn shares(limit: u64, callers: u8) -> Vec<u64> {
         let bound = SharedLimit::new("requests_max", limit);
-        let mut held: Vec<LimitShare> = (0..callers).map(|number| bound.nothing(caller(number))).collect();
+        let mut held: Vec<LimitShare> = (0..callers).map(|number| bound.empty_share(caller(number))).collect();
         while held.iter_mut().filter_map(|held| held.grow(1).ok()).count() > 0 {}
         held.iter().map(LimitShare::amount).collect()
     }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_greedy_caller_leaves_room_for_a_new_one() {
         let bound = SharedLimit::new("memory", 100);
-        let mut greedy = bound.nothing(caller(1));
+        let mut greedy = bound.empty_share(caller(1));
         assert_eq!(greedy.grow_up_to(40), 40);
         assert_eq!(greedy.grow_up_to(100), 10);
         assert_eq!(greedy.grow(1), Err(LimitExceeded::Share { name: "memory", limit: 100, held: 50 }));

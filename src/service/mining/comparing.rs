@@ -21,13 +21,13 @@ pub(crate) type BothWays = (NeighborLists, NeighborLists);
 const BLOCKS_PER_CORE: usize = 4;
 
 /// The corpus in memory.
-struct Held {
+struct LoadedCorpus {
     side: Arc<Corpus>,
     blocks: Vec<(Block, Mutex<Nearest>)>,
     per_query: usize,
 }
 
-/// A part of a `Held`.
+/// A part of a `LoadedCorpus`.
 type Part = Vec<(Block, Mutex<Nearest>)>;
 
 impl Steps<'_> {
@@ -40,11 +40,11 @@ impl Steps<'_> {
     ) -> Result<BothWays, JobError> {
         let first_held = first.sentences() <= second.sentences();
         let (side, other) = if first_held { (first, second) } else { (second, first) };
-        let mut held = Held { side: Arc::clone(side), blocks: Vec::new(), per_query };
+        let mut held = LoadedCorpus { side: Arc::clone(side), blocks: Vec::new(), per_query };
         for range in steps(side.sentences()) {
             self.check()?;
             let (count, of) = (range.len(), Arc::clone(side));
-            held.blocks.extend(blocking(move || Held::read(&of, range, per_query)).await?);
+            held.blocks.extend(blocking(move || LoadedCorpus::read(&of, range, per_query)).await?);
             self.count(count as u64).await?;
         }
         let held = Arc::new(held);
@@ -66,7 +66,7 @@ impl Steps<'_> {
     }
 }
 
-impl Held {
+impl LoadedCorpus {
     fn read(side: &Corpus, range: Range<usize>, per_query: usize) -> Result<Part, Error> {
         in_parallel(range, BLOCK_SENTENCES, |part| {
             let block = block(side, part)?;
@@ -85,12 +85,12 @@ impl Held {
             let position = other.first_place(read) as usize;
             self.side.is_same_passage(self.side.first_place(held), other, position)
         };
-        let overlap = self.side.is_of_collection_of(other);
+        let overlap = self.side.shares_collection_with(other);
         let mut comparison = Comparison::new(&block).map_err(MineError::from)?;
         for at in 0..self.blocks.len() {
             let (held, of_held) = &self.blocks[(at + turn) % self.blocks.len()];
             let skip = |read, held| overlap && same_passage(held, read);
-            comparison.with(&mut nearest, (held, &mut *of_held.lock()), skip).map_err(MineError::from)?;
+            comparison.compare_with(&mut nearest, (held, &mut *of_held.lock()), skip).map_err(MineError::from)?;
         }
         Ok((block, nearest))
     }

@@ -145,17 +145,17 @@ impl Corpus {
             (Source::Texts { texts: one, .. }, Source::Texts { texts: other, .. }) => {
                 one.is_same(position as usize, other, other_place)
             }
-            _ => self.ids[position as usize] == other.ids[other_place] && self.is_of_collection_of(other),
+            _ => self.ids[position as usize] == other.ids[other_place] && self.shares_collection_with(other),
         }
     }
 
     /// Whether both corpora come from the same collection.
-    pub(crate) fn is_of_collection_of(&self, other: &Self) -> bool {
+    pub(crate) fn shares_collection_with(&self, other: &Self) -> bool {
         match (&self.source, &other.source) {
             (Source::Collection { collection: one, .. }, Source::Collection { collection: other, .. }) => {
                 one.row.id == other.row.id
             }
-            (Source::Texts { texts: one, .. }, Source::Texts { texts: other, .. }) => one.is_of_collection_of(other),
+            (Source::Texts { texts: one, .. }, Source::Texts { texts: other, .. }) => one.shares_collection_with(other),
             _ => false,
         }
     }
@@ -188,7 +188,7 @@ impl Corpus {
     }
 
     /// Returns up to `most` texts of the list that are not embedded yet, one per sentence. Returns none for a collection.
-    pub(crate) fn to_embed(&self, most: usize) -> Result<Vec<String>, Error> {
+    pub(crate) fn next_texts_to_embed(&self, most: usize) -> Result<Vec<String>, Error> {
         let Source::Texts { texts, embeddings } = &self.source else { return Ok(Vec::new()) };
         let begin = embeddings.rows()?.min(self.firsts.len());
         let wanted = &self.firsts[begin..self.firsts.len().min(begin + most)];
@@ -196,7 +196,7 @@ impl Corpus {
     }
 
     /// Returns how many sentences of a list are not embedded yet.
-    pub(crate) fn waiting(&self) -> Result<usize, Error> {
+    pub(crate) fn count_unembedded(&self) -> Result<usize, Error> {
         let made = self.embeddings_file().map_or(Ok(self.sentences()), EmbeddingFile::rows)?;
         Ok(self.sentences().saturating_sub(made))
     }
@@ -240,7 +240,7 @@ impl Corpus {
     }
 
     /// Returns the keys and embeddings of the sentences in `range`, to be added to an index of this corpus.
-    pub(crate) fn keyed(&self, range: std::ops::Range<usize>) -> Result<Vec<(PassageId, Embedding)>, Error> {
+    pub(crate) fn embeddings_with_keys(&self, range: std::ops::Range<usize>) -> Result<Vec<(PassageId, Embedding)>, Error> {
         let key = |number: u32| PassageId(self.ids[self.firsts[number as usize] as usize]);
         Ok(self.embeddings(range)?.into_iter().map(|(number, embedding)| (key(number), embedding)).collect())
     }
@@ -270,9 +270,9 @@ impl Corpus {
         // Asks for more, because the query itself and copies may be among the results.
         let mut wanted = (count * 2 + 1).max(coarse.map_or(0, |_| RESCORED_MIN));
         loop {
-            let mut found = index.search_wider(query, wanted, ef)?;
+            let mut found = index.search_with_ef(query, wanted, ef)?;
             if let Some(collection) = coarse {
-                found = collection.embedded()?.rescored(query, found.len(), found)?;
+                found = collection.embedded()?.rescore(query, found.len(), found)?;
             }
             let mut nearest: Vec<(u32, f32)> = Vec::with_capacity(count);
             for neighbor in &found {

@@ -17,9 +17,9 @@ use super::occurrences::Occurrences;
 use super::request::{self, PlannedCorpus};
 use super::results::ResultsFile;
 use super::split_sentences;
-use super::steps::{Exclusion, begin, recovered};
+use super::steps::{Exclusion, begin, wait_until_recovered};
 use super::texts::{EqualTexts, Texts};
-use super::{Corpus, MineError, embeddings, keep_results, listed, of_collection};
+use super::{Corpus, MineError, embeddings, find_passages, keep_results, text_source};
 use crate::domain::{
     CollectionName, DuplicateCluster, Job, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope, SearchFilter,
 };
@@ -102,7 +102,7 @@ impl Service {
         key: Option<RequestKey>,
     ) -> Result<Job, Error> {
         let prepared = async {
-            let collection = self.minable(name)?;
+            let collection = self.find_minable_collection(name)?;
             let service = self.clone();
             blocking(move || service.prepare_duplicates(collection, request)).await
         };
@@ -116,9 +116,9 @@ impl Service {
     ) -> Result<(NewJob<DuplicatesJob>, Option<Folder>), Error> {
         let DuplicatesRequest { only, unit, score_min, neighbors, size_max, pairs } = request;
         let name = collection.row.name.clone();
-        let found = of_collection(collection, only)?.by(unit, self.limits())?;
+        let found = find_passages(collection, only)?.into_unit(unit, self.limits())?;
         let positions = found.ids.len() as u64;
-        let memory_bytes = memory::of_duplicates(found.size(), neighbors, found.dimension(self.model()));
+        let memory_bytes = memory::duplicates_bytes(found.size(), neighbors, found.dimension(self.model()));
         memory::check(memory_bytes, self.limits())?;
         let disk_bytes = positions.saturating_mul(PAIR_BYTES / 2).saturating_add(found.disk_bytes(self.model()));
         check_disk_space(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
@@ -180,13 +180,13 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
     details.insert(counted(plan.side.unit()).to_owned(), corpus.positions().into());
     details.insert("different".to_owned(), corpus.sentences().into());
     let mut steps = begin(context, &[&corpus], details);
-    steps.check_memory(memory::of_duplicates(corpus.size(), plan.neighbors, corpus.dimension()))?;
+    steps.check_memory(memory::duplicates_bytes(corpus.size(), plan.neighbors, corpus.dimension()))?;
     steps.embed(&corpus).await?;
     steps.index(&corpus).await?;
     let Traits { documents, languages } = traits;
     let documents = Arc::new(documents);
     let exclusion = Exclusion::OwnDocument { documents: Arc::clone(&documents) };
-    let ef = steps.ef(&corpus, &corpus, plan.neighbors, &exclusion).await?;
+    let ef = steps.find_ef(&corpus, &corpus, plan.neighbors, &exclusion).await?;
     let lists = steps.neighbors((&corpus, &corpus), plan.neighbors, ef, &exclusion).await?;
 
     let state = context.state()?;
@@ -210,7 +210,7 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
 async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus>, Traits), JobError> {
     let state = context.state()?;
     let collection = Service { state: Arc::clone(&state) }.planned_collection(&plan.side)?;
-    recovered(context, &collection).await?;
+    wait_until_recovered(context, &collection).await?;
     let (whole, unit) = (plan.side.collection.as_ref().is_some_and(|planned| planned.whole), plan.side.unit());
     let (folder, canceled_by) = (state.job_dir(&context.job.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {
@@ -219,7 +219,7 @@ async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus
             MiningUnit::Sentence => {
                 let sentences = split_sentences::read(&folder, "side")?;
                 let cut = Texts::Cut { collection: collection.row.id.clone(), sentences };
-                listed(cut, embeddings(&state, &folder, "side")?)
+                text_source(cut, embeddings(&state, &folder, "side")?)
             }
             MiningUnit::Passage | MiningUnit::Document => {
                 (Source::Collection { collection, whole, unit }, request::read_ids(&folder, "side")?)

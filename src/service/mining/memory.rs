@@ -16,7 +16,7 @@ const DUPLICATE_BYTES: u64 = 17 + 20 + 16 + 52 + 24;
 pub(crate) const PAIR_BYTES: u64 = 640;
 
 /// Returns the peak memory of mining, in bytes.
-pub(crate) fn of_mining(
+pub(crate) fn mining_bytes(
     (first, second): (Size, Size),
     neighbors: usize,
     margin: Margin,
@@ -41,7 +41,7 @@ pub(crate) fn of_mining(
 }
 
 /// Returns the peak memory of finding duplicates if every neighbor is near enough to count, in bytes.
-pub(crate) fn of_duplicates(size: Size, neighbors: usize, dimension: usize) -> u64 {
+pub(crate) fn duplicates_bytes(size: Size, neighbors: usize, dimension: usize) -> u64 {
     let pairs = size.sentences.saturating_mul(neighbors as u64).saturating_mul(DUPLICATE_PAIR_BYTES);
     let clusters = NeighborLists::bytes(size.sentences, neighbors as u64)
         .saturating_add(pairs)
@@ -52,13 +52,13 @@ pub(crate) fn of_duplicates(size: Size, neighbors: usize, dimension: usize) -> u
 }
 
 /// Returns the memory of an index of this many passages, in bytes.
-pub(crate) fn of_index(passages: u64, dimension: usize) -> u64 {
+pub(crate) fn index_bytes(passages: u64, dimension: usize) -> u64 {
     Size { indexed: passages, ..Size::default() }.index_bytes(dimension)
 }
 
 /// Refuses a job that needs more than the free memory.
 pub(crate) fn check_free(needed: u64) -> Result<(), MineError> {
-    match free() {
+    match available_memory() {
         Some(free) if needed > free => Err(MineError::NoMemory { needed, free }),
         _ => Ok(()),
     }
@@ -75,7 +75,7 @@ pub(crate) fn check(needed: u64, limits: &Limits) -> Result<(), MineError> {
 
 /// Returns the memory available without swapping, within the limit of the process's control group, in bytes. `None` if the
 /// system does not report it.
-fn free() -> Option<u64> {
+fn available_memory() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let group = number("/sys/fs/cgroup/memory.max").map(|max| {
@@ -112,7 +112,7 @@ mod tests {
         assert!(check(1_000, &limits).is_ok());
         assert!(matches!(check(1_001, &limits), Err(MineError::TooMuchMemory { needed: 1_001, limit: 1_000 })));
         let unbounded = Limits { mining_memory_bytes_max: u64::MAX, ..Limits::default() };
-        let reported = free().is_some();
+        let reported = available_memory().is_some();
         assert!(reported || !cfg!(target_os = "linux"), "Linux reports the free memory");
         assert_eq!(matches!(check(u64::MAX, &unbounded), Err(MineError::NoMemory { .. })), reported);
     }
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn mining_a_million_sentences_with_an_existing_index_fits_in_256_mib() {
         let million = Size { sentences: 1_000_000, different: 1_000_000, ..Size::default() };
-        let needed = of_mining((million, million), 4, Margin::Ratio, 384, None);
+        let needed = mining_bytes((million, million), 4, Margin::Ratio, 384, None);
         assert!((100 << 20..256 << 20).contains(&needed), "{needed}");
     }
 }

@@ -34,13 +34,13 @@ use serde::Serialize;
 pub(super) use corpus::Corpus;
 pub use error::MineError;
 pub use request::{Cut, MineRequest, Sentences};
-pub(super) use submit::of_collection;
+pub(super) use submit::find_passages;
 
 use crate::domain::{CollectionName, Metadata, MiningUnit, Scope, ScoredPair};
 use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
 pub use crate::mining::{Margin, Strategy};
 use crate::service::blocking::blocking;
-use crate::service::error::{Error, short};
+use crate::service::error::{Error, shorten_fingerprint};
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, Steps};
 use crate::service::state::{Service, State};
 use comparing::BothWays;
@@ -48,7 +48,7 @@ use corpus::Source;
 use embedding_file::EmbeddingFile;
 use request::MinePlan;
 use results::ResultsFile;
-use steps::{Exclusion, begin, recovered};
+use steps::{Exclusion, begin, wait_until_recovered};
 use texts::{EqualTexts, Texts};
 
 /// The file of the pairs in the job's folder.
@@ -121,7 +121,7 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     let mut steps = begin(context, &[&first, &second], details);
     steps.record_time("reading_ms", begun);
     let sizes = (first.size(), second.size());
-    steps.check_memory(memory::of_mining(sizes, plan.neighbors, margin, dimension, plan.exact))?;
+    steps.check_memory(memory::mining_bytes(sizes, plan.neighbors, margin, dimension, plan.exact))?;
     let begun = Instant::now();
     steps.embed(&first).await?;
     steps.embed(&second).await?;
@@ -170,7 +170,7 @@ async fn neighbors(
     let mut exact = plan.exact.unwrap_or_else(|| strategy::compares_all_surely(sizes.0, sizes.1));
     let mut efs = None;
     if !exact && first.uses_own_index() && second.uses_own_index() {
-        let tried = tried_widths(steps, first, second, per_query).await?;
+        let tried = try_search_widths(steps, first, second, per_query).await?;
         exact = plan.exact.is_none() && strategy::compares_all(sizes.0, sizes.1, tried);
         efs = Some(tried);
     }
@@ -182,7 +182,7 @@ async fn neighbors(
     steps.index(second).await?;
     let (there, back) = match efs {
         Some(efs) => efs,
-        None => tried_widths(steps, first, second, per_query).await?,
+        None => try_search_widths(steps, first, second, per_query).await?,
     };
     steps.details().insert("candidates".to_owned(), there.max(back).into());
     let forward = steps.neighbors((first, second), per_query, there, &Exclusion::Itself).await?;
@@ -191,14 +191,14 @@ async fn neighbors(
 }
 
 /// Finds out by a trial which search width (ef) each direction needs.
-async fn tried_widths(
+async fn try_search_widths(
     steps: &mut Steps<'_>,
     first: &Arc<Corpus>,
     second: &Arc<Corpus>,
     per_query: usize,
 ) -> Result<(usize, usize), JobError> {
-    let there = steps.ef(first, second, per_query, &Exclusion::Itself).await?;
-    Ok((there, steps.ef(second, first, per_query, &Exclusion::Itself).await?))
+    let there = steps.find_ef(first, second, per_query, &Exclusion::Itself).await?;
+    Ok((there, steps.find_ef(second, first, per_query, &Exclusion::Itself).await?))
 }
 
 /// Opens a corpus: reads its sentences, and groups equal ones.
@@ -208,7 +208,7 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
     let service = Service { state: Arc::clone(&state) };
     let collection = planned.collection.as_ref().map(|_| service.planned_collection(planned)).transpose()?;
     if let Some(collection) = &collection {
-        recovered(context, collection).await?;
+        wait_until_recovered(context, collection).await?;
     }
     let whole = planned.collection.as_ref().is_some_and(|planned| planned.whole);
     let unit = planned.unit();
@@ -219,10 +219,10 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
             Some(collection) if unit == MiningUnit::Sentence => {
                 let sentences =
                     Texts::Cut { collection: collection.row.id.clone(), sentences: split_sentences::read(&folder, name)? };
-                listed(sentences, embeddings(&state, &folder, name)?)
+                text_source(sentences, embeddings(&state, &folder, name)?)
             }
             Some(collection) => (Source::Collection { collection, whole, unit }, request::read_ids(&folder, name)?),
-            None => listed(Texts::List(request::read_texts(&folder, name)?), embeddings(&state, &folder, name)?),
+            None => text_source(Texts::List(request::read_texts(&folder, name)?), embeddings(&state, &folder, name)?),
         };
         Corpus::open(source, ids, equal, || canceled_by.check(), |_, _| ())
     });
@@ -230,7 +230,7 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
 }
 
 /// Makes a source of texts, whose ids are their positions.
-pub(crate) fn listed(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u64>) {
+pub(crate) fn text_source(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u64>) {
     let positions = (0..texts.len() as u64).collect();
     (Source::Texts { texts, embeddings }, positions)
 }
@@ -238,7 +238,7 @@ pub(crate) fn listed(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u6
 /// Opens the file of the embeddings that the job computes for a corpus. Each model has a file of its own.
 pub(crate) fn embeddings(state: &State, folder: &Path, side: &str) -> Result<EmbeddingFile, Error> {
     let model = state.embedder.model();
-    let name = format!("{side}.{}.embeddings", short(&model.fingerprint));
+    let name = format!("{side}.{}.embeddings", shorten_fingerprint(&model.fingerprint));
     EmbeddingFile::open(folder.join(name), model.dimension)
 }
 
@@ -257,7 +257,7 @@ fn keep_above_threshold(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Cor
         let numbers = |(one, other): &(u64, u64)| Some((first.number_of(*one)?, second.number_of(*other)?));
         let known: HashSet<(u32, u32)> = known.iter().filter_map(numbers).collect();
         let fit = best_threshold(pairs, KnownPairs::Some(&known)).ok_or(MineError::NoKnownPairFound)?;
-        threshold = Some(shown(fit.threshold as f32));
+        threshold = Some(to_result_score(fit.threshold as f32));
         details.insert("known_pairs".to_owned(), known.len().into());
         details.insert("judged".to_owned(), fit.evaluated.into());
         details.insert("precision".to_owned(), fit.quality.precision.into());
@@ -266,7 +266,7 @@ fn keep_above_threshold(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Cor
     }
     if let Some(threshold) = threshold {
         // The pairs are sorted by descending score.
-        pairs.truncate(pairs.partition_point(|pair| shown(pair.score) >= threshold));
+        pairs.truncate(pairs.partition_point(|pair| to_result_score(pair.score) >= threshold));
         details.insert("threshold".to_owned(), threshold.into());
     }
     Ok(details)
@@ -274,7 +274,7 @@ fn keep_above_threshold(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Cor
 
 /// Converts a score to the value that results show, with the digits of an `f32`. So comparing shown scores with the shown
 /// threshold selects the same pairs.
-fn shown(score: f32) -> f64 {
+fn to_result_score(score: f32) -> f64 {
     score.to_string().parse().unwrap_or(f64::from(score))
 }
 

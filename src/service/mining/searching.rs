@@ -31,7 +31,7 @@ type Found = Vec<(u32, Vec<(u32, f32)>)>;
 
 impl Steps<'_> {
     /// Finds the smallest search width with which searches from one corpus in the other miss almost nothing.
-    pub(crate) async fn ef(
+    pub(crate) async fn find_ef(
         &mut self,
         from: &Arc<Corpus>,
         to: &Arc<Corpus>,

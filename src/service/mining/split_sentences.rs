@@ -31,7 +31,11 @@ impl SplitSentence {
 }
 
 /// Splits the documents with these first passages into sentences. Fails if the sentences do not fit into memory. Blocks.
-pub(crate) fn cut(collection: &OpenCollection, firsts: &[PassageId], limits: &Limits) -> Result<Vec<SplitSentence>, Error> {
+pub(crate) fn split_documents(
+    collection: &OpenCollection,
+    firsts: &[PassageId],
+    limits: &Limits,
+) -> Result<Vec<SplitSentence>, Error> {
     let (mut sentences, mut bytes) = (Vec::new(), 0);
     for some in firsts.chunks(DOCUMENTS_PER_READ) {
         for row in collection.store.passages(some)? {

@@ -59,7 +59,7 @@ impl Steps<'_> {
             self.context.check()?;
             let (side, index) = (Arc::clone(side), Arc::clone(&index));
             let end = side.sentences().min(begin + ADDED_PER_BATCH);
-            blocking(move || Ok(index.add_all(&side.keyed(begin..end)?)?)).await?;
+            blocking(move || Ok(index.add_all(&side.embeddings_with_keys(begin..end)?)?)).await?;
             self.count((end - begin) as u64).await?;
         }
         side.install(index);
@@ -72,13 +72,13 @@ impl Steps<'_> {
             return Ok(());
         }
         let of = Arc::clone(side);
-        let before = blocking(move || Ok(of.sentences() - of.waiting()?)).await?;
+        let before = blocking(move || Ok(of.sentences() - of.count_unembedded()?)).await?;
         self.count(before as u64).await?;
         loop {
             self.context.check()?;
             let of = Arc::clone(side);
             let texts: Vec<EmbedText> =
-                blocking(move || of.to_embed(TEXTS_PER_BATCH)).await?.into_iter().map(EmbedText::from).collect();
+                blocking(move || of.next_texts_to_embed(TEXTS_PER_BATCH)).await?.into_iter().map(EmbedText::from).collect();
             let count = texts.len();
             if count == 0 {
                 return Ok(());
@@ -92,7 +92,7 @@ impl Steps<'_> {
 }
 
 /// Waits until a collection has recovered, because a job may resume while the server is starting.
-pub(crate) async fn recovered(context: &JobContext, collection: &OpenCollection) -> Result<(), JobError> {
+pub(crate) async fn wait_until_recovered(context: &JobContext, collection: &OpenCollection) -> Result<(), JobError> {
     loop {
         context.check()?;
         match collection.store.ready() {

@@ -90,7 +90,7 @@ impl Service {
     }
 
     /// Finds a collection, and checks that it can be mined now.
-    pub(crate) fn minable(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
+    pub(crate) fn find_minable_collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
         let collection = self.state.collection(name)?;
         collection.check_model(self.model())?;
         collection.store.ready()?;
@@ -99,7 +99,7 @@ impl Service {
 
     fn corpus_collection(&self, sentences: &Sentences) -> Result<Option<Arc<OpenCollection>>, Error> {
         match sentences {
-            Sentences::Collection { name, .. } => Ok(Some(self.minable(name)?)),
+            Sentences::Collection { name, .. } => Ok(Some(self.find_minable_collection(name)?)),
             Sentences::List(_) => Ok(None),
         }
     }
@@ -116,7 +116,7 @@ impl Service {
         {
             return Err(MineError::SameSides { collection: name.clone() }.into());
         }
-        let (one, other) = (first.holds(self.model()), second.holds(self.model()));
+        let (one, other) = (first.describe_embeddings(self.model()), second.describe_embeddings(self.model()));
         if one != other {
             return Err(MineError::Incomparable { first: one, second: other }.into());
         }
@@ -127,12 +127,12 @@ impl Service {
             }
         }
         let known = match &request.cut {
-            Cut::Known(pairs) => Some(known(pairs, first, second)?),
+            Cut::Known(pairs) => Some(resolve_known_pairs(pairs, first, second)?),
             Cut::None | Cut::Threshold(_) => None,
         };
         let dimension = first.dimension(self.model());
         let sizes = (first.size(), second.size());
-        let memory_bytes = memory::of_mining(sizes, request.neighbors, request.margin, dimension, request.exact);
+        let memory_bytes = memory::mining_bytes(sizes, request.neighbors, request.margin, dimension, request.exact);
         memory::check(memory_bytes, self.limits())?;
         let disk_bytes = disk_bytes(request, first, second, self.model());
         check_disk_space(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
@@ -187,12 +187,12 @@ impl SelectedSentences {
     }
 
     /// Converts passages to another unit: their documents, or the sentences of these. Blocks.
-    pub(crate) fn by(self, unit: MiningUnit, limits: &Limits) -> Result<Self, Error> {
+    pub(crate) fn into_unit(self, unit: MiningUnit, limits: &Limits) -> Result<Self, Error> {
         let Some((_, collection)) = self.collection.as_ref().filter(|_| unit != MiningUnit::Passage) else { return Ok(self) };
         let passages: Vec<PassageId> = self.ids.iter().copied().map(PassageId).collect();
         let firsts = collection.store.first_passages(&passages)?;
         if unit == MiningUnit::Sentence {
-            let sentences = split_sentences::cut(collection, &firsts, limits)?;
+            let sentences = split_sentences::split_documents(collection, &firsts, limits)?;
             return Ok(Self { unit, ids: (0..sentences.len() as u64).collect(), sentences, ..self });
         }
         Ok(Self { unit, ids: firsts.into_iter().map(|PassageId(id)| id).collect(), ..self })
@@ -240,7 +240,7 @@ impl SelectedSentences {
     }
 
     /// Describes the embeddings of the corpus, for errors.
-    fn holds(&self, loaded: &ModelInfo) -> String {
+    fn describe_embeddings(&self, loaded: &ModelInfo) -> String {
         let row = self.own_embeddings().map(|collection| &collection.row);
         match row {
             // A collection with a model always has the loaded one here.
@@ -261,7 +261,7 @@ impl SelectedSentences {
 /// Finds the sentences of a corpus. Blocks.
 fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &Limits) -> Result<SelectedSentences, Error> {
     match (sentences, collection) {
-        (Sentences::Collection { only, unit, .. }, Some(collection)) => of_collection(collection, only)?.by(unit, limits),
+        (Sentences::Collection { only, unit, .. }, Some(collection)) => find_passages(collection, only)?.into_unit(unit, limits),
         (Sentences::List(texts), _) => {
             let ids = (0..texts.len() as u64).collect();
             Ok(SelectedSentences { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts, sentences: Vec::new() })
@@ -271,7 +271,7 @@ fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &
 }
 
 /// Finds the passages of some documents of a collection. Blocks.
-pub(crate) fn of_collection(collection: Arc<OpenCollection>, only: SearchFilter) -> Result<SelectedSentences, Error> {
+pub(crate) fn find_passages(collection: Arc<OpenCollection>, only: SearchFilter) -> Result<SelectedSentences, Error> {
     let whole = only == SearchFilter::default();
     let passages = collection.store.passages_in(Scope { filter: &only, words: None })?;
     let ids = passages.iter().map(|PassageId(id)| id).collect();
@@ -297,7 +297,11 @@ fn disk_bytes(request: &MineRequest, first: &SelectedSentences, second: &Selecte
 }
 
 /// Converts known pairs to keys of passages or positions in lists.
-fn known(pairs: &[(String, String)], first: &SelectedSentences, second: &SelectedSentences) -> Result<Vec<(u64, u64)>, Error> {
+fn resolve_known_pairs(
+    pairs: &[(String, String)],
+    first: &SelectedSentences,
+    second: &SelectedSentences,
+) -> Result<Vec<(u64, u64)>, Error> {
     let ones = known_ids(pairs.iter().map(|pair| pair.0.as_str()), "first", first)?;
     let others = known_ids(pairs.iter().map(|pair| pair.1.as_str()), "second", second)?;
     Ok(ones.into_iter().zip(others).collect())

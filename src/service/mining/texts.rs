@@ -66,7 +66,7 @@ impl Texts {
     }
 
     /// Whether both come from the same collection.
-    pub(crate) fn is_of_collection_of(&self, other: &Self) -> bool {
+    pub(crate) fn shares_collection_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Cut { collection: one, .. }, Self::Cut { collection: other, .. }) => one == other,
             _ => false,
@@ -76,7 +76,7 @@ impl Texts {
     /// Whether a position in these texts and one in others are the same sentence of a document.
     pub(crate) fn is_same(&self, position: usize, other: &Self, other_position: usize) -> bool {
         match (self, other) {
-            (Self::Cut { sentences: ones, .. }, Self::Cut { sentences: others, .. }) if self.is_of_collection_of(other) => {
+            (Self::Cut { sentences: ones, .. }, Self::Cut { sentences: others, .. }) if self.shares_collection_with(other) => {
                 let (one, other) = (&ones[position], &others[other_position]);
                 (one.document, one.sentence.start) == (other.document, other.sentence.start)
             }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use super::copying::{BATCH_BYTES, BATCH_DOCUMENTS, Both};
+use super::copying::{BATCH_BYTES, BATCH_DOCUMENTS, CollectionPair};
 use super::error::MoveError;
 use super::progress::{MovedCollection, Phase, Progress, Step};
 use super::side::OpenLocation;
@@ -17,7 +17,7 @@ use crate::store::{DocumentKey, DocumentRecord, PassageRecord, StoreError};
 pub(super) fn compare(
     (source, target): (&OpenLocation, &OpenLocation),
     row: &Collection,
-    both: &Both,
+    both: &CollectionPair,
     now_ms: i64,
     progress: Progress<'_>,
 ) -> Result<MovedCollection, MoveError> {
@@ -31,14 +31,14 @@ pub(super) fn compare(
             (None, None) => break,
             (Some(one), Some(other)) if one.key == other.key => (one, other),
             (Some(one), other) if other.as_ref().is_none_or(|other| one.key < other.key) => {
-                return Err(differs(row, &one, "is missing in the target"));
+                return Err(difference_error(row, &one, "is missing in the target"));
             }
-            (_, Some(other)) => return Err(differs(row, &other, "is only in the target")),
-            (Some(one), None) => return Err(differs(row, &one, "is missing in the target")),
+            (_, Some(other)) => return Err(difference_error(row, &other, "is only in the target")),
+            (Some(one), None) => return Err(difference_error(row, &one, "is missing in the target")),
         };
         let digests = [digest(&one), digest(&other)];
         if digests[0] != digests[1] {
-            return Err(differs(row, &one, "has different content"));
+            return Err(difference_error(row, &one, "has different content"));
         }
         sums.iter_mut().zip(digests).for_each(|(sum, digest)| sum.update(digest));
         documents += 1;
@@ -61,7 +61,7 @@ pub(super) fn compare(
     Ok(MovedCollection { name: row.name.as_str().to_owned(), documents, passages, checksum: one })
 }
 
-fn differs(row: &Collection, document: &DocumentRecord, problem: &'static str) -> MoveError {
+fn difference_error(row: &Collection, document: &DocumentRecord, problem: &'static str) -> MoveError {
     MoveError::Document { name: row.name.clone(), document: document.document.id.clone(), problem }
 }
 

@@ -18,7 +18,7 @@ pub(super) const BATCH_BYTES: u64 = 8 << 20;
 
 /// How far the copy of a collection is. The target stores it as the checkpoint of a job.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Reached {
+struct CopyCheckpoint {
     /// The key of the last document that was copied.
     after: Option<i64>,
     documents: u64,
@@ -27,7 +27,7 @@ struct Reached {
 }
 
 /// A collection in both places.
-pub(super) struct Both {
+pub(super) struct CollectionPair {
     pub(super) source: Box<dyn Storage>,
     pub(super) target: Box<dyn Storage>,
 }
@@ -43,8 +43,8 @@ pub(super) fn copy(
     row: &Collection,
     now_ms: i64,
     progress: Progress<'_>,
-) -> Result<Both, MoveError> {
-    let both = Both { source: source.collection(row)?, target: target.collection(row)? };
+) -> Result<CollectionPair, MoveError> {
+    let both = CollectionPair { source: source.collection(row)?, target: target.collection(row)? };
     let (unread, unwritten, job) = (source.failed(row), target.failed(row), job()?);
     let sequence = both.source.sequence().map_err(&unread)?;
     let total = both.source.counts().map_err(&unread)?.documents;
@@ -74,18 +74,23 @@ pub(super) fn copy(
 }
 
 /// Finds how far an earlier move got. If its copy is of no use, removes it.
-fn begin(target: &OpenLocation, row: &Collection, both: Both, sequence: Sequence) -> Result<(Both, Reached), MoveError> {
+fn begin(
+    target: &OpenLocation,
+    row: &Collection,
+    both: CollectionPair,
+    sequence: Sequence,
+) -> Result<(CollectionPair, CopyCheckpoint), MoveError> {
     let failed = target.failed(row);
-    let fresh = Reached { sequence: Some(sequence.0), ..Reached::default() };
+    let fresh = CopyCheckpoint { sequence: Some(sequence.0), ..CopyCheckpoint::default() };
     match both.target.job_checkpoint(&job()?).map_err(&failed)? {
         None if both.target.sequence().map_err(&failed)? == Sequence(0) => Ok((both, fresh)),
         None => Err(MoveError::Strange { name: row.name.clone(), id: row.id.0.clone() }),
-        Some(checkpoint) => match serde_json::from_str::<Reached>(&checkpoint).ok() {
+        Some(checkpoint) => match serde_json::from_str::<CopyCheckpoint>(&checkpoint).ok() {
             Some(reached) if reached.sequence == Some(sequence.0) => Ok((both, reached)),
             _ => {
                 both.target.close().map_err(&failed)?;
                 target.remove(row)?;
-                Ok((Both { target: target.collection(row)?, ..both }, fresh))
+                Ok((CollectionPair { target: target.collection(row)?, ..both }, fresh))
             }
         },
     }
@@ -93,7 +98,7 @@ fn begin(target: &OpenLocation, row: &Collection, both: Both, sequence: Sequence
 
 /// Makes the next move copy the collection from the start.
 pub(super) fn discard(target: &OpenLocation, row: &Collection, storage: &dyn Storage) -> Result<(), MoveError> {
-    storage.insert_records(&job()?, Vec::new(), Sequence(0), json(&Reached::default())).map_err(target.failed(row))
+    storage.insert_records(&job()?, Vec::new(), Sequence(0), json(&CopyCheckpoint::default())).map_err(target.failed(row))
 }
 
 /// Removes the records of the move.
@@ -102,7 +107,7 @@ pub(super) fn forget(target: &OpenLocation, row: &Collection) -> Result<(), Move
     storage.forget_job_checkpoints(&[]).and_then(|()| storage.close()).map_err(target.failed(row))
 }
 
-fn json(reached: &Reached) -> String {
+fn json(reached: &CopyCheckpoint) -> String {
     // Serializing numbers to JSON cannot fail.
     serde_json::to_string(reached).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ mod side;
 use crate::domain::{CollectionName, Page};
 use crate::service::lifecycle::all_rows;
 use crate::store::{CatalogContents, StoreError, StoredClassifier, system_clock as now_ms};
-use copying::Both;
+use copying::CollectionPair;
 use side::OpenLocation;
 
 pub use error::MoveError;
@@ -22,7 +22,7 @@ pub use progress::{Moved, MovedCollection, Phase, Progress, Step};
 pub use side::DataLocation;
 
 /// What a place has besides documents.
-struct Named {
+struct LocationContents {
     catalog: CatalogContents,
     classifiers: Vec<StoredClassifier>,
     jobs: usize,
@@ -30,13 +30,13 @@ struct Named {
 
 /// Moves everything. If the source has unfinished jobs, refuses to move, or with `leave_jobs` leaves them behind. Blocks.
 pub fn move_all(from: &DataLocation, to: &DataLocation, leave_jobs: bool, progress: Progress<'_>) -> Result<Moved, MoveError> {
-    let source = OpenLocation::to_read("source", from)?;
+    let source = OpenLocation::open_for_reading("source", from)?;
     let jobs = source.catalog.unfinished_jobs().map_err(|error| source.catalog_failed(error))?;
     if let Some(first) = jobs.first().filter(|_| !leave_jobs) {
         return Err(MoveError::UnfinishedJobs { count: jobs.len(), kind: first.kind, id: first.id.clone() });
     }
-    let named = Named::of(&source)?;
-    let target = OpenLocation::to_write(to)?;
+    let named = LocationContents::of(&source)?;
+    let target = OpenLocation::open_for_writing(to)?;
     check_names(&named, &target)?;
     let (sides, now_ms) = ((&source, &target), now_ms());
     let mut collections = Vec::new();
@@ -60,19 +60,19 @@ pub fn move_all(from: &DataLocation, to: &DataLocation, leave_jobs: bool, progre
 
 /// Compares both places without changing either. Ignores what only the target has. Blocks.
 pub fn compare_all(from: &DataLocation, to: &DataLocation, progress: Progress<'_>) -> Result<Moved, MoveError> {
-    let source = OpenLocation::to_read("source", from)?;
-    let target = OpenLocation::to_read("target", to)?;
-    let (sides, now_ms, named) = ((&source, &target), now_ms(), Named::of(&source)?);
+    let source = OpenLocation::open_for_reading("source", from)?;
+    let target = OpenLocation::open_for_reading("target", to)?;
+    let (sides, now_ms, named) = ((&source, &target), now_ms(), LocationContents::of(&source)?);
     compare_names(&named, sides)?;
     let mut collections = Vec::new();
     for row in &named.catalog.collections {
-        let both = Both { source: source.collection(row)?, target: target.collection(row)? };
+        let both = CollectionPair { source: source.collection(row)?, target: target.collection(row)? };
         collections.push(comparing::compare(sides, row, &both, now_ms, &mut *progress)?);
     }
     Ok(named.moved(collections))
 }
 
-impl Named {
+impl LocationContents {
     fn of(side: &OpenLocation) -> Result<Self, MoveError> {
         let failed = |error| side.catalog_failed(error);
         let catalog = &*side.catalog;
@@ -90,8 +90,8 @@ impl Named {
 }
 
 /// Refuses a target that uses a name of the source for something else.
-fn check_names(named: &Named, target: &OpenLocation) -> Result<(), MoveError> {
-    let there = Named::of(target)?;
+fn check_names(named: &LocationContents, target: &OpenLocation) -> Result<(), MoveError> {
+    let there = LocationContents::of(target)?;
     let taken = |what, name: &str| MoveError::Taken { what, name: name.to_owned() };
     let collection = |name: &CollectionName| there.catalog.collections.iter().find(|row| row.name == *name);
     let alias = |name: &CollectionName| there.catalog.aliases.iter().find(|alias| alias.name == *name);
@@ -134,8 +134,8 @@ fn move_classifier((source, target): (&OpenLocation, &OpenLocation), row: &Store
 }
 
 /// Compares the collections, aliases, keys and classifiers in both catalogs.
-fn compare_names(named: &Named, (source, target): (&OpenLocation, &OpenLocation)) -> Result<(), MoveError> {
-    let there = Named::of(target)?.catalog;
+fn compare_names(named: &LocationContents, (source, target): (&OpenLocation, &OpenLocation)) -> Result<(), MoveError> {
+    let there = LocationContents::of(target)?.catalog;
     let differs = |what, name: &str| MoveError::Named { what, name: name.to_owned() };
     let CatalogContents { collections, aliases, keys } = &named.catalog;
     if let Some(row) = collections.iter().find(|row| !there.collections.contains(row)) {

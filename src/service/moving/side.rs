@@ -41,7 +41,7 @@ enum Engine {
 
 impl OpenLocation {
     /// Opens a place for reading, without changing anything there.
-    pub(super) fn to_read(which: &'static str, place: &DataLocation) -> Result<Self, MoveError> {
+    pub(super) fn open_for_reading(which: &'static str, place: &DataLocation) -> Result<Self, MoveError> {
         let opened = match place {
             DataLocation::Folder(data_dir) => Catalog::open_read_only(data_dir).map(|catalog| {
                 let engine = Engine::Folder { collections: data_dir.join(COLLECTIONS_DIR), unchanged: true };
@@ -56,7 +56,7 @@ impl OpenLocation {
     }
 
     /// Opens the target, or creates it if it does not exist.
-    pub(super) fn to_write(place: &DataLocation) -> Result<Self, MoveError> {
+    pub(super) fn open_for_writing(place: &DataLocation) -> Result<Self, MoveError> {
         let which = "target";
         let opened = match place {
             DataLocation::Folder(data_dir) => open_catalog(data_dir).map(|catalog| {

@@ -69,7 +69,7 @@ pub(crate) fn catch_up(collection: &OpenCollection) -> Result<(), Error> {
 fn turn(collection: &OpenCollection, index: &Index) -> Result<(), Error> {
     if index.needs_compaction() {
         let begun = Instant::now();
-        let original = |passage| collection.original(passage);
+        let original = |passage| collection.stored_embedding(passage);
         if index.compact(&original, &|| collection.should_stop())? {
             collection.mark_unsaved();
             let (passages, took) = (index.len(), begun.elapsed());

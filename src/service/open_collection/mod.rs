@@ -23,13 +23,13 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::blocking::blocking;
-use super::error::{Error, short};
+use super::error::{Error, shorten_fingerprint};
 use super::search::CollectionTokens;
 use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
 use crate::index::{self, Index, IndexParameters};
 use crate::service::folders::orphaned;
 use crate::storage::{Embedded, Postgres, Storage};
-use crate::store::{Change, DocumentStore, StoreError, reading_for};
+use crate::store::{Change, DocumentStore, StoreError, with_caller};
 use found_damage::FoundDamage;
 use reserved::ReservedPassages;
 
@@ -41,7 +41,7 @@ const SAVE_FRACTION: u64 = 5;
 /// Pause after a failed save, because another attempt would fill a disk that may already be full.
 const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// How long a statement on a collection that was deleted or replaced may still run.
-const LAST_STATEMENTS: Duration = Duration::from_secs(10);
+const STATEMENT_GRACE: Duration = Duration::from_secs(10);
 /// The engine that holds the documents of a collection.
 enum Engine {
     /// A separate database file, and an index that follows the database.
@@ -118,7 +118,7 @@ impl OpenCollection {
         let _ = store.counts();
         let embedded = Arc::new(Embedded::new(&row, store));
         let store: Arc<dyn Storage> = Arc::clone(&embedded) as _;
-        Ok(Self::with((row, folder), (Engine::Embedded(embedded), store), (sequence_at_open, identity), limits))
+        Ok(Self::from_parts((row, folder), (Engine::Embedded(embedded), store), (sequence_at_open, identity), limits))
     }
 
     /// Wraps a collection on a database server, which needs no recovery.
@@ -126,10 +126,10 @@ impl OpenCollection {
         let (store, identity) = (Arc::new(store), row.id.0.clone());
         let sequence = store.sequence()?;
         let shared: Arc<dyn Storage> = Arc::clone(&store) as _;
-        Ok(Self::with((row, folder), (Engine::Server(store), shared), (sequence, identity), limits))
+        Ok(Self::from_parts((row, folder), (Engine::Server(store), shared), (sequence, identity), limits))
     }
 
-    fn with(
+    fn from_parts(
         (row, folder): (Collection, PathBuf),
         (engine, store): (Engine, Arc<dyn Storage>),
         (sequence_at_open, identity): (Sequence, String),
@@ -203,7 +203,7 @@ impl OpenCollection {
     }
 
     /// Whether a write that was checked for this collection is valid for another one.
-    pub(crate) fn takes_writes_like(&self, other: &Self) -> bool {
+    pub(crate) fn accepts_same_writes_as(&self, other: &Self) -> bool {
         let kind = |row: &Collection| (row.model.clone(), row.dimension, row.metric, row.quantization);
         kind(&self.current()) == kind(&other.current())
     }
@@ -240,7 +240,7 @@ impl OpenCollection {
     ) -> Result<T, Error> {
         let caller = Arc::new(());
         let wanted = Arc::downgrade(&caller);
-        let result = self.run(move |collection| reading_for(Some(wanted), || work(collection))).await;
+        let result = self.run(move |collection| with_caller(Some(wanted), || work(collection))).await;
         drop(caller);
         result
     }
@@ -262,9 +262,9 @@ impl OpenCollection {
         Err(Error::ModelMismatch {
             collection: self.row.name.clone(),
             expected: own.name.clone(),
-            expected_fingerprint: short(&own.fingerprint),
+            expected_fingerprint: shorten_fingerprint(&own.fingerprint),
             loaded: model.name.clone(),
-            loaded_fingerprint: short(&model.fingerprint),
+            loaded_fingerprint: shorten_fingerprint(&model.fingerprint),
         })
     }
 
@@ -291,7 +291,7 @@ impl OpenCollection {
         let changes = self.read_with_repair(|| store.changes(applied.sequence, CHANGES_PER_READ))?;
         let taken = changes.len();
         if let Some(&(reached, _)) = changes.last() {
-            take_in(index, changes)?;
+            apply_batch(index, changes)?;
             applied.sequence = reached;
             applied.unsaved += taken as u64;
             self.changed.notify_one();
@@ -335,7 +335,7 @@ impl OpenCollection {
         if !index.needs_check() {
             return Ok(());
         }
-        let settled = index.check(&|passage| self.original(passage), &|| self.should_stop())?;
+        let settled = index.check(&|passage| self.stored_embedding(passage), &|| self.should_stop())?;
         if settled > 0 {
             tracing::info!(collection = %self.row.name, settled, "made unreachable passages of the index reachable again");
         }
@@ -347,7 +347,7 @@ impl OpenCollection {
     }
 
     /// Returns the embedding of a passage from the database, if it has one.
-    pub(crate) fn original(&self, passage: PassageId) -> Option<Embedding> {
+    pub(crate) fn stored_embedding(&self, passage: PassageId) -> Option<Embedding> {
         self.store.embeddings_of(&[passage]).ok()?.pop().map(|(_, embedding)| embedding)
     }
 
@@ -394,7 +394,7 @@ impl OpenCollection {
     /// `CollectionNotFound`.
     pub(crate) fn destroy(&self) -> Result<(), Error> {
         self.mark_deleted();
-        self.store.end_by(Instant::now() + LAST_STATEMENTS);
+        self.store.interrupt_after(Instant::now() + STATEMENT_GRACE);
         // The index must not be saved into the folder while it is removed.
         let _applied = self.applied.lock();
         if let Err(error) = self.store.close() {
@@ -430,12 +430,12 @@ impl OpenCollection {
     /// Returns the number of passages that wait for their embedding, without those that the worker skips until the next start.
     /// Blocks.
     pub(crate) fn waiting_count(&self) -> Result<u64, Error> {
-        Ok(self.store.pending_count_besides(&self.reserved.refused())?)
+        Ok(self.store.pending_count_besides(&self.reserved.skipped())?)
     }
 }
 
 /// Applies changes that were read together. Keys are never reused, so a removal is final and can be applied last.
-fn take_in(index: &Index, changes: Vec<(Sequence, Change)>) -> Result<(), Error> {
+fn apply_batch(index: &Index, changes: Vec<(Sequence, Change)>) -> Result<(), Error> {
     let mut embedded = Vec::new();
     let mut removed = Vec::new();
     for (_, change) in changes {

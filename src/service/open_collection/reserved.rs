@@ -49,7 +49,7 @@ impl ReservedPassages {
     }
 
     /// Makes the worker skip a passage until the next start of the server.
-    pub(crate) fn set_aside(&self, passage: PassageId) {
+    pub(crate) fn skip_until_restart(&self, passage: PassageId) {
         self.held.lock().set_aside.insert(passage);
     }
 
@@ -70,7 +70,7 @@ impl ReservedPassages {
     }
 
     /// Returns the passages that the encoder rejected.
-    pub(crate) fn refused(&self) -> Vec<PassageId> {
+    pub(crate) fn skipped(&self) -> Vec<PassageId> {
         self.held.lock().set_aside.iter().copied().collect()
     }
 }
@@ -95,7 +95,7 @@ pub(crate) struct PendingRead<'a> {
 
 impl PendingRead<'_> {
     /// Waits for the writes that began before the read, then removes reserved passages from `batch`.
-    pub(crate) async fn retain_free(self, batch: &mut Vec<PendingPassage>) {
+    pub(crate) async fn retain_unreserved(self, batch: &mut Vec<PendingPassage>) {
         if batch.is_empty() {
             return;
         }
@@ -139,7 +139,7 @@ mod tests {
 
     async fn free(read: PendingRead<'_>) -> Vec<u64> {
         let mut batch = vec![pending(1), pending(2)];
-        read.retain_free(&mut batch).await;
+        read.retain_unreserved(&mut batch).await;
         batch.iter().map(|passage| passage.id.0).collect()
     }
 
@@ -152,9 +152,9 @@ mod tests {
     #[tokio::test]
     async fn passages_that_the_encoder_rejected_are_not_free() {
         let passages = ReservedPassages::default();
-        passages.set_aside(PassageId(2));
+        passages.skip_until_restart(PassageId(2));
         assert_eq!(free(passages.begin_read()).await, [1]);
-        assert_eq!(passages.refused(), [PassageId(2)]);
+        assert_eq!(passages.skipped(), [PassageId(2)]);
     }
 
     #[tokio::test]
@@ -162,7 +162,7 @@ mod tests {
         let passages = ReservedPassages::default();
         let write = passages.announce();
         let mut batch = vec![pending(1)];
-        let mut retained = Box::pin(passages.begin_read().retain_free(&mut batch));
+        let mut retained = Box::pin(passages.begin_read().retain_unreserved(&mut batch));
         assert!(timeout(Duration::from_millis(20), &mut retained).await.is_err(), "the read waits for the write");
         let _later = passages.announce();
         passages.held.lock().reserved.insert(PassageId(1));

@@ -80,15 +80,15 @@ impl OpenCollection {
     pub(crate) fn adopt(&self) -> Result<bool, Error> {
         let Engine::Server(server) = &self.engine else { return Ok(false) };
         self.orphans_expected.store(false, Ordering::Release);
-        let adoption = server.adopt().inspect_err(|_| self.orphans_expected.store(true, Ordering::Release))?;
-        self.orphans_expected.store(adoption != Adoption::Needless, Ordering::Release);
-        Ok(adoption == Adoption::Elsewhere)
+        let adoption = server.adopt_orphans().inspect_err(|_| self.orphans_expected.store(true, Ordering::Release))?;
+        self.orphans_expected.store(adoption != Adoption::Nobody, Ordering::Release);
+        Ok(adoption == Adoption::OtherServer)
     }
 
     /// Releases adopted passages that are not embedded yet, so that other servers can adopt them. Blocks.
     pub(crate) fn end_adoption(&self) {
         if let Engine::Server(server) = &self.engine {
-            server.end_adoption();
+            server.release_orphans();
         }
     }
 }

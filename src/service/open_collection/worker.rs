@@ -148,7 +148,7 @@ impl Worker {
             let mut batch = blocking(move || read_pending(&collection, from)).await?;
             let Some(last) = batch.last() else { return Ok(None) };
             *after = last.id;
-            read.retain_free(&mut batch).await;
+            read.retain_unreserved(&mut batch).await;
             if !batch.is_empty() {
                 return Ok(Some(batch));
             }
@@ -175,7 +175,7 @@ impl Worker {
             self.embedder.embed(vec![PROBE.to_owned()], Priority::Ingest).await?;
         }
         for (passage, error) in failed {
-            self.collection.reserved.set_aside(passage);
+            self.collection.reserved.skip_until_restart(passage);
             let error = &error as &dyn std::error::Error;
             let (collection, passage) = (&self.collection.row.name, passage.0);
             tracing::error!(%collection, passage, error, "cannot embed a passage; the next start tries again");

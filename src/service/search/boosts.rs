@@ -26,7 +26,8 @@ pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candid
         .map(|mut candidate| {
             let factors = factors.remove(&candidate.passage).unwrap_or_default();
             let (from, factor) = (candidate.score, Boost::product(factors.iter().copied()));
-            let score = if matches!(request.mode, SearchMode::Full(_)) { by_odds(from, factor) } else { scaled(from, factor) };
+            let score =
+                if matches!(request.mode, SearchMode::Full(_)) { scale_odds(from, factor) } else { scale_score(from, factor) };
             candidate.score = score as f32;
             candidate.ranks.boosted = Some(BoostedScore { from, factors });
             (score, candidate)
@@ -39,13 +40,13 @@ pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candid
 }
 
 /// Returns the probability whose odds are `factor` times as high.
-fn by_odds(probability: f32, factor: f64) -> f64 {
+fn scale_odds(probability: f32, factor: f64) -> f64 {
     let probability = f64::from(probability);
     let for_it = probability * factor;
     for_it / (for_it + (1.0 - probability))
 }
 
-fn scaled(score: f32, factor: f64) -> f64 {
+fn scale_score(score: f32, factor: f64) -> f64 {
     if score < 0.0 { f64::from(score) / factor } else { f64::from(score) * factor }
 }
 
@@ -57,16 +58,16 @@ mod tests {
 
     #[test]
     fn boosts_multiply_relevance_odds_and_scale_other_scores() {
-        assert!((by_odds(0.5, 3.0) - 0.75).abs() < 1e-9);
-        assert!((by_odds(0.75, 1.0 / 3.0) - 0.5).abs() < 1e-9);
-        assert_eq!((by_odds(0.0, 1_000.0), by_odds(1.0, 0.001)), (0.0, 1.0));
-        assert_eq!((scaled(0.5, 2.0), scaled(-0.5, 2.0), scaled(-0.5, 0.5)), (1.0, -0.25, -1.0));
+        assert!((scale_odds(0.5, 3.0) - 0.75).abs() < 1e-9);
+        assert!((scale_odds(0.75, 1.0 / 3.0) - 0.5).abs() < 1e-9);
+        assert_eq!((scale_odds(0.0, 1_000.0), scale_odds(1.0, 0.001)), (0.0, 1.0));
+        assert_eq!((scale_score(0.5, 2.0), scale_score(-0.5, 2.0), scale_score(-0.5, 0.5)), (1.0, -0.25, -1.0));
     }
 
     proptest! {
         #[test]
         fn a_boosted_relevance_stays_in_range_and_follows_the_factor(relevance in 0.0_f32..=1.0, factor in 0.001..1_000.0) {
-            let moved = by_odds(relevance, factor);
+            let moved = scale_odds(relevance, factor);
             prop_assert!((0.0..=1.0).contains(&moved));
             let way = (moved - f64::from(relevance)) * (factor - 1.0);
             prop_assert!(way >= -1e-9, "{} by {} is {}", relevance, factor, moved);
@@ -74,7 +75,7 @@ mod tests {
 
         #[test]
         fn a_larger_factor_never_lowers_a_score(score in -100.0_f32..100.0, less in 0.001..1_000.0, more in 1.0..10.0) {
-            prop_assert!(scaled(score, less * more) >= scaled(score, less));
+            prop_assert!(scale_score(score, less * more) >= scale_score(score, less));
         }
     }
 }

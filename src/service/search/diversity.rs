@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::super::Error;
 use super::hits::Candidate;
-use super::preference::counted;
+use super::preference::preferred_score;
 use crate::domain::{Embedding, Language, PassageId};
 use crate::service::open_collection::OpenCollection;
 
@@ -17,7 +17,7 @@ use crate::service::open_collection::OpenCollection;
 const COMPARED_MIN: usize = 200;
 
 /// Reorders the best candidates for `diversity`. They must be sorted, best first. The page ends at position `end`.
-pub(super) fn order(
+pub(super) fn reorder(
     collection: &OpenCollection,
     candidates: &mut Vec<Candidate>,
     preferred: &[Language],
@@ -29,7 +29,7 @@ pub(super) fn order(
     // A passage that still waits for its embedding counts as similar to no other.
     let directions: Vec<Vec<f32>> =
         passages.iter().map(|passage| embeddings.get(passage).map(direction).unwrap_or_default()).collect();
-    let scores: Vec<f32> = candidates.iter().map(|candidate| counted(candidate, preferred)).collect();
+    let scores: Vec<f32> = candidates.iter().map(|candidate| preferred_score(candidate, preferred)).collect();
     let similar = |a: usize, b: usize| directions[a].iter().zip(&directions[b]).map(|(a, b)| a * b).sum::<f32>().clamp(0.0, 1.0);
     let relevances = relevances(&scores);
     let order = diversified(&relevances, diversity, similar);

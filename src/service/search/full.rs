@@ -23,7 +23,7 @@ const PASSAGES_PER_DOCUMENT: usize = 4;
 /// Factor by which the lists grow if they had too few documents.
 const GROWTH: usize = 4;
 /// Maximum length of a list.
-const NAMED_MAX: usize = 40_000;
+const LIST_LENGTH_MAX: usize = 40_000;
 /// In the end, one out of this many passages of a list is scored by late interaction itself. Scoring more does not noticeably
 /// change the first ten ranks.
 const COMPARED_PART: usize = 2;
@@ -96,7 +96,7 @@ impl ModelScores<'_> {
     fn compare(&mut self, passages: impl Iterator<Item = PassageId>) -> Result<(), Error> {
         self.estimates = None;
         let tokens = passages.filter_map(|passage| self.tokens.get(passage));
-        self.question.as_mut().map_or(Ok(()), |question| Ok(question.read(tokens)?))
+        self.question.as_mut().map_or(Ok(()), |question| Ok(question.add_passages(tokens)?))
     }
 }
 
@@ -109,16 +109,16 @@ impl Plan<'_> {
             let mut documents = FirstPassages::new(depth);
             let neighbors: Vec<_> = ranked.iter().map(|(neighbor, _)| *neighbor).collect();
             documents.take(&neighbors, |passages| self.collection.store.documents_of(passages))?;
-            if documents.is_full() || exhausted || limit >= NAMED_MAX {
-                let exhausted = (exhausted && !documents.is_full()) || limit >= NAMED_MAX;
+            if documents.is_full() || exhausted || limit >= LIST_LENGTH_MAX {
+                let exhausted = (exhausted && !documents.is_full()) || limit >= LIST_LENGTH_MAX;
                 let mut ranks: FxHashMap<_, _> = ranked.into_iter().map(|(neighbor, ranks)| (neighbor.passage, ranks)).collect();
-                let mut candidates: Vec<_> = documents.into_vec().into_iter().map(Candidate::of).collect();
+                let mut candidates: Vec<_> = documents.into_vec().into_iter().map(Candidate::from_passage).collect();
                 for candidate in &mut candidates {
                     candidate.ranks = ranks.remove(&candidate.passage).unwrap_or_default();
                 }
                 return Ok(Ranking { candidates, exhausted, method, matcher });
             }
-            limit = limit.saturating_mul(GROWTH).min(NAMED_MAX);
+            limit = limit.saturating_mul(GROWTH).min(LIST_LENGTH_MAX);
         }
     }
 
@@ -206,10 +206,10 @@ impl Plan<'_> {
         let Some(terms) = &self.resolved.terms else { return Ok(true) };
         let store = &self.collection.store;
         if !self.needs_lexical_list() {
-            store.check_lexical().map_err(|error| self.pending(error))?;
+            store.check_lexical().map_err(|error| self.add_preparation_progress(error))?;
             return Ok(true);
         }
-        let lexical = store.lexical(terms, filter, limit).map_err(|error| self.pending(error))?;
+        let lexical = store.lexical(terms, filter, limit).map_err(|error| self.add_preparation_progress(error))?;
         let exhausted = lexical.len() < limit;
         for (rank, (passage, score)) in (1..).zip(lexical) {
             listed.entry(passage).or_default().ranks.lexical = Some(RankedScore { rank, score });

@@ -42,7 +42,7 @@ pub(super) struct HitContents<'a> {
 
 impl Candidate {
     /// Makes a candidate of a document from the passage that was found.
-    pub(super) fn of((neighbor, row): (Neighbor, PassageDocument)) -> Self {
+    pub(super) fn from_passage((neighbor, row): (Neighbor, PassageDocument)) -> Self {
         let PassageDocument { passage, document, language, .. } = row;
         Self { passage, document, language, score: neighbor.score, ranks: HitRanks::default(), group: None }
     }
@@ -76,7 +76,7 @@ pub(super) fn read(
     let paid = !bare && passages.len() > ROWS_PER_READ;
     if paid {
         let sizes = collection.store.sizes_of(&passages)?;
-        if !budget.spend(sizes.into_iter().map(|sizes| wanted(sizes, parts)).sum()) {
+        if !budget.spend(sizes.into_iter().map(|sizes| requested_bytes(sizes, parts)).sum()) {
             return Err(too_large(marks)?);
         }
     }
@@ -91,7 +91,7 @@ pub(super) fn read(
             continue;
         }
         let mut rest = part.iter();
-        let rows = collection.store.passages_while(&ids, &mut |sizes| paid || budget.spend(wanted(sizes, parts)))?;
+        let rows = collection.store.passages_while(&ids, &mut |sizes| paid || budget.spend(requested_bytes(sizes, parts)))?;
         let Some(rows) = rows else { return Err(too_large(marks)?) };
         for row in rows {
             let Some(candidate) = rest.find(|candidate| candidate.passage == row.passage.id) else { continue };
@@ -111,7 +111,7 @@ pub(super) fn read(
 }
 
 /// Returns the size of the parts that hits contain, in bytes.
-fn wanted(sizes: HitSizes, parts: HitParts) -> u64 {
+fn requested_bytes(sizes: HitSizes, parts: HitParts) -> u64 {
     let HitSizes { title, text, metadata, passage } = sizes;
     let wanted = [(title, parts.title), (text, parts.text), (metadata, parts.metadata), (passage, parts.passage)];
     wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(bytes, _)| bytes).sum()
@@ -127,7 +127,7 @@ fn too_large(
 ) -> Result<Error, Error> {
     let vectors = if parts.vector { passages.len() as u64 * vector_bytes(collection) } else { 0 };
     let sizes = collection.store.sizes_of(passages)?;
-    let bytes = spent_before + vectors + sizes.into_iter().map(|sizes| wanted(sizes, parts)).sum::<u64>();
+    let bytes = spent_before + vectors + sizes.into_iter().map(|sizes| requested_bytes(sizes, parts)).sum::<u64>();
     Ok(Error::AnswerTooLarge { bytes, limit, advice: "ask for fewer hits with limit, or leave text out of include" })
 }
 

@@ -33,7 +33,7 @@ pub(in crate::service) struct LabeledPassages {
 
 impl LabeledPassages {
     /// Finds the passages that match. `texts` is the number of texts that will be compared with them.
-    pub(in crate::service) fn of(collection: &Arc<OpenCollection>, filter: &SearchFilter, texts: usize) -> Result<Self, Error> {
+    pub(in crate::service) fn find(collection: &Arc<OpenCollection>, filter: &SearchFilter, texts: usize) -> Result<Self, Error> {
         let set = collection.store.passages_in(Scope { filter, words: None })?;
         let pays = set.len() <= READ_MAX.min(texts.saturating_mul(READ_PER_TEXT));
         let read = if pays { Some(read(collection, &set)?) } else { None };

@@ -66,7 +66,7 @@ impl CollectionHandle {
         state.check_running()?;
         let mut words: Vec<Words> = Vec::with_capacity(requests.len());
         for (index, request) in requests.iter().enumerate() {
-            words.push(resolve::words(request).map_err(|error| Failed { index: Some(index), error: error.into() })?);
+            words.push(resolve::parse_words(request).map_err(|error| Failed { index: Some(index), error: error.into() })?);
         }
         if let Some(index) = words.iter().position(|words| !words.texts.is_empty()) {
             collection.check_model(self.service.model())?;
@@ -134,7 +134,7 @@ fn answer(
     let complete = request.mode == SearchMode::Lexical || collection.store.is_complete()?;
     let started = Instant::now();
     let mut resolved = resolve::resolve(collection, request, query, embedded, embedder)?;
-    resolved.preferred = preference::languages(request, embedder);
+    resolved.preferred = preference::preferred_languages(request, embedder);
     let page = Plan { collection, request, resolved: &mut resolved, evidence: embedder.into(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();

@@ -13,7 +13,7 @@ const BONUS: f32 = 0.25;
 
 /// Returns the preferred languages, the most preferred first. If the request asks for the query's own language, includes it if
 /// it is recognized.
-pub(super) fn languages(request: &SearchRequest, embedder: &Embedder) -> Vec<Language> {
+pub(super) fn preferred_languages(request: &SearchRequest, embedder: &Embedder) -> Vec<Language> {
     let mut languages = Vec::new();
     for preferred in &request.prefer_language {
         let language = match (preferred, &request.target) {
@@ -27,16 +27,16 @@ pub(super) fn languages(request: &SearchRequest, embedder: &Embedder) -> Vec<Lan
 }
 
 /// Reorders candidates, sorted best first, by the preference.
-pub(super) fn order(candidates: &mut [Candidate], preferred: &[Language]) {
+pub(super) fn reorder(candidates: &mut [Candidate], preferred: &[Language]) {
     if preferred.is_empty() {
         return;
     }
     // The sort is stable, so equal candidates keep their order.
-    candidates.sort_by(|a, b| counted(b, preferred).total_cmp(&counted(a, preferred)));
+    candidates.sort_by(|a, b| preferred_score(b, preferred).total_cmp(&preferred_score(a, preferred)));
 }
 
 /// Returns the score that candidates are sorted by.
-pub(super) fn counted(candidate: &Candidate, preferred: &[Language]) -> f32 {
+pub(super) fn preferred_score(candidate: &Candidate, preferred: &[Language]) -> f32 {
     let count = preferred.len() as f32;
     let place = preferred.iter().position(|language| Some(*language) == candidate.language);
     let factor = 1.0 + place.map_or(0.0, |place| BONUS * (count - place as f32) / count);
@@ -62,7 +62,7 @@ mod tests {
         };
         let mut candidates: Vec<Candidate> = (1..).zip(candidates).map(candidate).collect();
         let preferred: Vec<Language> = preferred.iter().filter_map(|code| Language::parse(code)).collect();
-        order(&mut candidates, &preferred);
+        reorder(&mut candidates, &preferred);
         assert_eq!(candidates.iter().map(|candidate| candidate.passage.0).collect::<Vec<_>>(), expect);
     }
 

@@ -100,7 +100,11 @@ impl Plan<'_> {
         let end = request.offset.saturating_add(request.limit);
         let mut depth = end;
         loop {
-            let ranking = if request.balance_languages { self.balanced(&filter, depth)? } else { self.ranked(&filter, depth)? };
+            let ranking = if request.balance_languages {
+                self.rank_balanced(&filter, depth)?
+            } else {
+                self.rank_and_boost(&filter, depth)?
+            };
             let ranked = ranking.candidates.len();
             let mut candidates = ranking.candidates;
             if let Some(score_min) = request.score_min {
@@ -109,9 +113,9 @@ impl Plan<'_> {
             // If scores only fall with depth, no later candidate can reach the minimum score.
             let ended = self.scores_fall() && candidates.len() < ranked;
             let mut last = ranking.exhausted || ended || depth >= GROUPED_MAX;
-            preference::order(&mut candidates, &self.resolved.preferred);
+            preference::reorder(&mut candidates, &self.resolved.preferred);
             if request.diversity > 0.0 {
-                diversity::order(self.collection, &mut candidates, &self.resolved.preferred, (request.diversity, end))?;
+                diversity::reorder(self.collection, &mut candidates, &self.resolved.preferred, (request.diversity, end))?;
             }
             match &request.grouping {
                 Some(grouping) => candidates = collapse(self.collection, candidates, grouping)?,
@@ -144,12 +148,12 @@ impl Plan<'_> {
     /// Searches each language separately, so that documents in other languages are found however many documents of one language
     /// are nearer. Then lets the languages take turns. In mode `full` relevance means the same in all languages, so the
     /// candidates of a single search take turns.
-    fn balanced(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
+    fn rank_balanced(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
         if let SearchMode::Full(search) = self.request.mode {
-            let ranking = self.ranked(filter, depth.max(search.candidates))?;
+            let ranking = self.rank_and_boost(filter, depth.max(search.candidates))?;
             return Ok(Ranking { candidates: interleave_languages_by_score(ranking.candidates), ..ranking });
         }
-        let mut all = Ranking::of(Vec::new(), true);
+        let mut all = Ranking::new(Vec::new(), true);
         let mut languages: Vec<Language> = filter.languages.clone();
         if languages.is_empty() {
             let counted = self.collection.store.counts()?.languages;
@@ -157,14 +161,14 @@ impl Plan<'_> {
             if counted.iter().any(|(language, _)| language.is_none()) {
                 let without = Filter::Field(Field::Language, Test::Exists(false));
                 let narrow = SearchFilter { languages: Vec::new(), filter: Filter::And(vec![filter.filter.clone(), without]) };
-                all = self.ranked(&narrow, depth)?;
+                all = self.rank_and_boost(&narrow, depth)?;
             }
         }
         languages.sort_unstable();
         languages.dedup();
         for language in languages {
             let narrow = SearchFilter { languages: vec![language], ..filter.clone() };
-            let one = self.ranked(&narrow, depth)?;
+            let one = self.rank_and_boost(&narrow, depth)?;
             all.exhausted &= one.exhausted;
             all.method = all.method.or(one.method);
             all.candidates.extend(one.candidates);
@@ -174,15 +178,15 @@ impl Plan<'_> {
     }
 
     /// Ranks the best documents that match, about `depth` of them, and applies boosts.
-    fn ranked(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
-        let mut ranking = self.rank_by_mode(filter, self.reordered(depth))?;
+    fn rank_and_boost(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
+        let mut ranking = self.rank_by_mode(filter, self.rank_depth(depth))?;
         boosts::apply(self.collection, self.request, &mut ranking.candidates)?;
         Ok(ranking)
     }
 
     /// Returns how many documents to rank to get the right first `depth`. The lists of `hybrid` and the candidates of a margin
     /// are long enough anyway.
-    fn reordered(&self, depth: usize) -> usize {
+    fn rank_depth(&self, depth: usize) -> usize {
         let request = self.request;
         let moves = !request.boosts.is_empty() || !self.resolved.preferred.is_empty() || request.diversity > 0.0;
         match (request.mode, request.margin) {
@@ -225,7 +229,9 @@ impl Plan<'_> {
         let Some(terms) = self.resolved.terms.as_ref().filter(|_| self.request.mode != SearchMode::Lexical) else {
             return Ok(());
         };
-        let found = |terms: &QueryTerms| self.collection.store.required_matches(terms).map_err(|error| self.pending(error));
+        let found = |terms: &QueryTerms| {
+            self.collection.store.required_matches(terms).map_err(|error| self.add_preparation_progress(error))
+        };
         let words = found(terms)?;
         let quotes_alone = matches!(self.request.mode, SearchMode::Full(_)) && !self.request.reading.all_words;
         if !quotes_alone || terms.required.is_empty() || self.is_met(words.as_ref())? {
@@ -260,22 +266,23 @@ impl Plan<'_> {
     }
 
     fn dense(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
-        let Some(embedding) = &self.resolved.embedding else { return Ok(Ranking::of(Vec::new(), true)) };
+        let Some(embedding) = &self.resolved.embedding else { return Ok(Ranking::new(Vec::new(), true)) };
         let wanted = limit.saturating_add(self.resolved.excluded.len());
         let search = NearestSearch { unit: Unit::Document, ..self.nearest(embedding, wanted, filter) };
         let Nearest { neighbors, documents, method } = self.collection.store.nearest(&search)?;
-        let mut candidates: Vec<Candidate> = neighbors.into_iter().zip(documents).map(Candidate::of).collect();
+        let mut candidates: Vec<Candidate> = neighbors.into_iter().zip(documents).map(Candidate::from_passage).collect();
         let exhausted = candidates.len() < wanted;
-        self.keep(&mut candidates, limit, |place| HitRanks { dense: Some(place), ..HitRanks::default() });
-        Ok(Ranking { method: Some(method), ..Ranking::of(candidates, exhausted) })
+        self.drop_excluded(&mut candidates, limit, |place| HitRanks { dense: Some(place), ..HitRanks::default() });
+        Ok(Ranking { method: Some(method), ..Ranking::new(candidates, exhausted) })
     }
 
     fn lexical(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
-        let Some(terms) = &self.resolved.terms else { return Ok(Ranking::of(Vec::new(), true)) };
+        let Some(terms) = &self.resolved.terms else { return Ok(Ranking::new(Vec::new(), true)) };
         let wanted = limit.saturating_add(self.resolved.excluded.len());
         let mut passages = wanted.saturating_mul(PASSAGES_PER_DOCUMENT).max(PASSAGES_MIN);
         loop {
-            let found = self.collection.store.lexical(terms, filter, passages).map_err(|error| self.pending(error))?;
+            let found =
+                self.collection.store.lexical(terms, filter, passages).map_err(|error| self.add_preparation_progress(error))?;
             let exhausted = found.len() < passages;
             let found: Vec<_> = found.into_iter().map(|(passage, score)| Neighbor { passage, score }).collect();
             let mut documents = FirstPassages::new(wanted);
@@ -283,16 +290,16 @@ impl Plan<'_> {
             if exhausted || documents.is_full() {
                 // If `documents` is full, it may have left documents out.
                 let exhausted = exhausted && !documents.is_full();
-                let mut candidates = documents.into_vec().into_iter().map(Candidate::of).collect();
-                self.keep(&mut candidates, limit, |place| HitRanks { lexical: Some(place), ..HitRanks::default() });
-                return Ok(Ranking::of(candidates, exhausted));
+                let mut candidates = documents.into_vec().into_iter().map(Candidate::from_passage).collect();
+                self.drop_excluded(&mut candidates, limit, |place| HitRanks { lexical: Some(place), ..HitRanks::default() });
+                return Ok(Ranking::new(candidates, exhausted));
             }
             passages = passages.saturating_mul(GROWTH);
         }
     }
 
     /// Drops excluded documents and sets the ranks of the rest.
-    fn keep(&self, candidates: &mut Vec<Candidate>, limit: usize, ranks: impl Fn(RankedScore) -> HitRanks) {
+    fn drop_excluded(&self, candidates: &mut Vec<Candidate>, limit: usize, ranks: impl Fn(RankedScore) -> HitRanks) {
         candidates.retain(|candidate| !self.resolved.excluded.contains(&candidate.document));
         candidates.truncate(limit);
         for (rank, candidate) in (1..).zip(candidates.iter_mut()) {
@@ -301,7 +308,7 @@ impl Plan<'_> {
     }
 
     /// Converts the error that words cannot be searched yet, adding how far their preparation is.
-    pub(super) fn pending(&self, error: StoreError) -> Error {
+    pub(super) fn add_preparation_progress(&self, error: StoreError) -> Error {
         match error {
             StoreError::LexicalIncomplete { filled: done, until: total } => {
                 Error::TermsPending { collection: self.collection.row.name.clone(), done, total }
@@ -312,7 +319,7 @@ impl Plan<'_> {
 }
 
 impl Ranking {
-    fn of(candidates: Vec<Candidate>, exhausted: bool) -> Self {
+    fn new(candidates: Vec<Candidate>, exhausted: bool) -> Self {
         Self { candidates, exhausted, method: None, matcher: QueryMatcher::default() }
     }
 }

@@ -41,11 +41,11 @@ pub(super) struct Words {
 }
 
 /// Reads the words of a request.
-pub(super) fn words(request: &SearchRequest) -> Result<Words, QueryError> {
+pub(super) fn parse_words(request: &SearchRequest) -> Result<Words, QueryError> {
     Ok(match &request.target {
         SearchTarget::Text(text) if request.mode == SearchMode::Dense => Words { texts: vec![text.clone()], query: None },
         SearchTarget::Text(text) => {
-            let query = if request.reading.operators { QueryText::read(text) } else { QueryText::literal(text) };
+            let query = if request.reading.operators { QueryText::parse(text) } else { QueryText::literal(text) };
             query.check()?;
             let texts = if request.mode == SearchMode::Lexical { Vec::new() } else { vec![query.text.clone()] };
             Words { texts, query: Some(query) }

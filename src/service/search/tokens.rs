@@ -6,7 +6,7 @@ use super::super::embedding::embed_text;
 use crate::embed::Embedder;
 use crate::ranking::{TokenIndex, Translations, WordIndex};
 use crate::service::open_collection::OpenCollection;
-use crate::store::{PendingPassage, reading_for};
+use crate::store::{PendingPassage, with_caller};
 
 /// Passes the current tokens of all passages to `use_them`, and their words if the model translates.
 pub(super) fn with_tokens<T>(
@@ -24,7 +24,7 @@ pub(super) fn with_tokens<T>(
             }
         };
         // Later searches need them, too, even if this one's caller is gone.
-        let changes = reading_for(None, || collection.store.token_changes(reached, translations.is_some()))?;
+        let changes = with_caller(None, || collection.store.token_changes(reached, translations.is_some()))?;
         collection.tokens.take(changes, filled, translations);
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct AliasEntry {
 }
 
 /// The aliases and classifiers of an archive, in the form that the API shows.
-pub(crate) struct ShownRest {
+pub(crate) struct ShownNames {
     pub(crate) aliases: Vec<Alias>,
     pub(crate) classifiers: Vec<SnapshotClassifier>,
 }
@@ -104,7 +104,7 @@ impl Manifest {
     }
 
     /// Adds aliases and classifiers.
-    pub(crate) fn with(self, aliases: Vec<AliasEntry>, classifiers: Vec<SnapshotClassifier>) -> Self {
+    pub(crate) fn with_names(self, aliases: Vec<AliasEntry>, classifiers: Vec<SnapshotClassifier>) -> Self {
         let alone = aliases.is_empty() && classifiers.is_empty();
         Self { format: if alone { FORMAT_COLLECTIONS } else { FORMAT_WHOLE }, aliases, classifiers, ..self }
     }
@@ -128,7 +128,7 @@ impl Manifest {
             }
         }
         self.shown()?;
-        let rest = self.shown_rest()?;
+        let rest = self.shown_names()?;
         for alias in &rest.aliases {
             let (own, is_free) = (names.contains(alias.collection.as_str()), !names.contains(alias.name.as_str()));
             if !own || !is_free {
@@ -147,13 +147,13 @@ impl Manifest {
     }
 
     /// Returns the aliases and classifiers in the form that the API shows.
-    pub(crate) fn shown_rest(&self) -> Result<ShownRest, Error> {
+    pub(crate) fn shown_names(&self) -> Result<ShownNames, Error> {
         let bad = |error| invalid(format!("has an invalid name: {error}"));
         let alias = |entry: &AliasEntry| {
             let name = CollectionName::parse(&entry.name).map_err(bad)?;
             Ok(Alias { name, collection: CollectionName::parse(&entry.collection).map_err(bad)? })
         };
-        Ok(ShownRest {
+        Ok(ShownNames {
             aliases: self.aliases.iter().map(alias).collect::<Result<_, Error>>()?,
             classifiers: self.classifiers.clone(),
         })

@@ -22,7 +22,7 @@ use crate::store::system_clock as now_ms;
 use crate::store::{Catalog, DatabaseKind, check_foreign};
 
 /// A snapshot in progress.
-struct Making {
+struct SnapshotBuilder {
     state: Arc<State>,
     id: SnapshotId,
     /// The folder of partial files.
@@ -77,7 +77,7 @@ impl Service {
         let state = Arc::clone(&self.state);
         let wanted = collections.clone();
         let total = blocking(move || {
-            let found = state.wanted(&wanted)?;
+            let found = state.collections_to_snapshot(&wanted)?;
             let bytes = |collection: &Arc<OpenCollection>| Ok(collection.embedded()?.store.bytes());
             let bytes = found.iter().map(bytes).collect::<Result<Vec<u64>, Error>>()?;
             // Room for the archive, which may not compress at all, and for the copy of the largest database.
@@ -123,12 +123,12 @@ async fn make(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> 
         // The snapshot was created before the last restart, but the job's end was not recorded.
         return Ok(());
     }
-    let collections = state.wanted(&names)?;
+    let collections = state.collections_to_snapshot(&names)?;
     context.measure(0, collections.len() as u64);
     let folder = state.snapshot_partial(live.id.as_str());
     let (begun, whole) = (id.clone(), names.is_empty());
     let of = Arc::clone(&state);
-    let mut making = blocking(move || Making::begin(of, begun, folder, whole)).await?;
+    let mut making = blocking(move || SnapshotBuilder::begin(of, begun, folder, whole)).await?;
     let mut details = SnapshotDetails { snapshot: id.clone(), skipped: Vec::new() };
     for (done, collection) in collections.into_iter().enumerate() {
         context.check()?;
@@ -147,7 +147,7 @@ async fn make(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> 
     Ok(blocking(move || making.finish()).await?)
 }
 
-impl Making {
+impl SnapshotBuilder {
     fn begin(state: Arc<State>, id: SnapshotId, folder: PathBuf, whole: bool) -> Result<Self, Error> {
         let access = |source| Error::Folder { path: folder.clone(), source };
         if folder.exists() {
@@ -234,7 +234,7 @@ impl Making {
         // Closing the catalog leaves a single file.
         drop(catalog);
         let catalog = self.packer.add(CATALOG, &rows.join(CATALOG))?;
-        let manifest = Manifest::new(now_ms(), self.entries, catalog).with(aliases, classifiers);
+        let manifest = Manifest::new(now_ms(), self.entries, catalog).with_names(aliases, classifiers);
         let archive = self.packer.finish(&manifest)?;
         self.state.keep_snapshot(&self.id, &self.folder.join("archive"), &Description { archive, manifest })
     }

@@ -270,7 +270,7 @@ impl State {
 
     /// Returns the collections for a snapshot: the named ones, or all. Fails if one of them cannot be opened, even for all
     /// collections, because a snapshot must not seem complete without its data.
-    pub(crate) fn wanted(&self, names: &[CollectionName]) -> Result<Vec<Arc<OpenCollection>>, Error> {
+    pub(crate) fn collections_to_snapshot(&self, names: &[CollectionName]) -> Result<Vec<Arc<OpenCollection>>, Error> {
         if !names.is_empty() {
             return names.iter().map(|name| self.collection(name)).collect();
         }
@@ -312,7 +312,7 @@ pub(crate) fn classifier_exists(name: ClassifierName) -> Error {
 
 fn shown(id: SnapshotId, description: &Description) -> Result<Snapshot, Error> {
     let Description { archive, manifest } = description;
-    let rest = manifest.shown_rest()?;
+    let rest = manifest.shown_names()?;
     Ok(Snapshot {
         id,
         created_at_ms: manifest.created_at_ms,

@@ -25,7 +25,7 @@ use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibili
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::repair::recover;
 use crate::service::search;
-use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, ShownRest, file_name, invalid, unpack};
+use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, ShownNames, file_name, invalid, unpack};
 use crate::service::snapshots::{Description, classifier_exists};
 use crate::service::state::{Service, State};
 use crate::service::upload_receiver::check_disk_space;
@@ -104,7 +104,7 @@ impl Service {
         let (targets, rest, total, id) = blocking(move || {
             let description = service.state.describe(&id)?;
             let targets = service.targets(&description, &asked)?;
-            let rest = service.state.rest(&description, &asked)?;
+            let rest = service.state.names_to_restore(&description, &asked)?;
             let total = description.manifest.unpacked_bytes();
             // Room for the archive's databases, for the new ones, and for indexes of about the same size.
             check_disk_space(&service.state.data_dir, total.saturating_mul(3), service.limits().disk_reserve_bytes)?;
@@ -115,7 +115,7 @@ impl Service {
             [only] => Some(only.name.clone()),
             _ => None,
         };
-        let ShownRest { aliases, classifiers } = rest;
+        let ShownNames { aliases, classifiers } = rest;
         let details = RestoreDetails {
             snapshot: id.clone(),
             collections: targets.iter().map(|target| target.name.clone()).collect(),
@@ -184,11 +184,11 @@ impl ClassifierTarget {
 
 impl State {
     /// Returns the aliases and classifiers to restore. There are none if only one collection is restored.
-    fn rest(&self, description: &Description, request: &RestoreRequest) -> Result<ShownRest, Error> {
+    fn names_to_restore(&self, description: &Description, request: &RestoreRequest) -> Result<ShownNames, Error> {
         if request.collection.is_some() {
-            return Ok(ShownRest { aliases: Vec::new(), classifiers: Vec::new() });
+            return Ok(ShownNames { aliases: Vec::new(), classifiers: Vec::new() });
         }
-        let rest = description.manifest.shown_rest()?;
+        let rest = description.manifest.shown_names()?;
         let names: Vec<ClassifierName> = rest.classifiers.iter().map(|one| one.name.clone()).collect();
         self.check_names(&rest.aliases, &names, request.replace)?;
         Ok(rest)
@@ -197,7 +197,7 @@ impl State {
 
 async fn restore(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {
     let state = context.state()?;
-    let restore = Restore::of(context, &state, plan);
+    let restore = Restore::new(context, &state, plan);
     if restore.is_done(&state) {
         return Ok(());
     }
@@ -230,7 +230,7 @@ async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restor
             Ok(collection) => {
                 opened.push(Arc::clone(&collection));
                 build_index(context, collection).await.map_err(|error| match error {
-                    JobError::Failed(error) => JobError::Failed(usable(error)),
+                    JobError::Failed(error) => JobError::Failed(to_archive_error(error)),
                     other => other,
                 })
             }
@@ -309,7 +309,7 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
         state.start_worker(new);
     }
     for old in &old {
-        let new = opened.iter().find(|new| new.row.name == old.row.name && new.takes_writes_like(old));
+        let new = opened.iter().find(|new| new.row.name == old.row.name && new.accepts_same_writes_as(old));
         new.inspect(|new| drop(old.restored.set(Arc::clone(new))));
         old.mark_deleted();
     }
@@ -336,7 +336,7 @@ fn close(opened: &[Arc<OpenCollection>]) {
 }
 
 /// Converts errors of a database in the archive: they are the archive's fault, not this server's.
-fn usable(error: Error) -> Error {
+fn to_archive_error(error: Error) -> Error {
     match error {
         Error::Store(
             error @ (StoreError::NewerDatabase { .. } | StoreError::ForeignDatabase { .. } | StoreError::SchemaMismatch { .. }),
@@ -350,7 +350,7 @@ fn usable(error: Error) -> Error {
 }
 
 impl Restore {
-    fn of(context: &JobContext, state: &State, plan: RestorePlan) -> Self {
+    fn new(context: &JobContext, state: &State, plan: RestorePlan) -> Self {
         let alias =
             |(name, collection): &(CollectionName, CollectionName)| Alias { name: name.clone(), collection: collection.clone() };
         let aliases = plan.aliases.iter().map(alias).collect();
@@ -440,13 +440,13 @@ impl Restore {
         for (kind, name, to) in &databases {
             let (from, watched) = (place(name), context.clone());
             let foreign_import = ForeignImport { kind: *kind, from: &from, to, terms_of: passage_terms };
-            damage.push(foreign_import.run(move || watched.check().is_err()).map_err(|error| usable(error.into()))?);
+            damage.push(foreign_import.run(move || watched.check().is_err()).map_err(|error| to_archive_error(error.into()))?);
             std::fs::remove_file(&from).map_err(access)?;
         }
-        let catalog = Catalog::open(&rows).map_err(|error| usable(error.into()))?;
-        self.check_rest(state, &catalog).map_err(usable)?;
+        let catalog = Catalog::open(&rows).map_err(|error| to_archive_error(error.into()))?;
+        self.check_rest(state, &catalog).map_err(to_archive_error)?;
         let prepared = |(target, damage)| {
-            Ok(Prepared { row: restored_row(&catalog, target, state.embedder.model()).map_err(usable)?, damage })
+            Ok(Prepared { row: restored_row(&catalog, target, state.embedder.model()).map_err(to_archive_error)?, damage })
         };
         self.plan.targets.iter().zip(damage.into_iter().skip(1)).map(prepared).collect()
     }
@@ -470,7 +470,7 @@ impl Restore {
         orphaned::mark(&unpacked);
         std::fs::rename(unpacked, &folder).map_err(access)?;
         sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
-        let collection = state.open_collection(row, &folder).map_err(usable)?;
+        let collection = state.open_collection(row, &folder).map_err(to_archive_error)?;
         damage.iter().for_each(|error| drop(collection.record_damage(error)));
         Ok(Arc::new(collection))
     }

@@ -209,7 +209,7 @@ impl State {
     /// Computes a hash that is equal for two states of the server if their snapshots would have the same content. Blocks.
     fn fingerprint(&self) -> Result<String, Error> {
         let mut hash = Sha256::new();
-        for collection in self.wanted(&[])? {
+        for collection in self.collections_to_snapshot(&[])? {
             let (row, indexes) = (collection.current(), collection.store.metadata_indexes());
             let sequence = collection.store.sequence()?;
             hash.update(format!("{row:?} {indexes:?} {sequence:?} {}", collection.identity));

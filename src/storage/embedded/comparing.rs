@@ -21,7 +21,7 @@ const LOOKUP_COST: usize = 5;
 impl Embedded {
     /// Finds up to `limit` nearest passages, nearest first, by comparing with all passages of a set, or with all in the index,
     /// except for excluded ones. Uses the values of the index only. Returns `None` if searching the graph is faster.
-    pub(super) fn scanned(
+    pub(super) fn search_by_scan(
         &self,
         search: &NearestSearch<'_>,
         limit: usize,
@@ -45,7 +45,7 @@ impl Embedded {
     }
 
     /// Does the same by a graph search with `ef` candidates, among the passages that `accept` accepts.
-    pub(super) fn indexed(
+    pub(super) fn search_graph(
         &self,
         query: &Embedding,
         limit: usize,
@@ -54,29 +54,29 @@ impl Embedded {
     ) -> Result<Vec<Neighbor>, StorageError> {
         let index = self.index()?.0;
         Ok(match accept {
-            None => index.search_wider(query, limit, ef)?,
+            None => index.search_with_ef(query, limit, ef)?,
             Some(accept) => index.search_matching(query, limit, ef, accept)?,
         })
     }
 
     /// Returns how many passages to rescore with their stored values if `wanted` passages are needed. Returns `None` if the
     /// scores of the index are good enough.
-    pub(super) fn rescored_of(&self, parameters: SearchParameters, wanted: usize) -> Option<usize> {
+    pub(super) fn rescore_count(&self, parameters: SearchParameters, wanted: usize) -> Option<usize> {
         let oversampling = parameters.oversampling.unwrap_or(self.quantization.oversampling());
         (oversampling > 1.0).then(|| ((wanted as f32 * oversampling).ceil() as usize).max(RESCORED_MIN))
     }
 
     /// Compares all passages in the scope one by one.
-    pub(super) fn all(&self, search: &NearestSearch<'_>) -> Result<Compared, StorageError> {
+    pub(super) fn compare_scope(&self, search: &NearestSearch<'_>) -> Result<Compared, StorageError> {
         if search.scope.is_all() && !self.quantization.is_coarse() {
             let neighbors = self.index()?.0.search_all(search.query, usize::MAX)?;
             return Ok(Compared { neighbors, error: 0.0 });
         }
-        self.among(search.query, &*self.passages_in(search.scope)?)
+        self.compare_set(search.query, &*self.passages_in(search.scope)?)
     }
 
     /// Compares all passages of a set one by one.
-    pub(super) fn among(&self, query: &Embedding, set: &PassageSet) -> Result<Compared, StorageError> {
+    pub(super) fn compare_set(&self, query: &Embedding, set: &PassageSet) -> Result<Compared, StorageError> {
         if let Some(compared) = self.index()?.0.search_among(query, usize::MAX, set.iter())? {
             return Ok(compared);
         }
@@ -94,7 +94,7 @@ impl Embedded {
     /// Passes compared passages to `take` in parts, nearest first by their stored values, until it returns that it has enough.
     /// If the scores are exact, passes all at once. Otherwise a passage is passed on once no passage with unread stored values
     /// can be nearer. So the order is exact although few stored values are read. `first` is how many are read at first.
-    pub(super) fn in_order(
+    pub(super) fn visit_in_order(
         &self,
         query: &Embedding,
         compared: &Compared,
@@ -109,7 +109,7 @@ impl Embedded {
         loop {
             let (part, others) = rest.split_at(size.min(rest.len()));
             (rest, size) = (others, size.saturating_mul(2).min(EMBEDDINGS_PER_READ));
-            read.extend(self.rescored(query, part.len(), part.to_vec())?);
+            read.extend(self.rescore(query, part.len(), part.to_vec())?);
             sort(&mut read);
             let bound = rest.first().map_or(f32::NEG_INFINITY, |next| next.score + compared.error);
             let certain = read.partition_point(|neighbor| neighbor.score > bound);
@@ -124,7 +124,7 @@ impl Embedded {
     /// Returns the nearest `limit` of `found` by their stored values. Passages that were deleted meanwhile keep their score.
     /// They will not become hits, but without them the list would be shorter than requested, which would mean that there are no
     /// more passages.
-    pub fn rescored(&self, query: &Embedding, limit: usize, found: Vec<Neighbor>) -> Result<Vec<Neighbor>, StorageError> {
+    pub fn rescore(&self, query: &Embedding, limit: usize, found: Vec<Neighbor>) -> Result<Vec<Neighbor>, StorageError> {
         let passages: Vec<PassageId> = found.iter().map(|neighbor| neighbor.passage).collect();
         let stored = self.store.embeddings_of(&passages)?;
         let items = stored.iter().map(|(passage, embedding)| (*passage, embedding));

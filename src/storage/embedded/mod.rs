@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::delegate::delegate_to;
 use super::error::StorageError;
 use super::nearest::{Nearest, NearestSearch, Unit};
-use super::operations::{Answer, Storage};
+use super::operations::{RecordFn, Storage};
 use super::passage_set::PassageSet;
 use super::scope::{RequiredPassages, Scope};
 use crate::domain::{
@@ -137,7 +137,7 @@ impl Storage for Embedded {
     }
 
     fn compare(&self, query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StorageError> {
-        Ok(self.among(query, passages)?.neighbors)
+        Ok(self.compare_set(query, passages)?.neighbors)
     }
 
     fn ready(&self) -> Result<(), StorageError> {

@@ -51,7 +51,7 @@ impl Embedded {
     pub(super) fn nearest_documents(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
         let mut found = FirstPassages::new(search.limit);
         let method = if search.exact {
-            self.take_in_order(search, &self.all(search)?, &mut found)?;
+            self.take_in_order(search, &self.compare_scope(search)?, &mut found)?;
             DenseMethod::Scan
         } else if self.find_scanning(search, &mut found)? {
             DenseMethod::Scan
@@ -71,7 +71,7 @@ impl Embedded {
         let nearest = |neighbors, method| Ok(Nearest { neighbors, documents: Vec::new(), method });
         let compared = |compared: Compared| -> Result<Nearest, StorageError> {
             let mut neighbors = Vec::new();
-            self.in_order(query, &compared, limit, |part| {
+            self.visit_in_order(query, &compared, limit, |part| {
                 neighbors.extend_from_slice(part);
                 Ok(neighbors.len() >= limit)
             })?;
@@ -79,20 +79,20 @@ impl Embedded {
             nearest(neighbors, DenseMethod::Scan)
         };
         if search.exact {
-            return compared(self.all(search)?);
+            return compared(self.compare_scope(search)?);
         }
         let set = self.set(search)?;
-        let wanted = self.rescored_of(search.parameters, limit).unwrap_or(limit);
-        let rescored = |found| if wanted > limit { self.rescored(query, limit, found) } else { Ok(found) };
-        if let Some(found) = self.scanned(search, wanted, set.as_deref(), &HashSet::new())? {
+        let wanted = self.rescore_count(search.parameters, limit).unwrap_or(limit);
+        let rescored = |found| if wanted > limit { self.rescore(query, limit, found) } else { Ok(found) };
+        if let Some(found) = self.search_by_scan(search, wanted, set.as_deref(), &HashSet::new())? {
             return nearest(rescored(found)?, DenseMethod::Scan);
         }
         let Some(set) = set else {
-            return nearest(rescored(self.indexed(query, wanted, requested_ef(search), None)?)?, DenseMethod::Index);
+            return nearest(rescored(self.search_graph(query, wanted, requested_ef(search), None)?)?, DenseMethod::Index);
         };
-        match self.walk(search, &set, wanted)? {
+        match self.search_graph_within(search, &set, wanted)? {
             Some(found) if found.len() >= limit => nearest(rescored(found)?, DenseMethod::Index),
-            _ => compared(self.among(query, &set)?),
+            _ => compared(self.compare_set(query, &set)?),
         }
     }
 
@@ -111,7 +111,7 @@ impl Embedded {
         ask: impl Fn(usize, &HashSet<PassageId>) -> Result<Option<Vec<Neighbor>>, StorageError>,
     ) -> Result<bool, StorageError> {
         let passages = self.index()?.0.len();
-        let rescored = self.rescored_of(search.parameters, found.limit()).unwrap_or_default();
+        let rescored = self.rescore_count(search.parameters, found.limit()).unwrap_or_default();
         let mut wanted = found.limit().saturating_mul(PASSAGES_PER_HIT).max(PASSAGES_MIN).max(rescored);
         let mut excluded: HashSet<PassageId> = HashSet::new();
         while let Some(neighbors) = ask(wanted, &excluded)? {
@@ -129,14 +129,14 @@ impl Embedded {
     /// Compares with all passages if that is faster. Returns whether it did.
     fn find_scanning(&self, search: &NearestSearch<'_>, found: &mut FirstPassages) -> Result<bool, StorageError> {
         let set = self.set(search)?;
-        self.gather(search, found, |wanted, excluded| self.scanned(search, wanted, set.as_deref(), excluded))
+        self.gather(search, found, |wanted, excluded| self.search_by_scan(search, wanted, set.as_deref(), excluded))
     }
 
     fn find_anywhere(&self, search: &NearestSearch<'_>, found: &mut FirstPassages) -> Result<(), StorageError> {
         let ask = |wanted, excluded: &HashSet<PassageId>| {
             let others = |passage| !excluded.contains(&passage);
             let accept: Option<&dyn Fn(PassageId) -> bool> = if excluded.is_empty() { None } else { Some(&others) };
-            self.indexed(search.query, wanted, requested_ef(search), accept).map(Some)
+            self.search_graph(search.query, wanted, requested_ef(search), accept).map(Some)
         };
         self.gather(search, found, ask).map(drop)
     }
@@ -150,13 +150,13 @@ impl Embedded {
         found: &mut FirstPassages,
     ) -> Result<Vec<DocumentKey>, StorageError> {
         let documents_of = |passages: &[PassageId]| self.store.documents_of(passages);
-        let Some(mut size) = self.rescored_of(search.parameters, found.limit()) else {
+        let Some(mut size) = self.rescore_count(search.parameters, found.limit()) else {
             return Ok(found.take(&neighbors, documents_of)?);
         };
         let (mut rest, mut taken) = (neighbors.as_slice(), Vec::new());
         while !rest.is_empty() && !found.is_full() {
             let (part, others) = rest.split_at(size.min(rest.len()));
-            taken.extend(found.take(&self.rescored(search.query, part.len(), part.to_vec())?, documents_of)?);
+            taken.extend(found.take(&self.rescore(search.query, part.len(), part.to_vec())?, documents_of)?);
             (rest, size) = (others, size.saturating_mul(2));
         }
         Ok(taken)
@@ -166,9 +166,9 @@ impl Embedded {
     /// passage is no more work, does that instead, which finds everything.
     fn find_matching(&self, search: &NearestSearch<'_>, found: &mut FirstPassages) -> Result<DenseMethod, StorageError> {
         let mut set = self.passages_in(search.scope)?;
-        let rescored = self.rescored_of(search.parameters, found.limit()).unwrap_or_default();
+        let rescored = self.rescore_count(search.parameters, found.limit()).unwrap_or_default();
         let mut wanted = found.limit().saturating_mul(MATCHING_PER_HIT).max(MATCHING_MIN).max(rescored);
-        while let Some(neighbors) = self.walk(search, &set, wanted)? {
+        while let Some(neighbors) = self.search_graph_within(search, &set, wanted)? {
             let looked_at = self.take(search, neighbors, found)?;
             if found.is_full() {
                 return Ok(DenseMethod::Index);
@@ -177,22 +177,27 @@ impl Embedded {
             wanted = wanted.saturating_mul(GROWTH);
         }
         // Goes through all of them in order, because any number of the nearest may be of the same document or no longer match.
-        self.take_in_order(search, &self.among(search.query, &set)?, found)?;
+        self.take_in_order(search, &self.compare_set(search.query, &set)?, found)?;
         Ok(DenseMethod::Scan)
     }
 
     /// Searches the graph for `wanted` passages of a set, nearest first by the values of the index. Returns `None` if comparing
     /// with all of the set is less work, or if the search went too far without finding them.
-    fn walk(&self, search: &NearestSearch<'_>, set: &PassageSet, wanted: usize) -> Result<Option<Vec<Neighbor>>, StorageError> {
+    fn search_graph_within(
+        &self,
+        search: &NearestSearch<'_>,
+        set: &PassageSet,
+        wanted: usize,
+    ) -> Result<Option<Vec<Neighbor>>, StorageError> {
         let passages = self.index()?.0.len();
         let ef = ef(search, wanted);
         // A search that visits all passages cannot be widened any further.
-        if ef >= set.len() || self.comparing_all(set) <= compared(set, passages, ef).min(passages) {
+        if ef >= set.len() || self.comparing_all(set) <= graph_search_cost(set, passages, ef).min(passages) {
             return Ok(None);
         }
         let asked = ef.saturating_mul(ASKED_PER_CANDIDATE).saturating_mul(passages) / set.len().max(1);
         let walk = Walk { set, left: Cell::new(asked.max(self.comparing_all(set) / LOST_AFTER_PART)) };
-        let neighbors = self.indexed(search.query, wanted, ef, Some(&|passage| walk.accepts(passage)))?;
+        let neighbors = self.search_graph(search.query, wanted, ef, Some(&|passage| walk.accepts(passage)))?;
         Ok(Some(neighbors).filter(|_| !walk.is_lost()))
     }
 
@@ -202,7 +207,7 @@ impl Embedded {
         compared: &Compared,
         found: &mut FirstPassages,
     ) -> Result<(), StorageError> {
-        self.in_order(search.query, compared, found.limit(), |part| {
+        self.visit_in_order(search.query, compared, found.limit(), |part| {
             found.take(part, |passages| self.store.documents_of(passages))?;
             Ok(found.is_full())
         })
@@ -236,7 +241,7 @@ impl Walk<'_> {
 
 /// Returns how many passages a graph search with this many candidates compares with. The smaller the set is in proportion to
 /// the index, the more there are.
-fn compared(set: &PassageSet, passages: usize, candidates: usize) -> usize {
+fn graph_search_cost(set: &PassageSet, passages: usize, candidates: usize) -> usize {
     candidates.saturating_mul(COMPARED_PER_CANDIDATE).saturating_mul(passages) / set.len().max(1)
 }
 

@@ -3,7 +3,7 @@
 use pgvector::Vector;
 use postgres::types::Type;
 
-use super::escape::{escape, fields, stored};
+use super::escape::{escape, filter_json, stored_json};
 use super::fault::Fault;
 use super::session::vector;
 use super::terms;
@@ -82,7 +82,7 @@ struct Terms {
 
 impl Batch {
     /// Adds a document's new row.
-    pub(super) fn document(
+    pub(super) fn add_document(
         &mut self,
         key: i64,
         document: &PreparedDocument,
@@ -101,24 +101,24 @@ impl Batch {
         rows.sequences.push(sequence);
         rows.titles.push(document.title.as_deref().map(|title| escape(title).into_owned()));
         rows.texts.push(escape(&document.text).into_owned());
-        rows.metadata.push(stored(&document.metadata));
-        rows.fields.push(fields(&document.metadata));
+        rows.metadata.push(stored_json(&document.metadata));
+        rows.fields.push(filter_json(&document.metadata));
     }
 
     /// Adds a new passage, given by its document, its key and its position in the document, with its embedding if it already
     /// has one.
-    pub(super) fn passage(
+    pub(super) fn add_passage(
         &mut self,
         (document, passage, ordinal): (i64, i64, usize),
         span: &PassageSpan,
         embedded: Option<(&Embedding, i64)>,
         terms: &PassageTerms,
     ) {
-        self.passage_record((document, passage, ordinal), span, embedded, terms, &TokenSet::default());
+        self.add_passage_record((document, passage, ordinal), span, embedded, terms, &TokenSet::default());
     }
 
     /// Adds a new passage that already has its tokens.
-    pub(super) fn passage_record(
+    pub(super) fn add_passage_record(
         &mut self,
         (document, passage, ordinal): (i64, i64, usize),
         span: &PassageSpan,
@@ -157,7 +157,7 @@ impl Batch {
     }
 
     /// Adds the tombstone of a passage.
-    pub(super) fn tombstone(&mut self, document: i64, passage: i64, sequence: i64) {
+    pub(super) fn add_tombstone(&mut self, document: i64, passage: i64, sequence: i64) {
         self.tombstones.sequences.push(sequence);
         self.tombstones.documents.push(document);
         self.tombstones.passages.push(passage);
@@ -185,7 +185,7 @@ impl Batch {
             "with gone as (delete from {} where document = any($1) returning terms) select coalesce(sum(terms), 0)::bigint from gone",
             names.tokens
         );
-        writing.terms -= writing.session.number(&sql, &removed)? as i64;
+        writing.terms -= writing.session.query_count(&sql, &removed)? as i64;
         writing.session.execute(&format!("delete from {} where document = any($1)", names.terms), &removed)?;
         if !self.gone.is_empty() {
             let sql = format!("delete from {} where document = any($1)", names.documents);
@@ -315,7 +315,7 @@ impl Tokens {
         let passages = [(&self.documents as _, Type::INT8_ARRAY), (&self.passages as _, Type::INT8_ARRAY)];
         let of = "(document, passage) in (select * from unnest($1, $2))";
         let sql = format!("select coalesce(sum(terms), 0)::bigint from {} where {of}", names.tokens);
-        writing.terms += self.terms() - writing.session.number(&sql, &passages)? as i64;
+        writing.terms += self.terms() - writing.session.query_count(&sql, &passages)? as i64;
         writing.session.execute(&format!("delete from {} where {of}", names.terms), &passages)?;
         let sql = format!(
             "update {} t set words = n.words, terms = n.terms from unnest($1, $2, $3, $4) as n (document, passage, words, terms)

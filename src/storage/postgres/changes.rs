@@ -22,7 +22,7 @@ use crate::domain::{
     Document, DocumentId, DocumentPatch, Embedding, JobId, PassageEmbedding, PassageId, Precondition, RequestKey, Sequence,
     metadata,
 };
-use crate::storage::operations::Answer;
+use crate::storage::operations::RecordFn;
 use crate::store::{
     Deleted, DeletedBatch, Idempotent, PatchOutcome, Patched, PreparedDocument, ResplitText, SearchFilter, StoreError, TextPatch,
     UpdatedBatch, Upserted,
@@ -57,7 +57,7 @@ impl Partition {
         &self,
         documents: Vec<PreparedDocument>,
         request: RequestKey,
-        answer: Answer<Upserted>,
+        answer: RecordFn<Upserted>,
     ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
         self.write("storing documents", |writing| {
             let now = at_ms(writing.now_ms);
@@ -65,7 +65,7 @@ impl Partition {
                 return Ok(Idempotent::Replayed(before));
             }
             let outcomes = upsert(writing, &documents)?;
-            keep_record(writing, &request, &answer(&outcomes))?;
+            store_answer(writing, &request, &answer(&outcomes))?;
             Ok(Idempotent::Executed(outcomes))
         })
     }
@@ -74,12 +74,12 @@ impl Partition {
         &self,
         job: &JobId,
         documents: Vec<PreparedDocument>,
-        checkpoint: Answer<Upserted>,
+        checkpoint: RecordFn<Upserted>,
     ) -> Result<Vec<Upserted>, StoreError> {
         self.write_patiently("storing documents of a job", |writing| {
             check_owner(writing, job)?;
             let outcomes = upsert(writing, &documents)?;
-            keep_checkpoint(writing, job, &checkpoint(&outcomes))?;
+            store_checkpoint(writing, job, &checkpoint(&outcomes))?;
             Ok(outcomes)
         })
     }
@@ -121,7 +121,7 @@ impl Partition {
         &self,
         job: &JobId,
         patches: Vec<TextPatch>,
-        checkpoint: Answer<Patched>,
+        checkpoint: RecordFn<Patched>,
     ) -> Result<Vec<Patched>, StoreError> {
         self.write_patiently("changing documents of a job", |writing| {
             check_owner(writing, job)?;
@@ -139,7 +139,7 @@ impl Partition {
                     },
                 });
             }
-            keep_checkpoint(writing, job, &checkpoint(&outcomes))?;
+            store_checkpoint(writing, job, &checkpoint(&outcomes))?;
             Ok(outcomes)
         })
     }
@@ -202,7 +202,7 @@ impl Partition {
     }
 
     pub(super) fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
-        self.write_patiently("storing an answer", |writing| keep_record(writing, request, &answer))
+        self.write_patiently("storing an answer", |writing| store_answer(writing, request, &answer))
     }
 
     pub(super) fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError> {
@@ -352,7 +352,7 @@ fn find_record(session: &mut Session, collection: i64, request: &RequestKey, now
 }
 
 /// Records the answer of a request, unless there is an earlier record. Deletes the oldest records beyond `RECORDS_MAX`.
-fn keep_record(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) -> Result<(), Fault> {
+fn store_answer(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) -> Result<(), Fault> {
     let (now, since, until) = (writing.now_ms, writing.now_ms - KEPT_MS, writing.now_ms + KEPT_MS);
     let (collection, key) = ((&writing.key as _, Type::INT8), request.record_key());
     // Records from more than a day in the future were written by a wrong clock.
@@ -388,7 +388,7 @@ pub(super) fn check_job(session: &mut Session, job: &JobId, me: i64) -> Result<(
     session.row(sql, &values)?.map(drop).ok_or_else(|| StoreError::JobTakenOver.into())
 }
 
-pub(super) fn keep_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
+pub(super) fn store_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
     let sql = "insert into dragoman.job_checkpoints (collection, job, checkpoint) values ($1, $2, $3)
                on conflict (collection, job) do update set checkpoint = excluded.checkpoint";
     let values = [(&writing.key as _, Type::INT8), (&job.as_str() as _, Type::TEXT), (&checkpoint as _, Type::TEXT)];

@@ -19,7 +19,9 @@ use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, PreparedDocument,
 
 impl Partition {
     pub(super) fn document_count(&self) -> Result<u64, StoreError> {
-        self.read("counting documents", |session| session.number(&format!("select count(*) from {}", self.names.documents), &[]))
+        self.read("counting documents", |session| {
+            session.query_count(&format!("select count(*) from {}", self.names.documents), &[])
+        })
     }
 
     pub(super) fn revisions(&self, after: Revision, most: usize) -> Result<Vec<Revision>, StoreError> {
@@ -157,16 +159,16 @@ fn add(writing: &mut Writing<'_>, batch: &mut Batch, moved: CopiedDocument) -> R
         let terms = (writing.terms_of)(&text, prepared.language);
         let none = TokenSet::default();
         let tokens = embedding.as_ref().map_or(&none, |of| &of.tokens);
-        batch.passage_record((key, passage, ordinal), &span, embedded, &terms, tokens);
+        batch.add_passage_record((key, passage, ordinal), &span, embedded, &terms, tokens);
     }
     Ok(())
 }
 
 fn write_row(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, document: Document) -> PreparedDocument {
     let (version, times) = (to_sql(document.sequence.0), (document.created_at_ms, document.updated_at_ms));
-    writing.take_sequence(version);
-    writing.take_document(key);
+    writing.raise_sequence(version);
+    writing.raise_document_key(key);
     let prepared = PreparedDocument::from(document);
-    batch.document(key, &prepared, version, times.0, times.1);
+    batch.add_document(key, &prepared, version, times.0, times.1);
     prepared
 }

@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::filter::Condition;
 use super::hits::WANTED;
 use super::partition::Partition;
-use super::reading::embedded;
+use super::reading::read_embedding;
 use super::rows::{self, document_columns, document_id, keys, language, limit, metadata, passage_id, sequence, texts, to_sql};
 use super::session::Session;
 use crate::domain::{
@@ -27,7 +27,7 @@ impl Partition {
         most: usize,
     ) -> Result<Vec<EmbeddedDocument>, StoreError> {
         let condition = self.compile(filter);
-        self.gather_snapshot("reading documents with embeddings", |session| {
+        self.read_latest_snapshot("reading documents with embeddings", |session| {
             let number = condition.next();
             let sql = format!(
                 "select {} from {} d where {} and d.id > ${number} order by d.id limit ${}",
@@ -45,7 +45,7 @@ impl Partition {
     }
 
     pub(super) fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError> {
-        self.gather_snapshot("reading documents with embeddings", |session| {
+        self.read_latest_snapshot("reading documents with embeddings", |session| {
             let sql = format!("select {} from {} d where d.id = any($1)", document_columns(&self.names), self.live());
             let found = session.rows(&sql, &[(&texts(ids), Type::TEXT_ARRAY)])?;
             let read = self.with_means(session, &found)?;
@@ -76,7 +76,7 @@ impl Partition {
         );
         let mut found: HashMap<i64, Vec<Embedding>> = HashMap::new();
         for row in session.rows(&sql, &[(&keys, Type::INT8_ARRAY)])? {
-            found.entry(row.try_get(0)?).or_default().push(embedded(&row, 1)?.1);
+            found.entry(row.try_get(0)?).or_default().push(read_embedding(&row, 1)?.1);
         }
         Ok(found)
     }
@@ -87,7 +87,7 @@ impl Partition {
         most: usize,
     ) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
         let condition = self.compile(filter);
-        self.gather("reading metadata", |session| {
+        self.read_latest("reading metadata", |session| {
             let Condition { sql, .. } = &condition;
             let documents = self.live();
             let sql =
@@ -111,12 +111,12 @@ impl Partition {
             let passage = PassageText { id: passage_id(passage), document, language, text };
             Ok(row.try_get::<_, bool>(6)?.then_some(passage))
         };
-        let found = self.gather("reading passages", |session| self.of_passages(session, columns, ids, read))?;
+        let found = self.read_latest("reading passages", |session| self.of_passages(session, columns, ids, read))?;
         Ok(found.into_iter().flatten().collect())
     }
 
     pub(super) fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
-        self.gather("reading passages", |session| {
+        self.read_latest("reading passages", |session| {
             let sql = format!(
                 "select p.passage from {WANTED} {} p on p.passage = n.passage where p.ordinal = 0 order by n.place",
                 self.names.passages
@@ -126,7 +126,7 @@ impl Partition {
     }
 
     pub(super) fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError> {
-        self.gather("reading passages", |session| {
+        self.read_latest("reading passages", |session| {
             let (documents, passages) = (self.live(), &self.names.passages);
             let alone = match unit {
                 MiningUnit::Passage | MiningUnit::Sentence => format!(
@@ -144,7 +144,7 @@ impl Partition {
     }
 
     pub(super) fn document_embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError> {
-        self.gather("reading embeddings", |session| {
+        self.read_latest("reading embeddings", |session| {
             let passages = &self.names.passages;
             let sql = format!(
                 "select n.place, p.passage, p.embedding from {WANTED} {passages} wanted on wanted.passage = n.passage
@@ -153,7 +153,7 @@ impl Partition {
             );
             let mut found: Vec<(i64, Vec<Embedding>)> = Vec::new();
             for row in session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])? {
-                let (place, embedding) = (row.try_get(0)?, embedded(&row, 1)?.1);
+                let (place, embedding) = (row.try_get(0)?, read_embedding(&row, 1)?.1);
                 match found.last_mut().filter(|(last, _)| *last == place) {
                     Some((_, embeddings)) => embeddings.push(embedding),
                     None => found.push((place, vec![embedding])),
@@ -172,7 +172,7 @@ impl Partition {
         after: Option<DocumentKey>,
         most: usize,
     ) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError> {
-        self.gather("reading ids", |session| {
+        self.read_latest("reading ids", |session| {
             let (documents, passages) = (self.live(), &self.names.passages);
             let sql = format!(
                 "select d.document, d.id from {documents} d where d.document > $1
@@ -190,7 +190,7 @@ impl Partition {
 
     pub(super) fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError> {
         let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
-        self.gather_snapshot("reading embeddings", |session| {
+        self.read_latest_snapshot("reading embeddings", |session| {
             let sql = format!(
                 "select d.document, d.id, d.language from unnest($1) with ordinality as n (document, place)
                  join {} d on d.document = n.document order by n.place",
@@ -212,7 +212,7 @@ impl Partition {
         ids: &[DocumentId],
         path: Option<&MetadataPath>,
     ) -> Result<Vec<Option<DocumentAttributes>>, StoreError> {
-        self.gather("reading languages", |session| {
+        self.read_latest("reading languages", |session| {
             let sql = format!(
                 "select d.document, d.language, case when $2 then d.metadata end
                  from unnest($1) with ordinality as n (id, place) left join {} d on d.id = n.id order by n.place",

@@ -8,7 +8,7 @@ use postgres::Row;
 use postgres::types::Type;
 
 use super::batch::Batch;
-use super::changes::keep_checkpoint;
+use super::changes::store_checkpoint;
 use super::escape::unescape;
 use super::fault::Fault;
 use super::partition::Partition;
@@ -94,11 +94,11 @@ impl Partition {
         checkpoint: String,
     ) -> Result<(), StoreError> {
         self.write_patiently("importing documents", |writing| {
-            writing.take_sequence(to_sql(sequence.0));
+            writing.raise_sequence(to_sql(sequence.0));
             let mut batch = Batch::default();
             documents.into_iter().try_for_each(|document| add(writing, &mut batch, document))?;
             batch.store(writing)?;
-            keep_checkpoint(writing, job, &checkpoint)
+            store_checkpoint(writing, job, &checkpoint)
         })
     }
 
@@ -136,15 +136,15 @@ fn add(writing: &mut Writing<'_>, batch: &mut Batch, whole: DocumentRecord) -> R
     let DocumentRecord { key: DocumentKey(key), document, passages } = whole;
     let (version, times) = (to_sql(document.sequence.0), (document.created_at_ms, document.updated_at_ms));
     let prepared = PreparedDocument::from(document);
-    writing.take_document(key);
-    batch.document(key, &prepared, version, times.0, times.1);
+    writing.raise_document_key(key);
+    batch.add_document(key, &prepared, version, times.0, times.1);
     for (ordinal, PassageRecord { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {
         let passage = to_sql(id.0);
-        writing.take_passage(passage);
+        writing.raise_passage_key(passage);
         let text = context(&prepared, &span).with(passage_text(&prepared, &span)?).into_owned();
         let terms = PassageTerms { plain: words, ..(writing.terms_of)(&text, prepared.language) };
         let embedded = embedded.as_ref().map(|(sequence, embedding)| (embedding, to_sql(sequence.0)));
-        batch.passage_record((key, passage, ordinal), &span, embedded, &terms, &tokens);
+        batch.add_passage_record((key, passage, ordinal), &span, embedded, &terms, &tokens);
     }
     Ok(())
 }

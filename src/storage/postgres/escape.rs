@@ -48,28 +48,28 @@ pub(super) fn unescape(text: &str) -> String {
 }
 
 /// Converts metadata to JSON for filters.
-pub(super) fn fields(metadata: &Metadata) -> String {
+pub(super) fn filter_json(metadata: &Metadata) -> String {
     let mut json = String::new();
     object(metadata, decimal, &mut json);
     json
 }
 
 /// Converts metadata to JSON to store: as it was sent, but with texts escaped.
-pub(super) fn stored(metadata: &Metadata) -> String {
+pub(super) fn stored_json(metadata: &Metadata) -> String {
     let mut json = String::new();
     object(metadata, shortest, &mut json);
     json
 }
 
-/// Converts a value to JSON in the same way as `stored`.
-pub(super) fn stored_value(value: &Value) -> String {
+/// Converts a value to JSON in the same way as `stored_json`.
+pub(super) fn stored_value_json(value: &Value) -> String {
     let mut json = String::new();
     self::value(value, shortest, &mut json);
     json
 }
 
-/// Reads the metadata that `stored` wrote.
-pub(super) fn sent(json: &str) -> Result<Metadata, serde_json::Error> {
+/// Reads the metadata that `stored_json` wrote.
+pub(super) fn parse_stored_json(json: &str) -> Result<Metadata, serde_json::Error> {
     let metadata = serde_json::from_str(json)?;
     // This is how JSON writes the escape character.
     Ok(if json.contains("\\u0001") { plain_members(metadata) } else { metadata })
@@ -88,7 +88,7 @@ fn plain(value: Value) -> Value {
     }
 }
 
-/// Converts a scalar to JSON in the same way as `fields`. Returns `None` for a number that JSON cannot express.
+/// Converts a scalar to JSON in the same way as `filter_json`. Returns `None` for a number that JSON cannot express.
 pub(super) fn scalar(scalar: &Scalar) -> Option<String> {
     let mut json = String::new();
     match scalar {
@@ -186,17 +186,17 @@ mod tests {
         assert_eq!(scalar(&Scalar::Real(f64::NAN)), None);
         let metadata = serde_json::json!({"a": [u64::MAX, {"b\u{1}": "\0", "c": null, "d": true}], "e": 5});
         let expect = "{\"a\":[18446744073709551616,{\"b\\u0001\\u0002\":\"\\u0001\\u0001\",\"c\":null,\"d\":true}],\"e\":5}";
-        assert_eq!(metadata.as_object().map(fields).as_deref(), Some(expect));
+        assert_eq!(metadata.as_object().map(filter_json).as_deref(), Some(expect));
     }
 
     #[test]
     fn metadata_round_trips() {
         let sent = serde_json::json!({"z": u64::MAX, "b\u{1}": ["\0", {"\0": "\u{1}\u{2}", "n": 1.0}], "a": 1e-300, "c": null});
         let sent = sent.as_object().cloned().unwrap_or_default();
-        let kept = stored(&sent);
+        let kept = stored_json(&sent);
         assert!(!kept.contains("\\u0000"), "{kept}");
-        assert_eq!(super::sent(&kept).ok(), Some(sent));
+        assert_eq!(super::parse_stored_json(&kept).ok(), Some(sent));
         let plain = serde_json::json!({"z": [1, 2.5], "a": {"b": "é\n"}});
-        assert_eq!(plain.as_object().map(stored), Some(plain.to_string()));
+        assert_eq!(plain.as_object().map(stored_json), Some(plain.to_string()));
     }
 }

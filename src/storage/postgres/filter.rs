@@ -68,7 +68,7 @@ impl Condition {
     }
 
     /// Adds the condition `sql`, in which `{}` stands for the passages.
-    pub(super) fn and_passages(mut self, sql: &str, passages: Vec<i64>) -> Self {
+    pub(super) fn with_passages_condition(mut self, sql: &str, passages: Vec<i64>) -> Self {
         let number = self.next();
         self.sql.push_str(&format!(" and {}", sql.replace("{}", &format!("${number}"))));
         self.values.push(Operand::Integers(passages));
@@ -95,7 +95,7 @@ pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condit
 
 /// Returns the expressions of a path's two indexes: the value, and the value if it is a number. Returns `None` for a path that
 /// cannot have an index.
-pub(super) fn indexed(path: &MetadataPath, column: &str) -> Option<[String; 2]> {
+pub(super) fn index_expressions(path: &MetadataPath, column: &str) -> Option<[String; 2]> {
     if !path.is_indexable() {
         return None;
     }
@@ -221,7 +221,7 @@ impl Compiler<'_> {
     }
 
     fn metadata(&mut self, path: &MetadataPath, test: &Test) -> String {
-        let known = indexed(path, "d.fields").filter(|_| self.indexes.contains(path));
+        let known = index_expressions(path, "d.fields").filter(|_| self.indexes.contains(path));
         let [value, number] = known.unwrap_or_else(|| {
             let keys: Vec<String> = path.keys().iter().map(|key| self.text(key)).collect();
             let value = format!("(d.fields -> {})", keys.join(" -> "));

@@ -8,7 +8,7 @@ use postgres::types::Type;
 
 use super::fault::Fault;
 use super::partition::Partition;
-use super::reading::{embedded, embeddings_of_document};
+use super::reading::{embeddings_of_document, read_embedding};
 use super::rows::{self, DOCUMENT_COLUMNS, document_columns, document_id, keys, language, metadata, passage_id};
 use super::session::Session;
 use crate::domain::{DocumentHead, DocumentId, Embedding, Passage, PassageId};
@@ -68,7 +68,7 @@ impl Partition {
              where p.embedded_sequence is not null order by n.place",
             self.names.passages
         );
-        session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])?.iter().map(|row| embedded(row, 0)).collect()
+        session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])?.iter().map(|row| read_embedding(row, 0)).collect()
     }
 
     pub(super) fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError> {

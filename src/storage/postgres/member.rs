@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::fault::Fault;
 use super::membership::{Membership, SHARED_LOCK};
-use super::server::{PostgresServer, waiting};
+use super::server::{PostgresServer, run_blocking};
 use super::session::Session;
 use crate::store::StoreError;
 
@@ -43,22 +43,22 @@ pub(super) struct Member {
 impl Member {
     /// Joins the servers. Fails with `StoreError::DatabaseInUse` if another server has exclusive use of the database.
     pub(super) fn join(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        Self::locking(server, Sharing::Joined)
+        Self::acquire(server, Sharing::Joined)
     }
 
     /// Takes the database for this process alone, without writing anything. Fails with `StoreError::DatabaseInUse` if a server
     /// uses it.
-    pub(super) fn alone(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        Self::locking(server, Sharing::Alone)
+    pub(super) fn join_exclusively(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
+        Self::acquire(server, Sharing::Alone)
     }
 
-    fn locking(server: &Arc<PostgresServer>, sharing: Sharing) -> Result<Self, StoreError> {
+    fn acquire(server: &Arc<PostgresServer>, sharing: Sharing) -> Result<Self, StoreError> {
         const DOING: &str = "joining the servers of a database";
         let begun = Instant::now();
         // Clears the sign bit, because positive numbers are easier to read.
         let id = (Uuid::new_v4().as_u64_pair().0 >> 1) as i64;
         let session = loop {
-            match locked(server, id, sharing).map_err(|fault| fault.into_store_error(DOING))? {
+            match try_lock(server, id, sharing).map_err(|fault| fault.into_store_error(DOING))? {
                 Some(session) => break session,
                 None if begun.elapsed() > PATIENCE => return Err(StoreError::DatabaseInUse),
                 None => std::thread::sleep(Duration::from_millis(100)),
@@ -71,7 +71,7 @@ impl Member {
             while !stop.load(Ordering::Acquire) {
                 std::thread::park_timeout(LOOK_EVERY);
                 let Some(server) = reached.upgrade() else { break };
-                keep(&kept, &server, sharing);
+                ensure_locked(&kept, &server, sharing);
             }
             // Done on this thread, because closing connections blocks.
             drop((kept.locks.lock().take(), kept.looking.lock().take()));
@@ -88,7 +88,11 @@ impl Member {
     }
 
     /// Reads on a connection that nothing else uses. If it has broken since the last time, reconnects and tries once more.
-    pub(super) fn look<T>(&self, doing: &'static str, read: impl Fn(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
+    pub(super) fn read_on_own_connection<T>(
+        &self,
+        doing: &'static str,
+        read: impl Fn(&mut Session) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
         let look = || {
             let mut looking = self.shared.looking.lock();
             if let Some(session) = looking.as_mut()
@@ -102,7 +106,7 @@ impl Member {
             *looking = Some(session);
             Ok(done)
         };
-        waiting(look).map_err(|fault: Fault| fault.into_store_error(doing))
+        run_blocking(look).map_err(|fault: Fault| fault.into_store_error(doing))
     }
 }
 
@@ -118,21 +122,21 @@ impl Drop for Member {
 }
 
 /// Makes sure that the locks are held.
-fn keep(shared: &Membership, server: &PostgresServer, sharing: Sharing) {
+fn ensure_locked(shared: &Membership, server: &PostgresServer, sharing: Sharing) {
     let mut locks = shared.locks.lock();
     if locks.as_mut().is_some_and(|session| session.check().is_ok()) {
         return;
     }
     *locks = None;
-    let found = locked(server, shared.id, sharing);
-    server.note(found.is_ok());
+    let found = try_lock(server, shared.id, sharing);
+    server.record_reachability(found.is_ok());
     // `None` means that the database has not yet noticed that the previous connection is gone.
     *locks = found.unwrap_or_default();
 }
 
 /// Opens a connection that holds the locks, and adds the server's row if others may join. Returns `None` while another
 /// connection holds a lock.
-fn locked(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option<Session>, Fault> {
+fn try_lock(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option<Session>, Fault> {
     let mut session = server.connect_alone()?;
     let common = match sharing {
         Sharing::Joined => "pg_try_advisory_lock_shared",

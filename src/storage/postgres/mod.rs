@@ -42,7 +42,7 @@ use std::time::Instant;
 use super::delegate::delegate_to;
 use super::error::StorageError;
 use super::nearest::{Nearest, NearestSearch};
-use super::operations::{Answer, Storage};
+use super::operations::{RecordFn, Storage};
 use super::passage_set::PassageSet;
 use super::scope::{RequiredPassages, Scope};
 use crate::domain::{
@@ -107,14 +107,14 @@ impl Postgres {
     }
 
     /// Checks whether a dead server left passages without an embedding. If so, and if no other server embeds them, `pending`
-    /// includes them from now on until `end_adoption`.
-    pub fn adopt(&self) -> Result<Adoption, StoreError> {
-        self.rows.adopt()
+    /// includes them from now on until `release_orphans`.
+    pub fn adopt_orphans(&self) -> Result<Adoption, StoreError> {
+        self.rows.adopt_orphans()
     }
 
     /// Leaves the remaining passages of dead servers to others.
-    pub fn end_adoption(&self) {
-        self.rows.end_adoption();
+    pub fn release_orphans(&self) {
+        self.rows.release_orphans();
     }
 
     /// Makes this server look for expired documents, because a server that wrote some is gone.

@@ -87,8 +87,8 @@ impl Partition {
         let set = |passages: &PassageSet| passages.iter().map(|passage| passage.0 as i64).collect();
         match scope.words {
             None => condition,
-            Some(RequiredPassages::Only(passages)) => condition.and_passages("p.passage = any({})", set(passages)),
-            Some(RequiredPassages::AllBut(passages)) => condition.and_passages("p.passage <> all({})", set(passages)),
+            Some(RequiredPassages::Only(passages)) => condition.with_passages_condition("p.passage = any({})", set(passages)),
+            Some(RequiredPassages::AllBut(passages)) => condition.with_passages_condition("p.passage <> all({})", set(passages)),
         }
     }
 
@@ -107,7 +107,7 @@ impl Partition {
             "select count(*) from (select 1 from {tables} where p.embedded_sequence is not null and {} limit {} + 1) found",
             asked.condition.sql, COMPARED_MAX
         );
-        let count = self.search("counting passages", |session| session.number(&sql, &asked.condition.parameters()))?;
+        let count = self.search("counting passages", |session| session.query_count(&sql, &asked.condition.parameters()))?;
         Ok(count > COMPARED_MAX as u64)
     }
 
@@ -151,7 +151,7 @@ impl Partition {
             asked.condition.sql,
             asked.condition.next()
         );
-        session.within("begin read only", |session| {
+        session.in_transaction("begin read only", |session| {
             // So many passages match that the fastest plan is the index, followed by a lookup of each document by key. Forces
             // that plan, whatever the database server estimates.
             session.batch(&format!(
@@ -239,7 +239,7 @@ impl Partition {
             "select passages - (select count(*) from {} where embedded_sequence is null) from dragoman.collections where key = $1",
             self.names.passages
         );
-        let count = self.read("counting passages", |session| session.number(&sql, &[(&self.key, Type::INT8)]))?;
+        let count = self.read("counting passages", |session| session.query_count(&sql, &[(&self.key, Type::INT8)]))?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 }

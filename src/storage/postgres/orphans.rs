@@ -4,63 +4,63 @@
 use std::sync::atomic::Ordering;
 
 use super::partition::Partition;
-use super::server::waiting;
+use super::server::run_blocking;
 use crate::store::StoreError;
 
 /// Who embeds the passages that dead servers left without an embedding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adoption {
     /// Nobody, because there are none.
-    Needless,
+    Nobody,
     /// This server.
-    Begun,
+    ThisServer,
     /// Another server.
-    Elsewhere,
+    OtherServer,
 }
 
 impl Partition {
     /// Returns the condition on the collection's `passages` that this server embeds a passage.
-    pub(super) fn embeds(&self) -> String {
+    pub(super) fn own_passages_condition(&self) -> String {
         match (self.server.member_id(), self.adopting.load(Ordering::SeqCst)) {
             (None, _) => "true".to_owned(),
             (Some(me), false) => format!("writer = {me}"),
-            (Some(me), true) => format!("(writer = {me} or {})", self.orphaned()),
+            (Some(me), true) => format!("(writer = {me} or {})", self.orphaned_condition()),
         }
     }
 
-    fn orphaned(&self) -> String {
+    fn orphaned_condition(&self) -> String {
         format!("not exists (select 1 from dragoman.servers s where s.id = {}.writer)", self.names.passages)
     }
 
     /// Adopts the passages of dead servers if there are any, unless another server has adopted them.
-    pub(super) fn adopt(&self) -> Result<Adoption, StoreError> {
-        let Some(member) = self.server.member() else { return Ok(Adoption::Needless) };
+    pub(super) fn adopt_orphans(&self) -> Result<Adoption, StoreError> {
+        let Some(member) = self.server.member() else { return Ok(Adoption::Nobody) };
         let there = self.read("looking for passages without embedding", |session| {
-            let (passages, orphaned) = (&self.names.passages, self.orphaned());
+            let (passages, orphaned) = (&self.names.passages, self.orphaned_condition());
             let sql = format!(
                 "select count(*) from (select 1 from {passages} where embedded_sequence is null and {orphaned} limit 1) p"
             );
-            session.number(&sql, &[])
+            session.query_count(&sql, &[])
         })?;
         if there == 0 {
-            return Ok(Adoption::Needless);
+            return Ok(Adoption::Nobody);
         }
-        if !waiting(|| member.lock(&self.adoption())) {
-            return Ok(Adoption::Elsewhere);
+        if !run_blocking(|| member.lock(&self.adoption_lock())) {
+            return Ok(Adoption::OtherServer);
         }
         self.adopting.store(true, Ordering::SeqCst);
-        Ok(Adoption::Begun)
+        Ok(Adoption::ThisServer)
     }
 
-    pub(super) fn end_adoption(&self) {
+    pub(super) fn release_orphans(&self) {
         let adopted = self.adopting.swap(false, Ordering::SeqCst);
         if let Some(member) = self.server.member().filter(|_| adopted) {
-            waiting(|| member.unlock(&self.adoption()));
+            run_blocking(|| member.unlock(&self.adoption_lock()));
         }
     }
 
     /// Returns the name of the lock.
-    fn adoption(&self) -> String {
+    fn adoption_lock(&self) -> String {
         format!("dragoman.passages_{}", self.key)
     }
 }

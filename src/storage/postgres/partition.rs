@@ -14,7 +14,7 @@ use super::connector::Manager;
 use super::fault::Fault;
 use super::filter::{Condition, compile};
 use super::names::{Names, PARTITIONED, at_ms};
-use super::server::{PostgresServer, waiting};
+use super::server::{PostgresServer, run_blocking};
 use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
 use crate::domain::{Collection, CollectionCounts, CollectionId, HnswSettings, MetadataPath, Metric, Quantization, Sequence};
@@ -99,7 +99,8 @@ impl Partition {
         clock: Option<Clock>,
     ) -> Result<Self, StoreError> {
         let maker = server.member_id();
-        let made = |session: &mut Session, indexed| session.within("begin", |session| key_of(session, row, indexed, maker));
+        let made =
+            |session: &mut Session, indexed| session.in_transaction("begin", |session| key_of(session, row, indexed, maker));
         Self::open_by(made, server, row, (terms_of, writes_max), clock)
     }
 
@@ -201,7 +202,7 @@ impl Partition {
         doing: &'static str,
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.run(doing, |session| session.within(SNAPSHOT, work))
+        self.run(doing, |session| session.in_transaction(SNAPSHOT, work))
     }
 
     /// Runs a caller's write in a transaction. Fails immediately if too many writes are waiting.
@@ -231,7 +232,7 @@ impl Partition {
         let writer = self.server.member_id();
         let mut first_expiry_ms = i64::MAX;
         let written = self.run(doing, |session| {
-            session.within("begin", |session| {
+            session.in_transaction("begin", |session| {
                 let mut writing = Writing::begin(session, names, key, terms_of, &now)?;
                 writing.writer = writer;
                 let done = work(&mut writing)?;
@@ -251,10 +252,10 @@ impl Partition {
             return Err(StoreError::Closed);
         }
         let work = |mut session: PooledConnection<Manager>| self.endable(&mut session, work);
-        waiting(|| self.server.session().and_then(work)).map_err(|fault| fault.into_store_error(doing))
+        run_blocking(|| self.server.session().and_then(work)).map_err(|fault| fault.into_store_error(doing))
     }
 
-    /// Runs statements so that `end_by` can end them.
+    /// Runs statements so that `interrupt_after` can end them.
     pub(super) fn endable<T>(
         &self,
         session: &mut Session,
@@ -269,7 +270,7 @@ impl Partition {
     }
 
     /// After `time`, ends statements that run for more than a moment.
-    pub(super) fn end_by(&self, time: Instant) {
+    pub(super) fn interrupt_after(&self, time: Instant) {
         let (running, server) = (Arc::downgrade(&self.running), Arc::clone(&self.server));
         let end = move || {
             std::thread::sleep(time.saturating_duration_since(Instant::now()));
@@ -343,12 +344,12 @@ fn find_key(session: &mut Session, id: &CollectionId) -> Result<Option<i64>, Fau
 pub(super) fn drop_unnamed(server: &PostgresServer, id: &CollectionId) -> Result<(), StoreError> {
     let sql = "select count(*) from dragoman.catalog where id = $1";
     let drop_all = || {
-        server.session()?.within("begin", |session| match session.number(sql, &[(&id.0, Type::TEXT)])? {
+        server.session()?.in_transaction("begin", |session| match session.query_count(sql, &[(&id.0, Type::TEXT)])? {
             0 => drop_collection(session, id),
             _ => Ok(()),
         })
     };
-    waiting(drop_all).map_err(|fault| fault.into_store_error("dropping a collection"))
+    run_blocking(drop_all).map_err(|fault| fault.into_store_error("dropping a collection"))
 }
 
 /// Drops all rows of a collection, in the caller's transaction.

@@ -3,18 +3,18 @@
 use postgres::types::Type;
 
 use super::batch::Batch;
-use super::escape::{escape, fields, stored};
+use super::escape::{escape, filter_json, stored_json};
 use super::fault::Fault;
 use super::reading::{self, Found};
 use super::upsert::{add_passages, remove_passages};
 use super::writing::Writing;
 use crate::domain::{Document, DocumentPatch};
-use crate::store::{PendingPassage, ResplitText, patched};
+use crate::store::{PendingPassage, ResplitText, compute_patched_fields};
 
 /// Applies a patch to the row of a document. Returns whether that changed anything.
 pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentPatch) -> Result<bool, Fault> {
     let document = &found.document;
-    let Some(changed) = patched(document, patch)? else { return Ok(false) };
+    let Some(changed) = compute_patched_fields(document, patch)? else { return Ok(false) };
     // A clock that jumps back must not make a document older than it was.
     let updated_at_ms = writing.now_ms.max(document.updated_at_ms);
     let sequence = writing.next_sequence();
@@ -29,8 +29,8 @@ pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentP
         (&changed.language_confidence as _, Type::FLOAT4),
         (&updated_at_ms as _, Type::INT8),
         (&sequence as _, Type::INT8),
-        (&stored(&changed.metadata) as _, Type::TEXT),
-        (&fields(&changed.metadata) as _, Type::TEXT),
+        (&stored_json(&changed.metadata) as _, Type::TEXT),
+        (&filter_json(&changed.metadata) as _, Type::TEXT),
         (&changed.title.as_deref().map(|title| escape(title).into_owned()) as _, Type::TEXT),
         (&changed.expires_at_ms as _, Type::INT8),
     ];
@@ -61,7 +61,7 @@ pub(super) fn replace_passages(
     let old: Vec<i64> = reading::passages_of(writing.session, writing.names, key)?.iter().map(|old| old.id.0 as i64).collect();
     let mut batch = Batch::default();
     remove_passages(writing, &mut batch, key, &old);
-    let pending = add_passages(writing, &mut batch, key, &resplit.prepared(document, embedding))?;
+    let pending = add_passages(writing, &mut batch, key, &resplit.prepare(document, embedding))?;
     batch.store(writing)?;
     Ok(pending)
 }

@@ -5,7 +5,7 @@ use postgres::Row;
 use postgres::types::Type;
 
 use super::fault::Fault;
-use super::filter::{Condition, indexed};
+use super::filter::{Condition, index_expressions};
 use super::names::{Names, PARTITIONED};
 use super::partition::{Counted, Partition, path};
 use super::rows::{self, BYTES, DOCUMENT_COLUMNS, document_columns, keys, limit, sequence, to_sql};
@@ -45,11 +45,11 @@ pub(super) fn embeddings_of_document(session: &mut Session, names: &Names, docum
         "select passage, embedding from {} where document = $1 and embedded_sequence is not null order by ordinal",
         names.passages
     );
-    session.rows(&sql, &[(&document, Type::INT8)])?.iter().map(|row| Ok(embedded(row, 0)?.1)).collect()
+    session.rows(&sql, &[(&document, Type::INT8)])?.iter().map(|row| Ok(read_embedding(row, 0)?.1)).collect()
 }
 
 /// Reads a passage's key and its embedding from columns `column` and `column + 1`.
-pub(super) fn embedded(row: &Row, column: usize) -> Result<(PassageId, Embedding), Fault> {
+pub(super) fn read_embedding(row: &Row, column: usize) -> Result<(PassageId, Embedding), Fault> {
     let passage = row.try_get(column)?;
     Ok((rows::passage_id(passage), embedding(passage, row.try_get::<_, Vector>(column + 1)?)?))
 }
@@ -110,7 +110,7 @@ impl Partition {
             );
             let found = session.rows(&sql, &[(&ids, Type::TEXT_ARRAY)])?;
             let embedding = |row: &Row| match row.try_get::<_, Option<i64>>(0)? {
-                Some(_) => Ok(Some(embedded(row, 0)?.1)),
+                Some(_) => Ok(Some(read_embedding(row, 0)?.1)),
                 None => Ok(None),
             };
             let embeddings = found.iter().map(embedding).collect::<Result<_, Fault>>()?;
@@ -133,7 +133,7 @@ impl Partition {
             let Condition { sql, .. } = &condition;
             let most = limit(most);
             let sql = format!("select count(*) from (select 1 from {} d where {sql} limit {most}) found", self.live());
-            session.number(&sql, &condition.parameters())
+            session.query_count(&sql, &condition.parameters())
         })?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
@@ -241,7 +241,7 @@ impl Partition {
                  select first.passage, first.document, first.begins, first.ends, first.headings, case when is_first then d.text end,
                      case when is_first then d.title end
                  from first join {documents} d on d.document = first.document order by first.passage",
-                self.embeds()
+                self.own_passages_condition()
             );
             rows::pending(&session.rows(&sql, &[(&to_sql(after.0), Type::INT8), (&limit(most), Type::INT8)])?)
         })
@@ -251,7 +251,7 @@ impl Partition {
         self.read("counting passages without embedding", |session| {
             let sql =
                 format!("select count(*) from {} where embedded_sequence is null and passage <> all($1)", self.names.passages);
-            session.number(&sql, &[(&keys(others), Type::INT8_ARRAY)])
+            session.query_count(&sql, &[(&keys(others), Type::INT8_ARRAY)])
         })
     }
 }
@@ -264,7 +264,7 @@ fn index_name(collection: i64, number: i64) -> String {
 /// Creates the two indexes of a path: one for equality of values of any size, the other for ranges of numbers.
 fn declare(session: &mut Session, names: &Names, collection: i64, path: &MetadataPath, number: i64) -> Result<(), Fault> {
     let text = path.to_string();
-    let Some([value, number_of]) = indexed(path, "fields") else {
+    let Some([value, number_of]) = index_expressions(path, "fields") else {
         return Err(StoreError::PathNotIndexable { path: text }.into());
     };
     let sql = "insert into dragoman.metadata_indexes (collection, path, number) values ($1, $2, $3)";

@@ -7,7 +7,7 @@ use postgres::types::Type;
 
 use super::fault::Fault;
 use super::partition::{Partition, drop_collection, metadata_indexes};
-use super::server::waiting;
+use super::server::run_blocking;
 use super::session::Session;
 use super::writing::NOW_MS;
 use crate::domain::{CollectionId, JobId, MetadataPath};
@@ -38,7 +38,7 @@ impl HeldWrites {
         work: impl FnOnce(&mut Session, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let session = self.session.as_mut().ok_or(StoreError::Closed)?;
-        waiting(|| work(session, self.key)).map_err(|fault| fault.into_store_error(doing))
+        run_blocking(|| work(session, self.key)).map_err(|fault| fault.into_store_error(doing))
     }
 
     /// Commits what was done.
@@ -69,19 +69,19 @@ impl Partition {
     pub(super) fn hold_writes(&self) -> Result<HeldWrites, StoreError> {
         let hold = || {
             let mut session = self.server.connect_alone()?;
-            session.open(&format!("begin; set local idle_in_transaction_session_timeout = '{HELD_MAX_S}s'"))?;
+            session.begin_transaction(&format!("begin; set local idle_in_transaction_session_timeout = '{HELD_MAX_S}s'"))?;
             let sql = "select replaced_by is not null from dragoman.collections where key = $1 for update";
             let Some(row) = session.row(sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
             if row.try_get(0)? { Err(StoreError::Replaced.into()) } else { Ok(session) }
         };
-        let held = waiting(hold).map_err(|fault: Fault| fault.into_store_error("holding writes"))?;
+        let held = run_blocking(hold).map_err(|fault: Fault| fault.into_store_error("holding writes"))?;
         Ok(HeldWrites { session: Some(held), key: self.key })
     }
 
     /// Keeps the rows after the collection was replaced, until `remove_replaced`.
     pub(super) fn keep_replaced(&self) {
         if let Some(member) = self.server.member() {
-            waiting(|| member.lock_shared(&readers(self.key)));
+            run_blocking(|| member.lock_shared(&readers_lock(self.key)));
         }
     }
 
@@ -90,11 +90,11 @@ impl Partition {
     pub(super) fn remove_replaced(&self) -> Result<bool, StoreError> {
         let remove = || {
             if let Some(member) = self.server.member() {
-                member.unlock_shared(&readers(self.key));
+                member.unlock_shared(&readers_lock(self.key));
             }
-            self.server.session()?.within("begin", |session| remove_unread(session, self.key))
+            self.server.session()?.in_transaction("begin", |session| remove_unread(session, self.key))
         };
-        waiting(remove).map_err(|fault| fault.into_store_error("removing a replaced collection"))
+        run_blocking(remove).map_err(|fault| fault.into_store_error("removing a replaced collection"))
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) fn remove_unread(session: &mut Session, key: i64) -> Result<bool, Fau
         return Ok(false);
     }
     let sql = "select pg_try_advisory_xact_lock(hashtextextended($1, 0))";
-    let free = session.row(sql, &[(&readers(key), Type::TEXT)])?;
+    let free = session.row(sql, &[(&readers_lock(key), Type::TEXT)])?;
     if !free.map(|row| row.try_get::<_, bool>(0)).transpose()?.unwrap_or_default() {
         return Ok(false);
     }
@@ -116,6 +116,6 @@ pub(super) fn remove_unread(session: &mut Session, key: i64) -> Result<bool, Fau
 }
 
 /// Returns the name of the lock that the servers that read a replaced collection share.
-fn readers(key: i64) -> String {
+fn readers_lock(key: i64) -> String {
     format!("dragoman.replaced_{key}")
 }

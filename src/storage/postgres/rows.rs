@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use postgres::Row;
 
-use super::escape::{sent, unescape};
+use super::escape::{parse_stored_json, unescape};
 use super::fault::Fault;
 use super::names::Names;
 use crate::domain::{Document, DocumentId, Language, Metadata, PassageContext, PassageId, Sequence};
@@ -59,7 +59,7 @@ pub(super) fn language(key: i64, code: Option<&str>) -> Result<Option<Language>,
 
 /// Parses a document's metadata.
 pub(super) fn metadata(key: i64, json: &str) -> Result<Metadata, Fault> {
-    sent(json).map_err(|_| corrupt(key, "its metadata is not a JSON object"))
+    parse_stored_json(json).map_err(|_| corrupt(key, "its metadata is not a JSON object"))
 }
 
 fn corrupt(row: i64, problem: &'static str) -> Fault {

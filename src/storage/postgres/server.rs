@@ -135,7 +135,7 @@ impl PostgresServer {
     }
 
     /// Records whether it answers.
-    pub(super) fn note(&self, answers: bool) {
+    pub(super) fn record_reachability(&self, answers: bool) {
         self.is_away.store(!answers, Ordering::Release);
     }
 
@@ -174,7 +174,7 @@ impl Drop for PostgresServer {
 
 /// Runs work that waits for a database server. If this is an asynchronous thread, its other tasks continue on another thread
 /// meanwhile.
-pub(super) fn waiting<T>(work: impl FnOnce() -> T) -> T {
+pub(super) fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -260,7 +260,7 @@ fn vector_types(session: &mut Session) -> Result<VectorTypes, Fault> {
 /// Returns how many migrations the database has, which may be none.
 fn found(session: &mut Session) -> Result<usize, Fault> {
     let sql = "select count(*) from pg_tables where schemaname = 'dragoman' and tablename = 'migrations'";
-    if session.number(sql, &[])? == 1 { applied(session) } else { Ok(0) }
+    if session.query_count(sql, &[])? == 1 { applied(session) } else { Ok(0) }
 }
 
 /// Refuses a database with missing migrations.
@@ -276,7 +276,7 @@ fn migrate(session: &mut Session) -> Result<(), Fault> {
     if found(session)? == MIGRATIONS.len() {
         return Ok(());
     }
-    session.within("begin", |session| {
+    session.in_transaction("begin", |session| {
         session.batch(&format!("select pg_advisory_xact_lock({MIGRATION_LOCK})"))?;
         let beside_others = format!(
             "set local lock_timeout = '{PATIENCE_S}s'; select pg_advisory_xact_lock_shared({SHARED_LOCK}); set local lock_timeout = 0"
@@ -300,7 +300,7 @@ fn migrate(session: &mut Session) -> Result<(), Fault> {
 
 /// Returns how many migrations the database has. Fails if it has some that this version does not know.
 fn applied(session: &mut Session) -> Result<usize, Fault> {
-    let applied = session.number("select coalesce(max(version), 0) from dragoman.migrations", &[])?;
+    let applied = session.query_count("select coalesce(max(version), 0) from dragoman.migrations", &[])?;
     let (found, known) = (i64::try_from(applied).unwrap_or(i64::MAX), MIGRATIONS.len() as i64);
     if found > known { Err(StoreError::NewerDatabase { found, known }.into()) } else { Ok(applied as usize) }
 }

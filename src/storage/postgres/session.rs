@@ -78,7 +78,7 @@ impl Session {
     }
 
     /// Runs a statement that returns a count.
-    pub(super) fn number(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
+    pub(super) fn query_count(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
         let number: i64 = self.client.query_typed_one(sql, parameters)?.try_get(0)?;
         Ok(u64::try_from(number).unwrap_or_default())
     }
@@ -95,28 +95,32 @@ impl Session {
 
     /// Runs `work` in a transaction that the statement `begin` begins. Commits unless `work` fails. Inside another transaction,
     /// `work` becomes part of that one.
-    pub(super) fn within<T>(&mut self, begin: &str, work: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+    pub(super) fn in_transaction<T>(
+        &mut self,
+        begin: &str,
+        work: impl FnOnce(&mut Self) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         if self.is_open {
             return work(self);
         }
-        self.within_row(begin, |session, _| work(session))
+        self.in_transaction_with_row(begin, |session, _| work(session))
     }
 
     /// Begins a transaction that lasts until `commit`. Without a commit, it is rolled back when the connection closes.
-    pub(super) fn open(&mut self, begin: &str) -> Result<(), Fault> {
+    pub(super) fn begin_transaction(&mut self, begin: &str) -> Result<(), Fault> {
         self.is_open = true;
         self.batch(begin)
     }
 
-    /// Ends the transaction that `open` began.
+    /// Ends the transaction that `begin_transaction` began.
     pub(super) fn commit(&mut self) -> Result<(), Fault> {
         self.batch("commit")?;
         self.is_open = false;
         Ok(())
     }
 
-    /// Like `within`, but `work` gets the last row that `begin` selects.
-    pub(super) fn within_row<T>(
+    /// Like `in_transaction`, but `work` gets the last row that `begin` selects.
+    pub(super) fn in_transaction_with_row<T>(
         &mut self,
         begin: &str,
         work: impl FnOnce(&mut Self, Option<SimpleQueryRow>) -> Result<T, Fault>,

@@ -18,7 +18,7 @@ use postgres::types::Type;
 use super::fault::Fault;
 use super::partition::Partition;
 use super::replica::{Outcome, Replica};
-use super::server::waiting;
+use super::server::run_blocking;
 use super::session::{SNAPSHOT, Session};
 use crate::store::StoreError;
 
@@ -87,7 +87,7 @@ impl Partition {
     }
 
     /// Like `search`, but for jobs, which always see the last change.
-    pub(super) fn gather<T>(
+    pub(super) fn read_latest<T>(
         &self,
         doing: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
@@ -98,8 +98,8 @@ impl Partition {
         }
     }
 
-    /// Like `gather`, but for several statements that all see the same state.
-    pub(super) fn gather_snapshot<T>(
+    /// Like `read_latest`, but for several statements that all see the same state.
+    pub(super) fn read_latest_snapshot<T>(
         &self,
         doing: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
@@ -131,7 +131,7 @@ impl Partition {
             replica.count(Outcome::Behind);
             return Ok(None);
         };
-        let answered = waiting(|| self.ask(replica, &wanted, work));
+        let answered = run_blocking(|| self.ask(replica, &wanted, work));
         let (outcome, answer) = match answered {
             Ok(Some(answer)) => (Outcome::Replica, Some(answer)),
             Ok(None) => (Outcome::Behind, None),
@@ -170,11 +170,11 @@ impl Partition {
         let Some(mut session) = replica.session()? else { return Ok(None) };
         self.endable(&mut session, |session| {
             if let Some(bytes) = wanted.log_bytes
-                && (session.number(APPLIED, &[])? as i64) < bytes
+                && (session.query_count(APPLIED, &[])? as i64) < bytes
             {
                 return Ok(None);
             }
-            session.within_row(&wanted.begin(self.key), |session, row| match wanted.is_seen(row.as_ref()) {
+            session.in_transaction_with_row(&wanted.begin(self.key), |session, row| match wanted.is_seen(row.as_ref()) {
                 true => work(session).map(Some),
                 false => Ok(None),
             })

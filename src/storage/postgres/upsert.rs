@@ -83,7 +83,7 @@ fn upsert_distinct(writing: &mut Writing<'_>, documents: &[PreparedDocument]) ->
             None => {
                 let removed = expired.map(|expired| remove(writing, &mut batch, expired.key, &expired.keys()));
                 let (sequence, key) = (writing.next_sequence(), writing.next_document());
-                batch.document(key, document, sequence, writing.now_ms, writing.now_ms);
+                batch.add_document(key, document, sequence, writing.now_ms, writing.now_ms);
                 let pending = add_passages(writing, &mut batch, key, document)?;
                 Upserted { created: true, sequence: rows::sequence(sequence), pending, removed: removed.unwrap_or_default() }
             }
@@ -118,7 +118,7 @@ fn replace(
     let sequence = writing.next_sequence();
     // A clock that jumps back must not make a document older than it was.
     let updated_at_ms = writing.now_ms.max(stored.updated_at_ms);
-    batch.document(stored.key, document, sequence, stored.created_at_ms, updated_at_ms);
+    batch.add_document(stored.key, document, sequence, stored.created_at_ms, updated_at_ms);
     Ok(Upserted { created: false, sequence: writing.sequence(), pending, removed })
 }
 
@@ -213,7 +213,7 @@ pub(super) fn add_passages(
         let embedded = document.embedding.as_ref().map(|embedding| (embedding, writing.next_sequence()));
         let text = context(document, span).with(passage_text(document, span)?).into_owned();
         let terms = (writing.terms_of)(&text, document.language);
-        batch.passage((key, passage, ordinal), span, embedded, &terms);
+        batch.add_passage((key, passage, ordinal), span, embedded, &terms);
         if document.embedding.is_none() {
             pending.push(pending_passage(passage, document, span)?);
         }
@@ -225,7 +225,7 @@ pub(super) fn add_passages(
 pub(super) fn remove_passages(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[i64]) -> Vec<PassageId> {
     for passage in passages {
         let sequence = writing.next_sequence();
-        batch.tombstone(key, *passage, sequence);
+        batch.add_tombstone(key, *passage, sequence);
     }
     batch.remove_passages(key);
     passages.iter().map(|passage| passage_id(*passage)).collect()

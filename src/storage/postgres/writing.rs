@@ -113,18 +113,18 @@ impl<'s> Writing<'s> {
     }
 
     /// Marks all sequence numbers up to this one as used, for rows from another engine.
-    pub(super) fn take_sequence(&mut self, sequence: i64) {
+    pub(super) fn raise_sequence(&mut self, sequence: i64) {
         self.has_taken = true;
         self.sequence = self.sequence.max(sequence);
     }
 
     /// Marks all keys of documents up to this one as used, in the same way.
-    pub(super) fn take_document(&mut self, document: i64) {
+    pub(super) fn raise_document_key(&mut self, document: i64) {
         self.documents_drawn = self.documents_drawn.max(document);
     }
 
     /// Marks all keys of passages up to this one as used, in the same way.
-    pub(super) fn take_passage(&mut self, passage: i64) {
+    pub(super) fn raise_passage_key(&mut self, passage: i64) {
         self.passages_drawn = self.passages_drawn.max(passage);
     }
 

@@ -156,7 +156,7 @@ impl<'s> Collection<'s> {
     fn evidence(&self, query: &Query<'_>, asked_in: Option<Language>) -> Result<Vec<Evidence>, Error> {
         let mut question = self.scorer.question(query.tokens, &self.tokens)?;
         let tokens: BTreeMap<u64, &[u16]> = self.tokens.iter().map(|(passage, tokens)| (passage.0, tokens)).collect();
-        question.read(tokens.values().copied())?;
+        question.add_passages(tokens.values().copied())?;
         // Like the server: if no document has the language of the query, it stems by the rules of the language that most
         // documents have.
         let language = if asked_in == self.language { asked_in } else { self.language };

@@ -52,7 +52,7 @@ impl CollectionHandle {
                 return Err(ProjectionError::NotFound { collection: collection.row.name.clone(), center }.into());
             };
             spend(&budget, file.ids.len() as u64 * POINT_BYTES)?;
-            columns(collection, file, center, field.as_ref())
+            assemble_projection(collection, file, center, field.as_ref())
         });
         read.await
     }
@@ -82,7 +82,7 @@ fn summary(file: ProjectionFile, center: ProjectionCenter, sequence: u64) -> Pro
 }
 
 /// Adds to each point the current language and value of its document. Leaves out points of deleted documents.
-fn columns(
+fn assemble_projection(
     collection: &OpenCollection,
     file: ProjectionFile,
     center: ProjectionCenter,
@@ -108,8 +108,8 @@ fn columns(
             values.push(traits.value.as_ref().and_then(text));
         }
     }
-    let (languages, language) = places(languages, Language::COUNT);
-    let valued = field.map(|_| places(values, VALUES_MAX));
+    let (languages, language) = rank_values(languages, Language::COUNT);
+    let valued = field.map(|_| rank_values(values, VALUES_MAX));
     let (values, value) = valued.unzip();
     Ok(Projection { center, created_at_ms: file.created_at_ms, stale, ids, x, y, languages, language, values, value })
 }
@@ -128,7 +128,7 @@ fn text(value: &Value) -> Option<String> {
 
 /// Returns the most frequent values, at most `most`, and for each point the position of its value among them, or -1 if its
 /// value is not among them or it has none. Equally frequent values are sorted in ascending order.
-fn places<T: Clone + Eq + Hash + Ord>(values: Vec<Option<T>>, most: usize) -> (Vec<T>, Vec<i32>) {
+fn rank_values<T: Clone + Eq + Hash + Ord>(values: Vec<Option<T>>, most: usize) -> (Vec<T>, Vec<i32>) {
     let mut counts: HashMap<&T, usize> = HashMap::new();
     values.iter().flatten().for_each(|value| *counts.entry(value).or_default() += 1);
     let mut frequent: Vec<(&T, usize)> = counts.into_iter().collect();
@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn the_most_frequent_values_get_a_position() {
         let values = ["b", "a", "c", "", "b", "a"].map(|value| (!value.is_empty()).then_some(value));
-        assert_eq!(places(values.to_vec(), 2), (vec!["a", "b"], vec![1, 0, -1, -1, 1, 0]));
-        assert_eq!(places::<u8>(vec![None], 3), (vec![], vec![-1]));
+        assert_eq!(rank_values(values.to_vec(), 2), (vec!["a", "b"], vec![1, 0, -1, -1, 1, 0]));
+        assert_eq!(rank_values::<u8>(vec![None], 3), (vec![], vec![-1]));
     }
 
     #[test]

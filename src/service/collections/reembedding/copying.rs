@@ -64,18 +64,18 @@ impl<'c> CollectionCopier<'c> {
         let mut copying = Self { context, old, next, storing: None, details, not_embedded: 0, passages: 0, count_after };
         let (done, total) = copying.counts().await?;
         context.measure(done, total);
-        copying.tell().await?;
+        copying.report_progress().await?;
         Ok(copying)
     }
 
     /// Compares and copies all documents. Returns the sequence number up to which both are equal, except for deletions.
-    pub(crate) async fn whole(&mut self) -> Result<Sequence, JobError> {
-        self.from(Revision::FIRST).await
+    pub(crate) async fn copy_all(&mut self) -> Result<Sequence, JobError> {
+        self.copy_from(Revision::FIRST).await
     }
 
-    /// Compares and copies the documents that changed after `seen`, but no deletions. Returns the sequence number like `whole`.
-    pub(crate) async fn later(&mut self, seen: Sequence) -> Result<Sequence, JobError> {
-        self.from(behind(seen)).await
+    /// Compares and copies the documents that changed after `seen`, but no deletions. Returns the sequence number like `copy_all`.
+    pub(crate) async fn copy_changes(&mut self, seen: Sequence) -> Result<Sequence, JobError> {
+        self.copy_from(revision_after(seen)).await
     }
 
     /// Whether both have the same number of documents. After a full comparison this means that nothing was deleted since.
@@ -84,7 +84,7 @@ impl<'c> CollectionCopier<'c> {
         Ok(next == old)
     }
 
-    async fn from(&mut self, first: Revision) -> Result<Sequence, JobError> {
+    async fn copy_from(&mut self, first: Revision) -> Result<Sequence, JobError> {
         let old = Arc::clone(&self.old);
         let reached = blocking(move || Ok(old.store.sequence()?)).await?;
         let mut comparison = Comparison::new(Arc::clone(&self.old), Arc::clone(&self.next), first);
@@ -93,11 +93,11 @@ impl<'c> CollectionCopier<'c> {
             let (found, back) = blocking(move || Ok((comparison.step()?, comparison))).await?;
             comparison = back;
             let Some(Differences { missing, surplus }) = found else { break };
-            self.drop_gone(surplus).await?;
-            self.take(&missing).await?;
+            self.delete_surplus(surplus).await?;
+            self.copy_documents(&missing).await?;
         }
-        self.stored().await?;
-        self.tell().await?;
+        self.wait_until_stored().await?;
+        self.report_progress().await?;
         Ok(reached)
     }
 
@@ -108,7 +108,7 @@ impl<'c> CollectionCopier<'c> {
     }
 
     /// Counts documents and passages, and publishes the progress.
-    async fn tell(&mut self) -> Result<(), JobError> {
+    async fn report_progress(&mut self) -> Result<(), JobError> {
         let (old, next, begun) = (Arc::clone(&self.old), Arc::clone(&self.next), Instant::now());
         let (passages, (done, total)) = blocking(move || {
             let documents = (next.store.document_count()?, old.store.document_count()?);
@@ -128,7 +128,7 @@ impl<'c> CollectionCopier<'c> {
     }
 
     /// Removes documents that the collection no longer has. Keeps documents that only changed: their new revisions are copied.
-    async fn drop_gone(&self, surplus: Vec<DocumentKey>) -> Result<(), JobError> {
+    async fn delete_surplus(&self, surplus: Vec<DocumentKey>) -> Result<(), JobError> {
         if surplus.is_empty() {
             return Ok(());
         }
@@ -147,7 +147,7 @@ impl<'c> CollectionCopier<'c> {
     }
 
     /// Copies documents that still exist.
-    async fn take(&mut self, mut keys: &[DocumentKey]) -> Result<(), JobError> {
+    async fn copy_documents(&mut self, mut keys: &[DocumentKey]) -> Result<(), JobError> {
         while !keys.is_empty() {
             let (old, next, wanted) = (Arc::clone(&self.old), Arc::clone(&self.next), keys.to_vec());
             let embedder = self.context.state()?.embedder.clone();
@@ -216,7 +216,7 @@ impl<'c> CollectionCopier<'c> {
 
     /// Waits until the previous documents are stored, then starts to store these.
     async fn store(&mut self, moved: Vec<CopiedDocument>) -> Result<(), JobError> {
-        self.stored().await?;
+        self.wait_until_stored().await?;
         if moved.is_empty() {
             return Ok(());
         }
@@ -233,11 +233,11 @@ impl<'c> CollectionCopier<'c> {
     }
 
     /// Waits until the previous documents are stored.
-    async fn stored(&mut self) -> Result<(), JobError> {
+    async fn wait_until_stored(&mut self) -> Result<(), JobError> {
         let Some(storing) = self.storing.take() else { return Ok(()) };
         let Copied { documents, passages } = storing.await.map_err(Error::from)??;
         if Instant::now() >= self.count_after {
-            return self.tell().await;
+            return self.report_progress().await;
         }
         let progress = self.context.job.progress().0;
         self.passages += passages;
@@ -354,6 +354,6 @@ impl RevisionReader {
 }
 
 /// The position after all revisions up to `sequence`.
-fn behind(sequence: crate::domain::Sequence) -> Revision {
+fn revision_after(sequence: crate::domain::Sequence) -> Revision {
     Revision { sequence: crate::domain::Sequence(sequence.0.saturating_add(1)), ..Revision::FIRST }
 }

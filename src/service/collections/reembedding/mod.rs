@@ -64,7 +64,7 @@ impl CollectionHandle {
         let Some(own) = &row.model else {
             return Err(Error::NoModel { collection: row.name.clone(), dimension: row.dimension });
         };
-        let before = fitting(row.passages, loaded.tokens_max);
+        let before = fit_bounds(row.passages, loaded.tokens_max);
         let bounds = bounds.unwrap_or(before);
         if own.fingerprint == loaded.fingerprint && bounds == before {
             let older = |collection: &Arc<OpenCollection>| Ok(collection.store.counts()?.cut_by_older_rules);
@@ -92,8 +92,8 @@ impl CollectionHandle {
             Ok(collection.store.counts()?)
         });
         let counts = counts.await?;
-        let passages = within_bounds(counts.passages, before, bounds);
-        let (memory_bytes, disk_bytes) = needs(&service.state, &collection, (&counts, passages), plan.dimension)?;
+        let passages = estimate_passages(counts.passages, before, bounds);
+        let (memory_bytes, disk_bytes) = check_resources(&service.state, &collection, (&counts, passages), plan.dimension)?;
         let details = ReembedDetails {
             from_model: own.name.clone(),
             from_model_fingerprint: own.fingerprint.clone(),
@@ -118,7 +118,7 @@ impl CollectionHandle {
 }
 
 /// Estimates how many passages texts have that have this many within the bounds from before: as many as if all were full.
-fn within_bounds(passages: u64, before: PassageBounds, bounds: PassageBounds) -> u64 {
+fn estimate_passages(passages: u64, before: PassageBounds, bounds: PassageBounds) -> u64 {
     let of_text = |bounds: PassageBounds| bounds.tokens_max.saturating_sub(bounds.overlap_tokens).max(1) as u64;
     let (before, after) = (of_text(before), of_text(bounds));
     passages.saturating_mul(before.max(after)).div_ceil(after)
@@ -126,7 +126,7 @@ fn within_bounds(passages: u64, before: PassageBounds, bounds: PassageBounds) ->
 
 /// Returns the memory and disk space that the job needs for this many passages, or an error if there is too little. The free
 /// space of a database server is unknown, so it is not checked. Blocks.
-fn needs(
+fn check_resources(
     state: &State,
     collection: &OpenCollection,
     (counts, passages): (&CollectionCounts, u64),
@@ -134,7 +134,7 @@ fn needs(
 ) -> Result<(u64, u64), Error> {
     let embeddings = passages.saturating_mul(dimension as u64 * 4 + PASSAGE_BYTES);
     let Ok(embedded) = collection.embedded() else { return Ok((0, counts.disk_bytes.saturating_add(embeddings))) };
-    let memory_bytes = memory::of_index(passages, dimension);
+    let memory_bytes = memory::index_bytes(passages, dimension);
     memory::check_free(memory_bytes)?;
     let disk_bytes = embedded.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
     check_disk_space(&state.data_dir, disk_bytes, state.limits.disk_reserve_bytes)?;
@@ -142,7 +142,7 @@ fn needs(
 }
 
 /// Returns the passage bounds for a model that reads `tokens_max` tokens: those from before, reduced if they are too large.
-fn fitting(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds {
+fn fit_bounds(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds {
     let whole = PassageBounds::adjacent(tokens_max);
     before.map_or(whole, |before| {
         let tokens_max = before.tokens_max.min(tokens_max);
@@ -224,16 +224,16 @@ async fn replace(context: &JobContext, plan: &ReembedPlan, pair: Pair) -> Result
     let Pair { old, next } = &pair;
     build_index(context, Arc::clone(next)).await?;
     let mut copying = CollectionCopier::begin(context, old, next).await?;
-    let mut seen = copying.whole().await?;
+    let mut seen = copying.copy_all().await?;
     let saving = Arc::clone(next);
     blocking(move || saving.save()).await?;
     // Copies what changed meanwhile, twice, so that the comparison during which writes wait has little to do.
-    seen = copying.later(seen).await?;
+    seen = copying.copy_changes(seen).await?;
     if !copying.is_equal().await? {
         // Something was deleted.
-        seen = copying.whole().await?;
+        seen = copying.copy_all().await?;
     }
-    seen = copying.later(seen).await?;
+    seen = copying.copy_changes(seen).await?;
     swap(context, plan, pair, &mut copying, seen).await
 }
 
@@ -271,7 +271,7 @@ mod tests {
             (bounds(120, 0), bounds(100, 0), 12),
             (bounds(60, 0), bounds(120, 0), 10),
         ] {
-            assert_eq!(within_bounds(10, before, after), expect, "{before:?} {after:?}");
+            assert_eq!(estimate_passages(10, before, after), expect, "{before:?} {after:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::domain::{Collection, CollectionId, CollectionModel, JobId, ModelInfo, PassageBounds};
-use crate::service::error::{Error, short};
+use crate::service::error::{Error, shorten_fingerprint};
 use crate::service::folders::{orphaned, sync_dir};
 use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
@@ -54,9 +54,9 @@ impl ReembedPlan {
         }
         Err(Error::JobModel {
             expected: self.model.clone(),
-            expected_fingerprint: short(&self.model_fingerprint),
+            expected_fingerprint: shorten_fingerprint(&self.model_fingerprint),
             loaded: loaded.name.clone(),
-            loaded_fingerprint: short(&loaded.fingerprint),
+            loaded_fingerprint: shorten_fingerprint(&loaded.fingerprint),
         })
     }
 

@@ -44,10 +44,10 @@ pub(super) async fn swap(
     let writes = Arc::clone(&pair.old.writes).write_owned().await;
     let holding = Arc::clone(&pair.old);
     let held = blocking(move || holding.hold_writes()).await?;
-    copying.later(seen).await?;
+    copying.copy_changes(seen).await?;
     if !copying.is_equal().await? {
         // Something was deleted.
-        copying.whole().await?;
+        copying.copy_all().await?;
     }
     if !copying.is_equal().await? {
         let problem = "the collection and its replacement have different numbers of documents";

@@ -255,7 +255,7 @@ impl Import {
             None => (Checkpoint::at(records.place()), Results::create(&folder, state.power_safe)?),
             Some(json) => {
                 let done: Checkpoint = serde_json::from_str(&json).map_err(|_| broken("its checkpoint is damaged"))?;
-                records.go_to(done.place).map_err(|source| Error::Folder { path: folder.clone(), source })?;
+                records.seek(done.place).map_err(|source| Error::Folder { path: folder.clone(), source })?;
                 let results = Results::reopen(&folder, state.power_safe, &done)?;
                 (done, results)
             }

@@ -66,7 +66,7 @@ impl Records {
     }
 
     /// Continues from an earlier position.
-    pub(crate) fn go_to(&mut self, place: Place) -> io::Result<()> {
+    pub(crate) fn seek(&mut self, place: Place) -> io::Result<()> {
         self.reader.seek(SeekFrom::Start(place.offset))?;
         self.place = place;
         Ok(())
@@ -297,7 +297,7 @@ mod tests {
                 let mut first = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
                 (0..taken).for_each(|_| drop(first.next().unwrap()));
                 let mut second = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
-                second.go_to(first.place()).unwrap();
+                second.seek(first.place()).unwrap();
                 assert_eq!(read_all(&mut second), all[taken..]);
             }
         }

@@ -12,7 +12,7 @@ use crate::domain::{CellType, ColumnTypes};
 /// Maximum number of columns. A row with more is surely not a header row.
 const COLUMNS_MAX: usize = 1_000;
 /// The columns that are members of the document itself. All others are metadata.
-const OWN: [&str; 4] = ["id", "title", "text", "language"];
+const DOCUMENT_COLUMNS: [&str; 4] = ["id", "title", "text", "language"];
 /// Prefix that marks a column as metadata. A metadata field named like a member of the document needs it, as in `metadata.id`.
 const METADATA_PREFIX: &str = "metadata.";
 
@@ -83,7 +83,7 @@ impl Cells {
 
     fn step(&mut self, byte: u8) {
         if std::mem::take(&mut self.half_end) && byte != b'\n' {
-            self.bare(b'\r');
+            self.push_unquoted(b'\r');
         }
         let separator = if self.quoting { b',' } else { b'\t' };
         match (self.state, byte) {
@@ -114,12 +114,12 @@ impl Cells {
                 self.bytes += 1;
                 self.state = State::Quoted;
             }
-            _ => self.bare(byte),
+            _ => self.push_unquoted(byte),
         }
     }
 
     /// Consumes an ordinary byte outside of quotes: neither a separator nor a line end.
-    fn bare(&mut self, byte: u8) {
+    fn push_unquoted(&mut self, byte: u8) {
         match self.state {
             State::Quote => self.problem = Some("has text after a closing quote"),
             _ => self.push(byte),
@@ -166,7 +166,7 @@ impl Columns {
         let mut columns: Vec<Column> = Vec::with_capacity(cells.len());
         for cell in cells {
             let name = std::str::from_utf8(cell).map_err(|_| "is not valid UTF-8".to_owned())?.trim();
-            let column = match OWN.into_iter().find(|own| *own == name) {
+            let column = match DOCUMENT_COLUMNS.into_iter().find(|own| *own == name) {
                 Some(own) => Column::Document(own),
                 None => {
                     let bare = name.strip_prefix(METADATA_PREFIX).unwrap_or(name);
@@ -211,7 +211,7 @@ impl Columns {
             };
         }
         let mut document = Map::new();
-        for name in OWN {
+        for name in DOCUMENT_COLUMNS {
             document.extend(own.remove(name).map(|value| (name.to_owned(), value)));
         }
         if !metadata.is_empty() {

@@ -29,7 +29,7 @@ impl PostgresCatalog {
             let Some(key) = insert(session, row, me)? else { return Ok(false) };
             insert_texts(session, key, texts)?;
             if let Some(request) = request {
-                creations::keep(session, request, &row.id, row.record.created_at_ms)?;
+                creations::store_creation(session, request, &row.id, row.record.created_at_ms)?;
             }
             Ok(true)
         })
@@ -57,13 +57,15 @@ impl PostgresCatalog {
 
     /// Returns the number of classifiers.
     pub(crate) fn classifier_count(&self) -> Result<usize, StoreError> {
-        self.run("counting classifiers", |session| Ok(session.number("select count(*) from dragoman.classifiers", &[])? as usize))
+        self.run("counting classifiers", |session| {
+            Ok(session.query_count("select count(*) from dragoman.classifiers", &[])? as usize)
+        })
     }
 
     /// Reads everything that a classifier needs for predictions.
     pub(crate) fn classifier_contents(&self, id: &str) -> Result<Option<ClassifierContents>, StoreError> {
         self.run("reading a classifier", |session| {
-            session.within(SNAPSHOT, |session| {
+            session.in_transaction(SNAPSHOT, |session| {
                 let Some(row) = find(session, "id", id)? else { return Ok(None) };
                 let sql = "select weights from dragoman.classifiers where id = $1";
                 let weights = session.row(sql, &[(&id, Type::TEXT)])?.map(|row| row.try_get(0)).transpose()?.flatten();
@@ -117,7 +119,7 @@ impl PostgresCatalog {
                 return Ok(true);
             }
             let others = "select count(*) from dragoman.jobs where id = $1 and owner <> $2";
-            match session.number(others, &[(&done.job.as_str(), Type::TEXT), (&self.member.id(), Type::INT8)])? {
+            match session.query_count(others, &[(&done.job.as_str(), Type::TEXT), (&self.member.id(), Type::INT8)])? {
                 0 => Ok(false),
                 _ => Err(StoreError::JobTakenOver.into()),
             }

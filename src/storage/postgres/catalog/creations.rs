@@ -31,7 +31,7 @@ pub(super) fn find(session: &mut Session, request: &RequestKey, now_ms: i64) -> 
 }
 
 /// Records the id of what a request created. Fails with `StoreError::KeyReused` if the key already has a record.
-pub(super) fn keep(session: &mut Session, request: &RequestKey, id: &str, now_ms: i64) -> Result<(), Fault> {
+pub(super) fn store_creation(session: &mut Session, request: &RequestKey, id: &str, now_ms: i64) -> Result<(), Fault> {
     // Records from more than a day in the future were written by a wrong clock.
     let stale = "delete from dragoman.creations where created_at_ms <= $1 or created_at_ms > $2";
     session.execute(stale, &[(&(now_ms - KEPT_MS), Type::INT8), (&(now_ms + KEPT_MS), Type::INT8)])?;

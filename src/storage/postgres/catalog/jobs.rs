@@ -75,7 +75,7 @@ impl PostgresCatalog {
     }
 
     /// Returns what this server must do with those of these jobs that are unfinished.
-    pub fn holds(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobOwnership)>, StoreError> {
+    pub fn job_ownership(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobOwnership)>, StoreError> {
         let ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
         let sql = "select id, cancel_requested, owner is not distinct from $2 from dragoman.jobs
                    where id = any($1) and finished_at_ms is null";
@@ -106,13 +106,13 @@ impl PostgresCatalog {
                 return Ok(Some(before));
             }
             insert(session, new, self.member.id())?;
-            creations::keep(session, request, new.id.as_str(), new.created_at_ms)?;
+            creations::store_creation(session, request, new.id.as_str(), new.created_at_ms)?;
             Ok(None)
         })
     }
 
     /// Returns the job that this request created earlier.
-    pub(crate) fn job_created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
+    pub(crate) fn find_job_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
         self.run("reading an idempotency record", |session| Ok(created_job(creations::find(session, request, now_ms)?)?))
     }
 

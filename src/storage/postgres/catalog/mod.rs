@@ -21,14 +21,14 @@ use super::fault::Fault;
 use super::member::{Member, remove_dead_servers};
 use super::partition::{drop_collection, path};
 use super::replacing::remove_unread;
-use super::server::{PostgresServer, waiting};
+use super::server::{PostgresServer, run_blocking};
 use super::session::{Parameter, SNAPSHOT, Session};
 use crate::domain::{Alias, Collection, CollectionId, CollectionName, KeyId, MetadataPath, Page, RequestKey};
 use crate::store::{StoreError, StoredKey, codes, names_json, read_collection, read_key};
 pub use jobs::{ClaimedJobs, JobOwnership};
 use parking_lot::Mutex;
 use rows::{CatalogRow, limit, text};
-use versions::Known;
+use versions::KnownVersions;
 pub use versions::{CatalogPart, CatalogVersions};
 
 const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
@@ -42,7 +42,7 @@ pub struct PostgresCatalog {
     server: Arc<PostgresServer>,
     member: Member,
     /// The versions that this server has in memory, or will have before it answers.
-    known: Known,
+    known: KnownVersions,
     /// The other servers that were alive at the last check.
     others: Mutex<Vec<i64>>,
 }
@@ -65,12 +65,12 @@ impl PostgresCatalog {
     /// uses it. Removes what interrupted creations left: collections without a name and without documents.
     pub fn open(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         let member = Member::join(server)?;
-        let catalog = Self { server: Arc::clone(server), member, known: Known::default(), others: Mutex::default() };
+        let catalog = Self { server: Arc::clone(server), member, known: KnownVersions::default(), others: Mutex::default() };
         let others =
             catalog.transaction("looking for other servers", |session| remove_dead_servers(session, catalog.member.id()))?;
         *catalog.others.lock() = others;
         let versions = catalog.versions()?;
-        CatalogPart::ALL.into_iter().for_each(|part| catalog.set_known(part, versions.of(part)));
+        CatalogPart::ALL.into_iter().for_each(|part| catalog.set_known_version(part, versions.of(part)));
         catalog.run("removing interrupted creations", sweep)?;
         Ok(catalog)
     }
@@ -78,8 +78,8 @@ impl PostgresCatalog {
     /// Opens the catalog for this process alone, without changing anything. Fails with `StoreError::DatabaseInUse` if a server
     /// uses it.
     pub fn open_read_only(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        let member = Member::alone(server)?;
-        Ok(Self { server: Arc::clone(server), member, known: Known::default(), others: Mutex::default() })
+        let member = Member::join_exclusively(server)?;
+        Ok(Self { server: Arc::clone(server), member, known: KnownVersions::default(), others: Mutex::default() })
     }
 
     /// Like `open_read_only`, but removes what interrupted creations left.
@@ -91,23 +91,23 @@ impl PostgresCatalog {
 
     /// Reads the current version of each part, which any server may have changed.
     pub fn versions(&self) -> Result<CatalogVersions, StoreError> {
-        self.member.look("looking for changes of the catalog", versions::read)
+        self.member.read_on_own_connection("looking for changes of the catalog", versions::read)
     }
 
     /// Returns the version of a part that this server knows. It can only change a part if this version is current.
-    pub fn known(&self, part: CatalogPart) -> i64 {
+    pub fn known_version(&self, part: CatalogPart) -> i64 {
         self.known.of(part)
     }
 
     /// Records that this server knows a version of a part.
-    pub fn set_known(&self, part: CatalogPart, version: i64) {
+    pub fn set_known_version(&self, part: CatalogPart, version: i64) {
         self.known.set(part, version);
     }
 
     /// Reads what a server keeps in memory about collections.
     pub fn names(&self) -> Result<CatalogNames, StoreError> {
         self.run("reading the names", |session| {
-            session.within(SNAPSHOT, |session| {
+            session.in_transaction(SNAPSHOT, |session| {
                 let sql = format!("select {COLUMNS} from dragoman.catalog order by name");
                 let collections = session.rows(&sql, &[])?.into_iter().map(|row| read_collection(&CatalogRow(row)));
                 let collections = collections.collect::<Result<_, Fault>>()?;
@@ -127,14 +127,14 @@ impl PostgresCatalog {
     }
 
     /// Does nothing: statements of the catalog are short and never wait for long.
-    pub(crate) fn end_by(&self, _: Instant) {}
+    pub(crate) fn interrupt_after(&self, _: Instant) {}
 
     /// Adds a collection. With a request, records that this request created it.
     pub(crate) fn create_once(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
         let inserted = self.change_part("creating a collection", CatalogPart::Names, |session| {
             let inserted = insert(session, collection)?;
             if let Some(request) = request.filter(|_| inserted > 0) {
-                creations::keep(session, request, &collection.id.0, collection.created_at_ms)?;
+                creations::store_creation(session, request, &collection.id.0, collection.created_at_ms)?;
             }
             Ok(inserted)
         })?;
@@ -145,7 +145,7 @@ impl PostgresCatalog {
     }
 
     /// Returns the id of what this request created earlier.
-    pub(crate) fn created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
+    pub(crate) fn find_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
         self.run("reading an idempotency record", |session| creations::find(session, request, now_ms))
     }
 
@@ -238,13 +238,13 @@ impl PostgresCatalog {
 
     /// Runs statements. Errors name the operation `doing`.
     fn run<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
-        waiting(|| self.server.session().and_then(|mut session| work(&mut session)))
+        run_blocking(|| self.server.session().and_then(|mut session| work(&mut session)))
             .map_err(|fault| fault.into_store_error(doing))
     }
 
     /// Runs several statements in one transaction.
     fn transaction<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
-        self.run(doing, |session| session.within("begin", work))
+        self.run(doing, |session| session.in_transaction("begin", work))
     }
 
     /// Runs a change of a part. Fails with `StoreError::CatalogChanged` if this server does not know the part's current
@@ -256,10 +256,10 @@ impl PostgresCatalog {
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let (done, version) = self.transaction(doing, |session| {
-            let version = versions::draw(session, part, self.known(part))?;
+            let version = versions::draw(session, part, self.known_version(part))?;
             Ok((work(session)?, version))
         })?;
-        self.set_known(part, version);
+        self.set_known_version(part, version);
         Ok(done)
     }
 }
@@ -343,7 +343,7 @@ fn sweep(session: &mut Session) -> Result<(), Fault> {
         let id = CollectionId(row.try_get(0)?);
         if row.try_get(3)? {
             let key = row.try_get(2)?;
-            if let Err(fault) = session.within("begin", |session| remove_unread(session, key)) {
+            if let Err(fault) = session.in_transaction("begin", |session| remove_unread(session, key)) {
                 let error = &fault.into_store_error("removing a replaced collection") as &dyn std::error::Error;
                 tracing::warn!(%id, error, "cannot remove a collection that was replaced; the next start tries again");
             }
@@ -351,7 +351,7 @@ fn sweep(session: &mut Session) -> Result<(), Fault> {
         }
         if row.try_get(4)? {
             tracing::info!(%id, "removing a replacement that an interrupted job left behind");
-            session.within("begin", |session| drop_collection(session, &id))?;
+            session.in_transaction("begin", |session| drop_collection(session, &id))?;
             continue;
         }
         if row.try_get::<_, i64>(1)? > 0 {
@@ -359,7 +359,7 @@ fn sweep(session: &mut Session) -> Result<(), Fault> {
             continue;
         }
         tracing::info!(%id, "removing a collection that an interrupted creation left behind");
-        session.within("begin", |session| drop_collection(session, &id))?;
+        session.in_transaction("begin", |session| drop_collection(session, &id))?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ impl PostgresCatalog {
     pub fn swap_in(&self, held: &mut HeldWrites, job: &JobId, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
         const DOING: &str = "replacing a collection";
         let drawn = held.run(DOING, |session, old_key| {
-            let version = versions::draw(session, CatalogPart::Names, self.known(CatalogPart::Names))?;
+            let version = versions::draw(session, CatalogPart::Names, self.known_version(CatalogPart::Names))?;
             check_job(session, job, self.member.id())?;
             if rename(session, old, new)? == 0 {
                 return Ok(None);
@@ -37,7 +37,7 @@ impl PostgresCatalog {
         })?;
         let Some(version) = drawn else { return Ok(false) };
         held.commit(DOING)?;
-        self.set_known(CatalogPart::Names, version);
+        self.set_known_version(CatalogPart::Names, version);
         Ok(true)
     }
 }
@@ -62,7 +62,7 @@ fn rename(session: &mut Session, old: &CollectionId, new: &Collection) -> Result
         (&tokens_max, Type::INT8),
         (&overlap, Type::INT8),
     ];
-    session.number(sql, &values)
+    session.query_count(sql, &values)
 }
 
 /// Copies sequence numbers, idempotency records and checkpoints from the old collection, which takes no more writes, to the new

@@ -29,7 +29,7 @@ pub struct CatalogVersions([i64; CatalogPart::ALL.len()]);
 
 /// The versions that a server knows.
 #[derive(Default)]
-pub(super) struct Known([AtomicI64; CatalogPart::ALL.len()]);
+pub(super) struct KnownVersions([AtomicI64; CatalogPart::ALL.len()]);
 
 impl CatalogPart {
     /// All parts.
@@ -51,7 +51,7 @@ impl CatalogVersions {
     }
 }
 
-impl Known {
+impl KnownVersions {
     pub(super) fn of(&self, part: CatalogPart) -> i64 {
         self.0[part as usize].load(Ordering::SeqCst)
     }

@@ -55,7 +55,7 @@ pub(in crate::storage::postgres) struct Recent {
     pub(in crate::storage::postgres) now_ms: i64,
 }
 
-pub(super) struct Known {
+pub(super) struct ReplicaTracker {
     manager: Manager,
     connections_max: u32,
     lag_max: Duration,
@@ -73,7 +73,7 @@ struct Seen {
     ends: VecDeque<LogEnd>,
 }
 
-impl Known {
+impl ReplicaTracker {
     pub(super) fn new(manager: &Manager, lag_max: Duration, connections_max: u32) -> Self {
         let seen = Seen {
             pool: None,
@@ -120,26 +120,26 @@ impl Known {
         Some(Recent { bytes: end.bytes, mark: seen.mark.clone(), now_ms: end.now_ms.saturating_add(since_ms) })
     }
 
-    /// Stops reads from using the replica until `found_well`.
+    /// Stops reads from using the replica until `mark_healthy`.
     pub(super) fn pause(&self) {
         self.seen.write().answers = false;
     }
 
     /// Like `pause`, after a check found that it is unreachable or not a replica.
-    pub(super) fn found_away(&self) {
+    pub(super) fn mark_unavailable(&self) {
         let mut seen = self.seen.write();
         (seen.lag, seen.answers) = (None, false);
     }
 
     /// Records a new primary, or the same one after it was unreachable.
-    pub(super) fn met_primary(&self, system: String, mark: String) {
+    pub(super) fn record_primary(&self, system: String, mark: String) {
         let mut seen = self.seen.write();
         (seen.system, seen.mark) = (system, mark);
         seen.ends.clear();
     }
 
     /// Records where the primary's log ends now.
-    pub(super) fn note_end(&self, end: LogEnd) {
+    pub(super) fn record_log_end(&self, end: LogEnd) {
         let ends = &mut self.seen.write().ends;
         if ends.len() < ENDS_MAX {
             ends.push_back(end);
@@ -147,7 +147,7 @@ impl Known {
     }
 
     /// Records that the replica is healthy and has applied the log up to `applied` bytes.
-    pub(super) fn found_well(&self, applied: i64) -> Result<(), StoreError> {
+    pub(super) fn mark_healthy(&self, applied: i64) -> Result<(), StoreError> {
         // Makes a new pool after a failure, because earlier connections are broken.
         let was_asked = self.seen.read().answers;
         let pool = (!was_asked).then(|| pool(&self.manager, self.connections_max)).transpose()?;

@@ -16,7 +16,7 @@ use super::connector::Manager;
 use super::fault::Fault;
 use crate::store::StoreError;
 pub use known::ReplicaLag;
-use known::{Known, Recent};
+use known::{Recent, ReplicaTracker};
 use watch::Watcher;
 
 /// How to reach a replica, and what it may answer.
@@ -67,7 +67,7 @@ impl Outcome {
 
 /// A replica, monitored until this is dropped.
 pub(super) struct Replica {
-    known: Arc<Known>,
+    known: Arc<ReplicaTracker>,
     counts: [AtomicU64; Outcome::ALL.len()],
     _watcher: Watcher,
 }
@@ -76,7 +76,7 @@ impl Replica {
     /// Starts to monitor the replica. Fails if it is not a replica of this primary. A replica that is away may come back later.
     pub(super) fn start(options: &ReplicaOptions, primary: &Manager, connections_max: u32) -> Result<Self, StoreError> {
         let manager = primary.of_replica(&options.url)?;
-        let known = Arc::new(Known::new(&manager, options.lag_max, connections_max));
+        let known = Arc::new(ReplicaTracker::new(&manager, options.lag_max, connections_max));
         let watcher = Watcher::start(primary.without_types(), manager.without_types(), &known)?;
         Ok(Self { known, counts: Default::default(), _watcher: watcher })
     }

@@ -8,7 +8,7 @@ use postgres::error::SqlState;
 use postgres::types::Type;
 use r2d2::ManageConnection as _;
 
-use super::known::{Known, LogEnd};
+use super::known::{LogEnd, ReplicaTracker};
 use crate::domain::chain;
 use crate::storage::postgres::connector::Manager;
 use crate::storage::postgres::fault::Fault;
@@ -45,21 +45,21 @@ pub(super) struct Watcher {
 
 impl Watcher {
     /// Checks once, and then continues in a thread.
-    pub(super) fn start(primary: Manager, replica: Manager, known: &Arc<Known>) -> Result<Self, StoreError> {
+    pub(super) fn start(primary: Manager, replica: Manager, known: &Arc<ReplicaTracker>) -> Result<Self, StoreError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (primary, replica) = (Side::of(primary), Side::of(replica));
-        let mut watch = Watch { primary, replica, system: String::new(), told: None, known: Arc::clone(known) };
-        match watch.look() {
+        let mut watch = Watch { primary, replica, system: String::new(), last_reported: None, known: Arc::clone(known) };
+        match watch.check() {
             Err(Problem::Primary(fault)) => return Err(fault.into_store_error("looking at the primary of a replica")),
             Err(Problem::Unfit(problem)) => return Err(StoreError::UnsuitableReplica { problem }),
-            looked => watch.tell(looked),
+            looked => watch.report(looked),
         }
         let stopped = Arc::clone(&stop);
         let keep = move || {
             while !stopped.load(Ordering::Acquire) {
                 std::thread::park_timeout(watch.known.interval());
-                let looked = watch.look();
-                watch.tell(looked);
+                let looked = watch.check();
+                watch.report(looked);
             }
         };
         let spawned = std::thread::Builder::new().name("postgres-replica".to_owned()).spawn(keep);
@@ -82,8 +82,8 @@ struct Watch {
     /// The prefix of the names of the primary's timelines.
     system: String,
     /// The problem that was logged last.
-    told: Option<String>,
-    known: Arc<Known>,
+    last_reported: Option<String>,
+    known: Arc<ReplicaTracker>,
 }
 
 /// A server and the connection to it.
@@ -108,7 +108,7 @@ impl Side {
 
 impl Watch {
     /// Records the result of a check, and logs what has changed.
-    fn tell(&mut self, looked: Result<(), Problem>) {
+    fn report(&mut self, looked: Result<(), Problem>) {
         let (problem, fault) = match looked {
             Ok(()) => (String::new(), None),
             Err(Problem::Primary(fault)) => ("the primary does not answer".to_owned(), Some(fault)),
@@ -116,9 +116,9 @@ impl Watch {
             Err(Problem::Unfit(problem)) => (problem, None),
         };
         if !problem.is_empty() {
-            self.known.found_away();
+            self.known.mark_unavailable();
         }
-        if self.told.as_ref() == Some(&problem) {
+        if self.last_reported.as_ref() == Some(&problem) {
             return;
         }
         if problem.is_empty() {
@@ -127,23 +127,23 @@ impl Watch {
             let cause = fault.map(|fault| chain(&fault.into_store_error("looking at the replica")));
             tracing::warn!(problem, cause, "the replica answers no reads; the primary does");
         }
-        self.told = Some(problem);
+        self.last_reported = Some(problem);
     }
 
-    fn look(&mut self) -> Result<(), Problem> {
-        let looked = self.look_at_primary().map_err(Problem::Primary);
+    fn check(&mut self) -> Result<(), Problem> {
+        let looked = self.check_primary().map_err(Problem::Primary);
         if looked.is_err() {
             self.primary.session = None;
             return looked;
         }
-        let looked = self.look_at_replica();
+        let looked = self.check_replica();
         if looked.is_err() {
             self.replica.session = None;
         }
-        self.known.found_well(looked?).map_err(|error| Problem::Away(error.into()))
+        self.known.mark_healthy(looked?).map_err(|error| Problem::Away(error.into()))
     }
 
-    fn look_at_primary(&mut self) -> Result<(), Fault> {
+    fn check_primary(&mut self) -> Result<(), Fault> {
         let at = Instant::now();
         let (session, is_new) = self.primary.session()?;
         let Some(row) = session.row(PRIMARY, &[])? else { return Ok(()) };
@@ -151,14 +151,14 @@ impl Watch {
             self.system = row.try_get(0)?;
             let timeline = format!("{}{}", self.system, row.try_get::<_, &str>(1)?);
             let mark = mark(session, &timeline)?;
-            self.known.met_primary(self.system.clone(), mark);
+            self.known.record_primary(self.system.clone(), mark);
         }
-        self.known.note_end(LogEnd { at, bytes: row.try_get(2)?, now_ms: row.try_get(3)? });
+        self.known.record_log_end(LogEnd { at, bytes: row.try_get(2)?, now_ms: row.try_get(3)? });
         Ok(())
     }
 
     /// Returns how much of the log the replica has applied.
-    fn look_at_replica(&mut self) -> Result<i64, Problem> {
+    fn check_replica(&mut self) -> Result<i64, Problem> {
         let away = |fault: Fault| match refusal(&fault) {
             Some(problem) => Problem::Unfit(problem),
             None => Problem::Away(fault),
