@@ -9,6 +9,9 @@ use dragoman::cli::health::{self, HealthCheck};
 use dragoman::config::{self, Command, Config, ConfigCommand, HealthSettings, ReadError, Setting};
 use dragoman::{app, cli, telemetry};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     app::disable_runtime_telemetry();
     let done = match config::read(std::env::args_os()) {

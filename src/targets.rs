@@ -32,7 +32,7 @@ const PART_BYTES: u64 = 8 << 20;
 /// S3's maximum number of parts per object.
 const PARTS_MAX: u64 = 10_000;
 /// Maximum number of parts to upload concurrently.
-const PARTS_UNDER_WAY: usize = 2;
+const CONCURRENT_PARTS: usize = 2;
 /// Timeouts of a request to a bucket and of connecting, and the time after which a failed request is not retried. A schedule
 /// tries again later.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
@@ -279,7 +279,7 @@ impl Target {
             }
             hash.update(&piece);
             bytes += piece.len() as u64;
-            upload.wait_for_capacity(PARTS_UNDER_WAY).await.map_err(failed("write to", &self.name))?;
+            upload.wait_for_capacity(CONCURRENT_PARTS).await.map_err(failed("write to", &self.name))?;
             upload.put(piece.into());
         }
     }

@@ -242,10 +242,10 @@ fn passages_of_every_version_have_tokens_after_backfill() {
         let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
         let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
         let tokens_of =
-            |passages: &[PendingPassage]| Ok::<_, ()>(passages.iter().map(|_| TokenSet::of(&[17, 204, 5_120])).collect());
+            |passages: &[PendingPassage]| Ok::<_, ()>(passages.iter().map(|_| TokenSet::from_ids(&[17, 204, 5_120])).collect());
         while store.fill_tokens(tokens_of).unwrap().unwrap().is_some() {}
         let found = store.token_changes(None, true).unwrap().passages;
-        assert_eq!(found, [(PassageId(1), TokenSet::of(&[17, 204, 5_120]))], "a database of version {made}");
+        assert_eq!(found, [(PassageId(1), TokenSet::from_ids(&[17, 204, 5_120]))], "a database of version {made}");
     }
 }
 

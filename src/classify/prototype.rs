@@ -41,7 +41,7 @@ impl Prototypes {
 
     /// Returns the classes with another temperature, above 0, from `calibrate::fit_temperature` on the `cosines` of labeled
     /// texts.
-    pub fn calibrated(self, temperature: f32) -> Result<Self, ClassifyError> {
+    pub fn with_temperature(self, temperature: f32) -> Result<Self, ClassifyError> {
         if !(temperature.is_finite() && temperature > 0.0) {
             let expected = "a finite number above 0".to_owned();
             return Err(ClassifyError::Parameter { name: "temperature", expected, got: temperature.to_string() });
@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn probabilities_are_a_softmax_over_the_temperature() {
         // Cosines 1 and 0.6 at a temperature of 0.4: the odds are e to 1.
-        let prototypes = Prototypes::of(&[vec![embed([1.0, 0.0])], vec![embed([0.6, 0.8])]]).unwrap().calibrated(0.4).unwrap();
+        let prototypes =
+            Prototypes::of(&[vec![embed([1.0, 0.0])], vec![embed([0.6, 0.8])]]).unwrap().with_temperature(0.4).unwrap();
         let probabilities = prototypes.probabilities(&embed([1.0, 0.0])).unwrap();
         let e = std::f32::consts::E;
         assert!((probabilities[0] - e / (e + 1.0)).abs() < 1e-5 && (probabilities[1] - 1.0 / (e + 1.0)).abs() < 1e-5);
@@ -122,6 +123,6 @@ mod tests {
         check(&[vec![right()], vec![embed([1.0, 0.0, 0.0])]], "embedding: expected 2 values, got 3");
         check(&[vec![], vec![]], "classes: expected at least one with a description, got 2 without any");
         assert!(Prototypes::of(&[vec![right()]]).unwrap().cosines(&embed([1.0])).is_err());
-        assert!(Prototypes::of(&[vec![right()]]).unwrap().calibrated(f32::NAN).is_err());
+        assert!(Prototypes::of(&[vec![right()]]).unwrap().with_temperature(f32::NAN).is_err());
     }
 }

@@ -24,9 +24,9 @@ const WAIT_S_NOTED: u64 = 2;
 /// Connection timeout.
 const CONNECT_S_MAX: u64 = 10;
 /// Maximum size of a JSON response.
-const ANSWER_BYTES_MAX: u64 = 1 << 30;
+const RESPONSE_BYTES_MAX: u64 = 1 << 30;
 /// Maximum bytes to read of an error response.
-const REFUSAL_BYTES_MAX: u64 = 1 << 20;
+const ERROR_BYTES_MAX: u64 = 1 << 20;
 
 /// A client for one server. Threads can share it.
 #[derive(Debug)]
@@ -186,7 +186,7 @@ impl Client {
     pub fn send(&self, call: &Call) -> Result<ApiResponse, CliError> {
         let mut response = self.send_with_retries(call)?;
         let status = response.status().as_u16();
-        let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let limited = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX);
         let text = limited.read_to_string().map_err(|source| self.unreachable(source))?;
         let body = if text.trim().is_empty() {
             Value::Null
@@ -226,7 +226,7 @@ impl Client {
     }
 
     /// Calls `each` for every row of a list, page by page. `member` is the response's member with the rows.
-    pub fn each_row(
+    pub fn for_each_row(
         &self,
         call: &Call,
         member: &str,
@@ -307,7 +307,7 @@ impl Client {
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (id, retry) = (header("x-request-id"), header("retry-after").and_then(|text| text.trim().parse().ok()));
         let status = response.status().as_u16();
-        let limited = response.body_mut().with_config().limit(REFUSAL_BYTES_MAX).lossy_utf8(true);
+        let limited = response.body_mut().with_config().limit(ERROR_BYTES_MAX).lossy_utf8(true);
         let body = limited.read_to_string().unwrap_or_default();
         Err(CliError::Refused(Box::new(ErrorResponse::read(status, &body, id, retry))))
     }

@@ -111,7 +111,7 @@ pub fn json_object(text: &str) -> Result<JsonObject, String> {
 
 /// Some of a collection's documents.
 #[derive(Debug, Args, Serialize)]
-pub struct OnlyArgs {
+pub struct DocumentSelectionArgs {
     /// Only documents in these languages, as BCP 47 tags: fr, pt-BR.
     #[arg(long, short, value_name = "TAG,…", value_delimiter = ',')]
     pub languages: Vec<String>,

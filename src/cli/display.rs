@@ -18,7 +18,7 @@ pub fn one_line(text: &str) -> String {
             if !line.is_empty() && !line.ends_with(' ') {
                 line.push(' ');
             }
-        } else if !character.is_control() && !turns_direction(character) {
+        } else if !character.is_control() && !is_direction_control(character) {
             line.push(character);
         }
     }
@@ -111,7 +111,7 @@ pub fn isolate(text: &str) -> String {
 }
 
 /// Whether a character is a bidirectional embedding, override or isolate, which can reorder the text around it.
-fn turns_direction(character: char) -> bool {
+fn is_direction_control(character: char) -> bool {
     matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -15,7 +15,7 @@ use super::display::truncate;
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::{Line, Lines};
-use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time, titled};
+use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time, with_title};
 use super::server::Group;
 use crate::domain::{CollectionName, Limits, UpsertCounts, Wait};
 
@@ -130,11 +130,11 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     match args.action {
         Action::Upsert(args) => upsert(&client, &output, &args),
         Action::List(args) => list(&client, &output, &args),
-        Action::Get(args) => each_id(&output, &args, |call| {
+        Action::Get(args) => for_each_id(&output, &args, |call| {
             let document = client.send(&call(Call::get))?.body;
             if output.json { output.object(&document) } else { output.members(format_members(&document)) }
         }),
-        Action::Delete(args) => each_id(&output, &args, |call| client.send(&call(Call::delete)).map(drop)),
+        Action::Delete(args) => for_each_id(&output, &args, |call| client.send(&call(Call::delete)).map(drop)),
         Action::Update(args) => update(&client, &output, &args),
     }
 }
@@ -154,7 +154,7 @@ fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome
 }
 
 /// Calls `act` for each document. Reports missing documents and continues.
-fn each_id(
+fn for_each_id(
     output: &Output,
     args: &IdsArgs,
     act: impl Fn(&dyn Fn(fn(&[&str]) -> Call) -> Call) -> Result<(), CliError>,
@@ -219,7 +219,7 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
 }
 
 fn row(document: &Value, output: &Output) -> Vec<String> {
-    let text = titled(&document["title"], format_cell(&document["text"]));
+    let text = with_title(&document["title"], format_cell(&document["text"]));
     let text = if output.columns.is_some() { truncate(&text, TEXT_COLUMNS_MAX) } else { text };
     vec![format_cell(&document["id"]), format_cell(&document["language"]), time(&document["updated_at"]), text]
 }
@@ -249,7 +249,7 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
         match document {
             Ok(None) => {}
             Ok(Some(document)) => batch.push(document, number, bytes),
-            Err(problem) => fail(&mut counts, output, number, None, &problem)?,
+            Err(problem) => report_failure(&mut counts, output, number, None, &problem)?,
         }
         if batch.documents.len() >= BATCH_DOCUMENTS_MAX || batch.bytes >= BATCH_BYTES_MAX {
             send(client, output, args, std::mem::take(&mut batch), &mut counts)?;
@@ -282,7 +282,7 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, count
     match client.send(&if named { call.repeatable() } else { call }) {
         Ok(answer) => take_results(client, output, &batch, &answer, counts),
         Err(CliError::Refused(refusal)) => {
-            let problem = |(place, detail): &(String, String)| Some((index(place)?, located(place, detail)));
+            let problem = |(place, detail): &(String, String)| Some((index(place)?, locate_problem(place, detail)));
             let places: Vec<_> = refusal.places.iter().map(problem).collect();
             if places.is_empty() || places.iter().any(Option::is_none) {
                 return Err(CliError::Refused(refusal));
@@ -296,7 +296,7 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, count
             }
             for (index, detail) in reasons {
                 let id = batch.documents.get(index).and_then(|document| document["id"].as_str());
-                fail(counts, output, batch.lines.get(index).copied().unwrap_or(0), id, &detail)?;
+                report_failure(counts, output, batch.lines.get(index).copied().unwrap_or(0), id, &detail)?;
             }
             Ok(())
         }
@@ -322,7 +322,7 @@ fn take_results(
             _ => {
                 let error = &result["error"];
                 let (place, detail) = (error["pointer"].as_str().unwrap_or_default(), error["detail"].as_str());
-                fail(counts, output, *line, result["id"].as_str(), &located(place, detail.unwrap_or("failed")))?;
+                report_failure(counts, output, *line, result["id"].as_str(), &locate_problem(place, detail.unwrap_or("failed")))?;
             }
         }
     }
@@ -335,7 +335,7 @@ fn index(place: &str) -> Option<usize> {
 }
 
 /// Prefixes the problem with its location within the document.
-fn located(place: &str, detail: &str) -> String {
+fn locate_problem(place: &str, detail: &str) -> String {
     match place.splitn(4, '/').nth(3) {
         Some(member) => format!("/{member}: {detail}"),
         None => detail.to_owned(),
@@ -351,7 +351,13 @@ impl Batch {
 }
 
 /// Counts and reports a document that was not stored. JSON output reports all of them, text output only the first ones.
-fn fail(counts: &mut UpsertCounts, output: &Output, line: u64, id: Option<&str>, problem: &str) -> Result<(), CliError> {
+fn report_failure(
+    counts: &mut UpsertCounts,
+    output: &Output,
+    line: u64,
+    id: Option<&str>,
+    problem: &str,
+) -> Result<(), CliError> {
     counts.failed += 1;
     if output.json {
         return output.json_status(&json!({ "line": line, "status": "failed", "detail": problem }));

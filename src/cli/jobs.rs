@@ -15,7 +15,7 @@ use super::server::Group;
 use crate::domain::CollectionName;
 
 /// Delay before reconnecting to a job's event stream.
-const AGAIN: Duration = Duration::from_secs(1);
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Maximum consecutive event streams that break off without an event.
 const SILENT_STREAMS_MAX: u32 = 30;
 
@@ -80,7 +80,7 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
             show(&output, &client.send(&call)?.body).map(|()| Outcome::Done)
         }
         Action::Results(args) => {
-            let only = if args.failed { Only::Failed } else { Only::All };
+            let only = if args.failed { ResultFilter::Failed } else { ResultFilter::All };
             results(&client, &args.id, only, |line| output.line(line)).map(|()| Outcome::Done)
         }
     }
@@ -167,7 +167,7 @@ pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliE
         };
         shown.update(&latest);
         if !has_ended(&latest) {
-            std::thread::sleep(AGAIN);
+            std::thread::sleep(RECONNECT_DELAY);
         }
     }
     shown.clear();
@@ -236,7 +236,7 @@ fn has_ended(job: &Value) -> bool {
 
 /// Which results of an import to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Only {
+pub enum ResultFilter {
     /// All lines.
     All,
     /// Failed lines.
@@ -247,11 +247,11 @@ pub enum Only {
 pub fn results(
     client: &Client,
     id: &str,
-    only: Only,
+    only: ResultFilter,
     mut each: impl FnMut(&str) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let call =
-        Call::get(&["v1", "jobs", id, "results"]).with_optional_query("status", (only == Only::Failed).then_some("failed"));
+    let call = Call::get(&["v1", "jobs", id, "results"])
+        .with_optional_query("status", (only == ResultFilter::Failed).then_some("failed"));
     for line in BufReader::new(client.open(&call)?.content).lines() {
         each(&line.map_err(CliError::io("read the results to their end"))?)?;
     }

@@ -22,7 +22,7 @@ pub fn list(
     cells: impl Fn(&Value) -> Vec<String>,
 ) -> Result<(), CliError> {
     let mut rows = Vec::new();
-    client.each_row(call, member, |row| {
+    client.for_each_row(call, member, |row| {
         if output.json {
             return output.object(&row);
         }

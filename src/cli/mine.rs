@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::{JsonObject, OnlyArgs, json_object, request_members};
+use super::collections::{DocumentSelectionArgs, JsonObject, json_object, request_members};
 use super::error::{CliError, Outcome};
 use super::files::{Input, Target};
 use super::jobs;
@@ -88,7 +88,7 @@ pub struct DuplicatesArgs {
     /// Which of its documents.
     #[command(flatten)]
     #[serde(flatten)]
-    pub only: OnlyArgs,
+    pub only: DocumentSelectionArgs,
     /// Unit of text to compare: passage, document or sentence.
     #[arg(long, value_name = "NAME")]
     pub unit: Option<String>,
@@ -141,8 +141,8 @@ pub enum ResultsFormat {
 pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
     let (output, client) = Client::connect(&args.server)?;
     let mut body = request_members(&json!({
-        "first": sentences(&args.first, args.first_languages, args.first_filter, &output)?,
-        "second": sentences(&args.second, args.second_languages, args.second_filter, &output)?,
+        "first": corpus(&args.first, args.first_languages, args.first_filter, &output)?,
+        "second": corpus(&args.second, args.second_languages, args.second_filter, &output)?,
         "threshold": args.threshold,
         "neighbors": args.neighbors,
         "margin": args.margin,
@@ -152,7 +152,7 @@ pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
         "exact": args.exact,
     }));
     // Sends an empty list, too, which the server refuses.
-    let known = args.known.as_deref().map(|path| known(path, &output)).transpose()?;
+    let known = args.known.as_deref().map(|path| read_known_pairs(path, &output)).transpose()?;
     body.extend(known.map(|known| ("known_pairs".to_owned(), known)));
     body.extend(args.keep_copies.then(|| ("deduplicate".to_owned(), json!(false))));
     follow(&client, &output, &Call::post(&["v1", "mine"]).json(&body.into()), &args.results, "pairs")
@@ -166,10 +166,10 @@ pub fn duplicates(args: DuplicatesArgs) -> Result<Outcome, CliError> {
 }
 
 /// Returns one corpus of the request: a collection, or the lines of a file.
-fn sentences(name: &str, languages: Vec<String>, filter: Option<JsonObject>, output: &Output) -> Result<Value, CliError> {
+fn corpus(name: &str, languages: Vec<String>, filter: Option<JsonObject>, output: &Output) -> Result<Value, CliError> {
     let mut side = request_members(&json!({"languages": languages, "filter": filter}));
     let source = match name.strip_prefix('@') {
-        Some(path) => ("texts".to_owned(), json!(lines(Path::new(path), output)?)),
+        Some(path) => ("texts".to_owned(), json!(read_lines(Path::new(path), output)?)),
         None => {
             let name =
                 CollectionName::parse(name).map_err(|error| CliError::Usage(format!("{error}; write @FILE for a file")))?;
@@ -180,7 +180,7 @@ fn sentences(name: &str, languages: Vec<String>, filter: Option<JsonObject>, out
     Ok(side.into())
 }
 
-fn lines(path: &Path, output: &Output) -> Result<Vec<String>, CliError> {
+fn read_lines(path: &Path, output: &Output) -> Result<Vec<String>, CliError> {
     let input = Input::open(Some(path), output)?;
     let name = input.name.clone();
     let text = |line: io::Result<super::lines::Line>| {
@@ -190,12 +190,12 @@ fn lines(path: &Path, output: &Output) -> Result<Vec<String>, CliError> {
     Lines::new(input.buffered(), Limits::default().text_bytes_max).map(text).collect()
 }
 
-fn known(path: &Path, output: &Output) -> Result<Value, CliError> {
+fn read_known_pairs(path: &Path, output: &Output) -> Result<Value, CliError> {
     let pair = |(index, line): (usize, &String)| {
         let wrong = || CliError::Usage(format!("line {} of {} must have two ids, separated by a tab", index + 1, path.display()));
         line.split_once('\t').map(|(first, second)| json!({ "first": first, "second": second })).ok_or_else(wrong)
     };
-    Ok(Value::Array(lines(path, output)?.iter().enumerate().map(pair).collect::<Result<_, _>>()?))
+    Ok(Value::Array(read_lines(path, output)?.iter().enumerate().map(pair).collect::<Result<_, _>>()?))
 }
 
 /// Starts a job, waits until it ends, and writes its results.

@@ -175,7 +175,7 @@ pub fn format_cell(value: &Value) -> String {
 }
 
 /// Prefixes a text with its title, if there is one.
-pub fn titled(title: &Value, text: String) -> String {
+pub fn with_title(title: &Value, text: String) -> String {
     match format_cell(title) {
         title if title.is_empty() => text,
         title if text.is_empty() => title,
@@ -227,9 +227,9 @@ mod tests {
     fn values_are_formatted_for_people() {
         assert_eq!(format_cell(&json!(null)), "");
         assert_eq!(format_cell(&json!({"a": 1})), r#"{"a":1}"#);
-        assert_eq!(titled(&json!("Fahrplan"), "Der Zug fährt.".to_owned()), "Fahrplan: Der Zug fährt.");
-        assert_eq!(titled(&json!(null), "Der Zug fährt.".to_owned()), "Der Zug fährt.");
-        assert_eq!(titled(&json!("Fahrplan"), String::new()), "Fahrplan");
+        assert_eq!(with_title(&json!("Fahrplan"), "Der Zug fährt.".to_owned()), "Fahrplan: Der Zug fährt.");
+        assert_eq!(with_title(&json!(null), "Der Zug fährt.".to_owned()), "Der Zug fährt.");
+        assert_eq!(with_title(&json!("Fahrplan"), String::new()), "Fahrplan");
         assert_eq!(count(&json!(1_234_567)), "1,234,567");
         assert_eq!(count(&json!(-0.5)), "-0.5");
         assert_eq!([0, 1, 1_200].map(|number| plural(number, "hit")), ["0 hits", "1 hit", "1,200 hits"]);

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::{JsonObject, OnlyArgs, json_object, request_members};
+use super::collections::{DocumentSelectionArgs, JsonObject, json_object, request_members};
 use super::display::{truncate, width, wrap};
 use super::error::{CliError, Outcome};
-use super::output::{Column, Output, format_cell, plural, titled};
+use super::output::{Column, Output, format_cell, plural, with_title};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
@@ -49,7 +49,7 @@ pub struct SearchArgs {
     /// Filters for documents.
     #[command(flatten)]
     #[serde(flatten)]
-    pub only: OnlyArgs,
+    pub only: DocumentSelectionArgs,
     /// Languages to prefer among hits of similar relevance, most preferred first, as BCP 47 tags; auto means the query's
     /// language.
     #[arg(long, value_name = "TAG,…", value_delimiter = ',')]
@@ -174,5 +174,5 @@ fn passage(hit: &Value) -> String {
         Value::Null => format_cell(&hit["text"]),
         text => format_cell(text),
     };
-    titled(&hit["title"], passage)
+    with_title(&hit["title"], passage)
 }

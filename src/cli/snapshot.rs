@@ -21,7 +21,7 @@ use super::snapshot_target::TargetArgs;
 use crate::domain::CollectionName;
 
 /// The file extension of archives.
-const ARCHIVE_END: &str = ".tar.zst";
+const ARCHIVE_EXTENSION: &str = ".tar.zst";
 /// Size of the copy buffer.
 const PIECE_BYTES: usize = 1 << 16;
 
@@ -218,12 +218,12 @@ fn show(output: &Output, snapshot: &Value) -> Result<(), CliError> {
 fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(), CliError> {
     if let Some(target) = args.target.open()? {
         let found = target.find(&args.id)?;
-        let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_END}", found.snapshot).into());
+        let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_EXTENSION}", found.snapshot).into());
         return target.download(output, &found, &path);
     }
     let about = client.send(&Call::get(&["v1", "snapshots", &args.id]))?.body;
     let mut download = client.open(&Call::get(&["v1", "snapshots", &args.id, "archive"]))?;
-    let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_END}", args.id).into());
+    let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_EXTENSION}", args.id).into());
     let mut target = Target::create(&path)?;
     let bar = output.progress(download.bytes, Unit::Bytes);
     let mut digest = Sha256::new();
@@ -265,7 +265,7 @@ fn upload(client: &Client, output: &Output, args: &UploadArgs) -> Result<(), Cli
 
 /// Returns the id in a file name that `download` chose.
 fn id_in_name(path: &Path) -> Option<Uuid> {
-    path.file_name()?.to_str()?.strip_suffix(ARCHIVE_END)?.parse().ok()
+    path.file_name()?.to_str()?.strip_suffix(ARCHIVE_EXTENSION)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -195,7 +195,7 @@ impl Collection {
 
     /// Makes an embedding from computed values, scaled as the metric requires; `None` if the metric needs a direction and they
     /// have none.
-    pub fn scaled(&self, values: Vec<f32>) -> Option<Embedding> {
+    pub fn scale_embedding(&self, values: Vec<f32>) -> Option<Embedding> {
         match self.metric {
             Metric::Cosine => Embedding::normalized(values),
             Metric::Dot | Metric::L2 => Embedding::unscaled(values),
@@ -204,7 +204,7 @@ impl Collection {
 
     /// Checks that a document has a vector of the right dimension in a collection without a model, and none in others. `values`
     /// is the length of its vector. The error says what was expected and what was given.
-    pub fn check_vector(&self, values: Option<usize>) -> Result<(), String> {
+    pub fn check_vector_dimension(&self, values: Option<usize>) -> Result<(), String> {
         let expected = self.dimension;
         match (&self.model, values) {
             (None, None) => {

@@ -139,7 +139,7 @@ impl Filter {
             Self::And(filters) => filters.iter().all(|filter| filter.holds(document)),
             Self::Or(filters) => filters.iter().any(|filter| filter.holds(document)),
             Self::Not(filter) => !filter.holds(document),
-            Self::Field(field, test) => test.passes(&field.of(document)),
+            Self::Field(field, test) => test.passes(&field.value_in(document)),
         }
     }
 }
@@ -175,7 +175,7 @@ impl Field {
 
     /// The value as a number, if it is one.
     pub fn number<'d>(&self, document: impl Into<DocumentFields<'d>>) -> Option<f64> {
-        match self.of(document.into()) {
+        match self.value_in(document.into()) {
             FieldValue::Json(Value::Number(number)) => number.as_f64(),
             _ => None,
         }
@@ -183,14 +183,14 @@ impl Field {
 
     /// The value as milliseconds since the Unix epoch, if it is an RFC 3339 time or date.
     pub fn time<'d>(&self, document: impl Into<DocumentFields<'d>>) -> Option<i64> {
-        match self.of(document.into()) {
+        match self.value_in(document.into()) {
             FieldValue::Integer(milliseconds) => Some(milliseconds),
             FieldValue::Json(Value::String(text)) => timestamps::parse(text),
             _ => None,
         }
     }
 
-    fn of<'d>(&self, document: DocumentFields<'d>) -> FieldValue<'d> {
+    fn value_in<'d>(&self, document: DocumentFields<'d>) -> FieldValue<'d> {
         match self {
             Self::Id => FieldValue::Text(document.id.as_str()),
             Self::Language => document.language.map_or(FieldValue::Nothing, |language| FieldValue::Text(language.code())),

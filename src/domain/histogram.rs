@@ -103,7 +103,7 @@ impl HistogramInterval {
     /// Maximum buckets of a histogram.
     pub const BUCKETS_MAX: usize = 1_000;
     /// The intervals of dates, by name.
-    pub const OF_DATES: [(&'static str, Self); 5] =
+    pub const DATE_INTERVALS: [(&'static str, Self); 5] =
         [("hour", Self::Hour), ("day", Self::Day), ("week", Self::Week), ("month", Self::Month), ("year", Self::Year)];
 
     /// Where the bucket of a value begins; `None` if the interval is for the other kind of value. A number so large that
@@ -233,7 +233,7 @@ mod tests {
 
     #[track_caller]
     fn check_date(interval: &str, time: &str, expect: &str) {
-        let (_, interval) = HistogramInterval::OF_DATES.into_iter().find(|(name, _)| *name == interval).unwrap();
+        let (_, interval) = HistogramInterval::DATE_INTERVALS.into_iter().find(|(name, _)| *name == interval).unwrap();
         let got = histogram(interval, &[(1, NumberOrTime::Time(timestamps::parse(time).unwrap()))]);
         assert_eq!(got, [(Scalar::Text(format!("{expect}.000Z")), 1)], "{time} by {interval:?}");
     }
@@ -310,7 +310,7 @@ mod tests {
 
         #[test]
         fn every_time_lies_in_its_bucket(ms in -60_000_000_000_000_i64..250_000_000_000_000) {
-            for (_, interval) in HistogramInterval::OF_DATES {
+            for (_, interval) in HistogramInterval::DATE_INTERVALS {
                 let start = interval.start(NumberOrTime::Time(ms)).unwrap() as i64;
                 prop_assert!(start <= ms && ms - start < 366 * DAY_MS, "{} in {}", ms, start);
             }

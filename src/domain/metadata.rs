@@ -59,14 +59,14 @@ pub fn depth(metadata: &Metadata) -> usize {
 }
 
 /// Whether any key contains the character U+0000, where the key would end for SQLite.
-pub fn has_zero_in_key(metadata: &Metadata) -> bool {
-    metadata.iter().any(|(key, value)| key.contains('\0') || zero_in_key_of(value))
+pub fn has_nul_in_key(metadata: &Metadata) -> bool {
+    metadata.iter().any(|(key, value)| key.contains('\0') || value_has_nul_in_key(value))
 }
 
-fn zero_in_key_of(value: &Value) -> bool {
+fn value_has_nul_in_key(value: &Value) -> bool {
     match value {
-        Value::Object(object) => has_zero_in_key(object),
-        Value::Array(array) => array.iter().any(zero_in_key_of),
+        Value::Object(object) => has_nul_in_key(object),
+        Value::Array(array) => array.iter().any(value_has_nul_in_key),
         _ => false,
     }
 }
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn a_nul_character_in_a_key_is_found_at_any_depth() {
-        assert!(has_zero_in_key(&object(json!({"a": [{"b\0": 1}]}))));
-        assert!(!has_zero_in_key(&object(json!({"a": [{"b": "\0"}]}))));
+        assert!(has_nul_in_key(&object(json!({"a": [{"b\0": 1}]}))));
+        assert!(!has_nul_in_key(&object(json!({"a": [{"b": "\0"}]}))));
     }
 
     #[test]

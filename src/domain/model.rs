@@ -57,7 +57,7 @@ pub struct PassageEmbedding {
 
 impl From<Embedded> for PassageEmbedding {
     fn from(embedded: Embedded) -> Self {
-        Self { tokens: TokenSet::of(&embedded.tokens), embedding: embedded.embedding }
+        Self { tokens: TokenSet::from_ids(&embedded.tokens), embedding: embedded.embedding }
     }
 }
 

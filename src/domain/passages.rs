@@ -97,7 +97,7 @@ pub struct TokenSet(Vec<u16>);
 
 impl TokenSet {
     /// The tokens of a text. Ids beyond 65,535 are left out: no token table has them.
-    pub fn of(ids: &[u32]) -> Self {
+    pub fn from_ids(ids: &[u32]) -> Self {
         let mut distinct: Vec<u16> = ids.iter().filter_map(|&id| u16::try_from(id).ok()).collect();
         distinct.sort_unstable();
         distinct.dedup();
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn token_sets_drop_duplicates_and_round_trip_through_bytes() {
-        let tokens = TokenSet::of(&[7, 60_000, 7, 3, 70_000]);
+        let tokens = TokenSet::from_ids(&[7, 60_000, 7, 3, 70_000]);
         assert_eq!(tokens.as_slice(), [3, 7, 60_000]);
         assert_eq!(TokenSet::from_bytes(&tokens.to_bytes()), Some(tokens));
     }

@@ -76,7 +76,7 @@ const MORE: u8 = 0x80;
 
 impl WordCounts {
     /// Counts words.
-    pub fn of(words: impl IntoIterator<Item = impl Into<Word>>) -> Self {
+    pub fn from_words(words: impl IntoIterator<Item = impl Into<Word>>) -> Self {
         let mut words: Vec<Word> = words.into_iter().map(Into::into).collect();
         words.sort_by_key(|word| word.key);
         let mut counts = Self::default();
@@ -219,7 +219,7 @@ mod tests {
         let sound = Sound::new(Script::Latin, &SoundSymbol::ALL);
         let last = (1 << WORD_KEY_BITS) - 1;
         let words = [9.into(), word(7, sound), word(9, sound)];
-        let counts = WordCounts::of(words.into_iter().chain([last.into(); 40]));
+        let counts = WordCounts::from_words(words.into_iter().chain([last.into(); 40]));
         let expect = [(7, 1, sound), (9, 2, sound), (last, WORD_COUNT_MAX, Sound::NONE)];
         assert_eq!(counts.iter().map(|word| (word.key, word.count, word.sound)).collect::<Vec<_>>(), expect);
         assert_eq!(counts.total(), 18);
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn word_counts_stored_without_sounds_are_still_read() {
-        let counts = WordCounts::of([2, 3, 3]);
+        let counts = WordCounts::from_words([2, 3, 3]);
         assert_eq!(WordCounts::from_bytes(&older_form(&[0x21, 0x32])), Some(counts));
         assert_eq!(WordCounts::from_bytes(&[]), Some(WordCounts::default()));
     }
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(WordCounts::from_bytes(&older_form(&[0x21, 0x11])), None, "words are not in ascending order");
         assert_eq!(WordCounts::from_bytes(&older_form(&[0x21, 0x22])), None, "a word occurs twice");
         assert_eq!(WordCounts::from_bytes(&older_form(&[0x20])), None, "a count is zero");
-        let bytes = WordCounts::of([word(1, Sound::new(Script::Latin, &SoundSymbol::ALL))]).to_bytes();
+        let bytes = WordCounts::from_words([word(1, Sound::new(Script::Latin, &SoundSymbol::ALL))]).to_bytes();
         assert_eq!(WordCounts::from_bytes(&bytes[..bytes.len() - 1]), None, "the last sound is truncated");
         assert_eq!(WordCounts::from_bytes(&[WITH_SOUNDS, 0x11, 0, 0, 0, 31]), None, "31 is not a sound");
     }

@@ -132,7 +132,7 @@ impl Gate {
     }
 
     /// Waits while the gate is held. Then returns whether the encoder is broken, and the words to fail and to panic on.
-    fn pass(&self, batch: &[Tokens]) -> (bool, Option<String>, Option<String>) {
+    fn wait_while_held(&self, batch: &[Tokens]) -> (bool, Option<String>, Option<String>) {
         let mut state = self.state.lock();
         while state.held {
             state.blocked = true;
@@ -218,7 +218,7 @@ impl Tokenize for FakeText {
 
 impl Encode for FakeEncoder {
     fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError> {
-        let (broken, fail_on, panic_on) = self.gate.pass(batch);
+        let (broken, fail_on, panic_on) = self.gate.wait_while_held(batch);
         let vocabulary = self.vocabulary.lock();
         let has = |word: Option<String>| {
             let number = word.and_then(|word| vocabulary.numbers.get(&word).copied());
@@ -288,7 +288,7 @@ fn fnv1a(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{EmbedText, Read as _};
+    use super::super::{EmbedText, ReadText as _};
     use super::*;
     use crate::domain::PassageBounds;
 

@@ -37,7 +37,7 @@ pub use crate::text::sentence_spans::sentence_spans;
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{LanguageDetector, TextPassage, Tokenizer};
 use queue::{Encode, Queue, QueueBounds};
-use text_reader::{Read, TextReader};
+use text_reader::{ReadText, TextReader};
 
 /// Texts with up to this many bytes in all are tokenized in place. Larger ones go to a blocking thread. Tokenizing a kilobyte
 /// takes about as long as handing it to another thread.
@@ -76,7 +76,7 @@ impl Queues {
 
 struct Parts {
     info: ModelInfo,
-    text: Box<dyn Read>,
+    text: Box<dyn ReadText>,
     detector: LanguageDetector,
     scorer: Option<TokenScorer>,
     translations: Option<Translations>,
@@ -135,7 +135,7 @@ impl Embedder {
     /// Starts a fake encoder with these options and returns its control, too.
     pub fn fake_with(options: &FakeOptions) -> (Self, FakeControl) {
         let (text, encoder, control) = fake::make(options);
-        let text: Box<dyn Read> = Box::new(text);
+        let text: Box<dyn ReadText> = Box::new(text);
         #[expect(clippy::expect_used, reason = "a test that cannot have a thread cannot go on")]
         let queues = Queues::start(vec![encoder], options.bounds(), None).expect("a thread for the fake encoder");
         (Self::of(options.model(), (text, LanguageDetector::by_rules()), (None, None), queues), control)
@@ -143,7 +143,7 @@ impl Embedder {
 
     fn of(
         info: ModelInfo,
-        (text, detector): (Box<dyn Read>, LanguageDetector),
+        (text, detector): (Box<dyn ReadText>, LanguageDetector),
         (scorer, translations): (Option<TokenScorer>, Option<Translations>),
         Queues { queue, questions }: Queues,
     ) -> Self {
@@ -262,7 +262,7 @@ impl Embedder {
 
     /// Returns the sets of tokens that `embed` would use for these texts. Blocks while it tokenizes.
     pub fn token_sets(&self, texts: &[EmbedText]) -> Result<Vec<TokenSet>, EmbedError> {
-        Ok(self.parts.tokens(texts)?.iter().map(|tokens| TokenSet::of(&tokens.ids)).collect())
+        Ok(self.parts.tokens(texts)?.iter().map(|tokens| TokenSet::from_ids(&tokens.ids)).collect())
     }
 
     /// Returns the tokens of a text without context, each with its byte range in the text. Blocks while it tokenizes.
@@ -307,7 +307,7 @@ impl Parts {
 fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
     let Some(path) = bundle.late_interaction_table() else { return Ok(None) };
     let table = TokenTable::read(&path).map_err(|error| EmbedError::TokenTable(Arc::new(error)))?;
-    Ok(Some(TokenScorer::new(table).weighing(bundle.manifest.relevance.unwrap_or_default())))
+    Ok(Some(TokenScorer::new(table).with_relevance(bundle.manifest.relevance.unwrap_or_default())))
 }
 
 /// Loads the bundle's translation table, if it has one.
@@ -339,7 +339,7 @@ mod tests {
         wait: Mutex<mpsc::Receiver<()>>,
     }
 
-    impl Read for Patient {
+    impl ReadText for Patient {
         fn tokens(&self, _text: &EmbedText) -> Result<Tokens, EmbedError> {
             self.begun.fetch_add(1, Ordering::SeqCst);
             let _ = self.wait.lock().unwrap().recv();

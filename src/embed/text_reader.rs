@@ -12,7 +12,7 @@ use crate::text::{PassageLimits, TextPassage, Tokenize, Tokens, split_text};
 const BYTES_PER_TOKEN_MAX: usize = 256;
 
 /// Turns text into token ids and passages. Callers' threads share it.
-pub(super) trait Read: Send + Sync {
+pub(super) trait ReadText: Send + Sync {
     fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError>;
     /// Splits a text into passages. The tokens of each passage are those that `tokens` returns for the passage with its
     /// context.
@@ -52,7 +52,7 @@ pub(super) struct TextReader<T> {
     pub(super) tokens_max: usize,
 }
 
-impl<T: Tokenize + Send + Sync> Read for TextReader<T> {
+impl<T: Tokenize + Send + Sync> ReadText for TextReader<T> {
     fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError> {
         let text = &*embedded_text(&self.tokenizer, &text.context, &text.text, self.tokens_max)?;
         let begin = beginning(text, self.tokens_max.saturating_mul(BYTES_PER_TOKEN_MAX));

@@ -6,9 +6,9 @@ use super::encoder::{Embeddings, SentenceEncoder};
 use super::error::EvaluationError;
 
 /// Embeds a sentence, which must be a number, as the direction at that angle in degrees.
-pub struct Angles;
+pub struct AngleEncoder;
 
-impl SentenceEncoder for Angles {
+impl SentenceEncoder for AngleEncoder {
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
         let angles = texts.iter().map(|text| text.parse::<f32>().unwrap().to_radians());
         Embeddings::normalized(angles.flat_map(|angle| [angle.cos(), angle.sin()]).collect(), 2)
@@ -24,5 +24,5 @@ pub fn measure_files<Report>(
     for (name, content) in files {
         std::fs::write(folder.path().join(name), content).unwrap();
     }
-    measure(folder.path(), &mut Angles)
+    measure(folder.path(), &mut AngleEncoder)
 }

@@ -105,7 +105,7 @@ impl<'a> Task<'a> {
 
     /// Returns the predictions of a network trained locally on the embeddings of the train split. It holds out the same
     /// examples as a server, and keeps the best of the same runs.
-    pub fn offline(
+    pub fn predict_locally(
         &self,
         train: &Embedded<'_>,
         tests: &BTreeMap<Language, Embedded<'_>>,
@@ -253,7 +253,7 @@ mod tests {
         let train = Embedded { embeddings: Embeddings::normalized(values, 2).unwrap(), labels };
         let (ten, hundred) = (10.0_f32.to_radians(), 100.0_f32.to_radians());
         let turned = embedded(vec![hundred.cos(), hundred.sin(), ten.cos(), ten.sin()], &["sports", "weather"]);
-        let answers = task.offline(&train, &[(language("de"), turned)].into()).unwrap();
+        let answers = task.predict_locally(&train, &[(language("de"), turned)].into()).unwrap();
         assert_eq!(task.evaluate(&answers).unwrap().mean, 100.0);
     }
 }

@@ -67,7 +67,7 @@ pub fn read(folder: &Path) -> Result<Option<Aligned>, EvaluationError> {
             return Err(EvaluationError::Misaligned { path, expected, got: sentences.len() });
         }
         if let Some(line) = sentences.iter().position(|line| line.trim().is_empty()) {
-            return Err(lines::field(&path, line + 1, "sentence", "a sentence", "an empty line"));
+            return Err(lines::field_error(&path, line + 1, "sentence", "a sentence", "an empty line"));
         }
         aligned.languages.insert(language, sentences);
     }

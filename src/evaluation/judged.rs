@@ -45,18 +45,18 @@ struct Items {
 
 /// Reads the files in `folder`.
 pub fn read(folder: &Path, reading: &ReadOptions) -> Result<TestCollection, EvaluationError> {
-    let queries = needed(folder, "queries", QUERIES)?;
+    let queries = require_file(folder, "queries", QUERIES)?;
     let queries = read_items(&folder.join(queries), queries)?;
     let documents = if reading.documents {
-        let name = needed(folder, "documents", DOCUMENTS)?;
+        let name = require_file(folder, "documents", DOCUMENTS)?;
         Some(read_items(&folder.join(name), name)?)
     } else {
         None
     };
     let mut gains: HashMap<String, HashMap<String, f64>> = HashMap::new();
-    let judgments = match present(folder, JUDGMENTS)? {
+    let judgments = match find_file(folder, JUDGMENTS)? {
         None if !reading.judged => Vec::new(),
-        None => return Err(missing(folder, "judgments", JUDGMENTS)),
+        None => return Err(missing_file(folder, "judgments", JUDGMENTS)),
         Some(name) => read_judgments(&folder.join(name), name, reading)?,
     };
     for judgment in judgments {
@@ -64,7 +64,7 @@ pub fn read(folder: &Path, reading: &ReadOptions) -> Result<TestCollection, Eval
         let Judgment { query, document, grade, .. } = &judgment;
         let graded = gains.entry(query.clone()).or_default();
         if graded.insert(document.clone(), *grade).is_some() {
-            return Err(judgment.wrong("document id", "each document once per query", document));
+            return Err(judgment.invalid_field("document id", "each document once per query", document));
         }
     }
     // A document that was judged not relevant counts like one without a judgment.
@@ -78,7 +78,7 @@ pub fn read(folder: &Path, reading: &ReadOptions) -> Result<TestCollection, Eval
 }
 
 /// Returns the first of `names` that exists in `folder`.
-fn present(folder: &Path, names: [&'static str; 3]) -> Result<Option<&'static str>, EvaluationError> {
+fn find_file(folder: &Path, names: [&'static str; 3]) -> Result<Option<&'static str>, EvaluationError> {
     let mut found = names.into_iter().filter(|name| folder.join(name).exists());
     match (found.next(), found.next()) {
         (Some(first), Some(second)) => {
@@ -89,11 +89,11 @@ fn present(folder: &Path, names: [&'static str; 3]) -> Result<Option<&'static st
     }
 }
 
-fn needed(folder: &Path, what: &str, names: [&'static str; 3]) -> Result<&'static str, EvaluationError> {
-    present(folder, names)?.ok_or_else(|| missing(folder, what, names))
+fn require_file(folder: &Path, what: &str, names: [&'static str; 3]) -> Result<&'static str, EvaluationError> {
+    find_file(folder, names)?.ok_or_else(|| missing_file(folder, what, names))
 }
 
-fn missing(folder: &Path, what: &str, names: [&str; 3]) -> EvaluationError {
+fn missing_file(folder: &Path, what: &str, names: [&str; 3]) -> EvaluationError {
     let problem = format!("expected {what} in one of {}, got none", names.join(", "));
     EvaluationError::Content { path: folder.to_owned(), problem }
 }
@@ -104,7 +104,7 @@ fn read_items(path: &Path, name: &'static str) -> Result<Items, EvaluationError>
         "queries.jsonl" => {
             let queries = json_lines(path)?;
             if let Some(at) = queries.iter().position(|query| query.text.is_empty()) {
-                return Err(lines::field(path, at + 1, "text", "a string that is not blank", "nothing"));
+                return Err(lines::field_error(path, at + 1, "text", "a string that is not blank", "nothing"));
             }
             queries
         }
@@ -124,7 +124,7 @@ fn read_items(path: &Path, name: &'static str) -> Result<Items, EvaluationError>
     for (at, item) in items.iter().enumerate() {
         if let Some(earlier) = known.insert(item.id.clone(), at + 1) {
             let got = format!("{}, the same as line {earlier}", item.id);
-            return Err(lines::field(path, at + 1, "id", "a unique id", &got));
+            return Err(lines::field_error(path, at + 1, "id", "a unique id", &got));
         }
     }
     Ok(Items { name, items, known })
@@ -132,7 +132,7 @@ fn read_items(path: &Path, name: &'static str) -> Result<Items, EvaluationError>
 
 fn language(path: &Path, line: usize, tag: &str) -> Result<Language, EvaluationError> {
     Language::from_tag(tag)
-        .map_err(|_| lines::field(path, line, "language", "the tag of a known language, such as fr or pt-BR", tag))
+        .map_err(|_| lines::field_error(path, line, "language", "the tag of a known language, such as fr or pt-BR", tag))
 }
 
 /// Reads texts from one JSON object per line.
@@ -141,13 +141,13 @@ fn json_lines(path: &Path) -> Result<Vec<Item>, EvaluationError> {
     let items: Vec<Item> =
         text.lines().enumerate().map(|(at, line)| json_item(path, at + 1, line)).collect::<Result<_, EvaluationError>>()?;
     if items.is_empty() {
-        return Err(lines::field(path, 1, "line", "a JSON object", "the end of the file"));
+        return Err(lines::field_error(path, 1, "line", "a JSON object", "the end of the file"));
     }
     Ok(items)
 }
 
 fn json_item(path: &Path, line: usize, text: &str) -> Result<Item, EvaluationError> {
-    let wrong = |field, expected: &str, got: &str| lines::field(path, line, field, expected, got);
+    let wrong = |field, expected: &str, got: &str| lines::field_error(path, line, field, expected, got);
     let object: Map<String, Value> =
         serde_json::from_str(text).map_err(|error| wrong("line", "a JSON object", &format!("{error}")))?;
     let string = |field: &'static str| match object.get(field) {
@@ -181,17 +181,17 @@ struct Judgment {
 }
 
 impl Judgment {
-    fn wrong(&self, field: &'static str, expected: &str, got: &str) -> EvaluationError {
-        lines::field(&self.path, self.line, field, expected, got)
+    fn invalid_field(&self, field: &'static str, expected: &str, got: &str) -> EvaluationError {
+        lines::field_error(&self.path, self.line, field, expected, got)
     }
 
     fn check_ids(&self, queries: &Items, documents: Option<&Items>) -> Result<(), EvaluationError> {
         if !queries.known.contains_key(&self.query) {
-            return Err(self.wrong("query id", &format!("an id of {}", queries.name), &self.query));
+            return Err(self.invalid_field("query id", &format!("an id of {}", queries.name), &self.query));
         }
         match documents {
             Some(documents) if !documents.known.contains_key(&self.document) => {
-                Err(self.wrong("document id", &format!("an id of {}", documents.name), &self.document))
+                Err(self.invalid_field("document id", &format!("an id of {}", documents.name), &self.document))
             }
             _ => Ok(()),
         }
@@ -218,7 +218,7 @@ fn read_judgments(path: &Path, name: &str, reading: &ReadOptions) -> Result<Vec<
                 let parts: Vec<&str> = line.split_whitespace().collect();
                 let Ok([query, _, document, grade]) = <[&str; 4]>::try_from(parts.as_slice()) else {
                     let expected = "4 fields separated by white space (query id, 0, document id, grade)";
-                    return Err(lines::field(path, at + 1, "line", expected, &parts.len().to_string()));
+                    return Err(lines::field_error(path, at + 1, "line", expected, &parts.len().to_string()));
                 };
                 // TREC marks spam with grades below 0.
                 judgment(path, at + 1, "grade", [query, document, grade].map(str::to_owned), f64::MIN)
@@ -237,7 +237,7 @@ fn judgment(
 ) -> Result<Judgment, EvaluationError> {
     let value = grade.trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value >= grade_min);
     let expected = if grade_min < 0.0 { "a number" } else { "a number of at least 0" };
-    let value = value.ok_or_else(|| lines::field(path, line, field, expected, &grade))?;
+    let value = value.ok_or_else(|| lines::field_error(path, line, field, expected, &grade))?;
     Ok(Judgment { path: path.to_owned(), line, query, document, grade: value })
 }
 

@@ -50,7 +50,7 @@ pub fn read_sib200(folder: &Path, test_part: &str) -> Result<Labeled, Evaluation
                 "train" => parts.train.push(example),
                 "dev" => parts.dev.push(example),
                 "test" => {}
-                _ => return Err(lines::field(&path, number + 1, "part", "train, dev or test", &part)),
+                _ => return Err(lines::field_error(&path, number + 1, "part", "train, dev or test", &part)),
             }
         }
         if parts.test.is_empty() {
@@ -70,8 +70,8 @@ pub fn read_mldoc(folder: &Path) -> Result<Labeled, EvaluationError> {
             let path = |part: &str| folder.join(format!("{name}.{part}"));
             if path("test").is_file() {
                 let parts = Parts {
-                    train: read_if_there(path("train.1000"))?,
-                    dev: read_if_there(path("dev"))?,
+                    train: read_if_exists(path("train.1000"))?,
+                    dev: read_if_exists(path("dev"))?,
                     test: read_examples(&path("test"))?,
                 };
                 set.insert(language, parts);
@@ -89,13 +89,13 @@ pub fn read_cls(folder: &Path, product: &str) -> Result<Labeled, EvaluationError
         let path = |part: &str| folder.join(format!("{language}.{product}.{part}"));
         if path("test").is_file() {
             let test = read_examples(&path("test"))?;
-            set.insert(language, Parts { train: read_if_there(path("train"))?, dev: test.clone(), test });
+            set.insert(language, Parts { train: read_if_exists(path("train"))?, dev: test.clone(), test });
         }
     }
     Ok(set)
 }
 
-fn read_if_there(path: PathBuf) -> Result<Vec<Example>, EvaluationError> {
+fn read_if_exists(path: PathBuf) -> Result<Vec<Example>, EvaluationError> {
     if path.is_file() { read_examples(&path) } else { Ok(Vec::new()) }
 }
 
@@ -103,7 +103,7 @@ fn read_if_there(path: PathBuf) -> Result<Vec<Example>, EvaluationError> {
 fn read_examples(path: &Path) -> Result<Vec<Example>, EvaluationError> {
     let mut examples = Vec::new();
     for (number, line) in lines::sentences(path)?.iter().enumerate() {
-        let wrong = |got: &str| lines::field(path, number + 1, "line", "label<TAB>text", got);
+        let wrong = |got: &str| lines::field_error(path, number + 1, "line", "label<TAB>text", got);
         let (label, text) = line.split_once('\t').ok_or_else(|| wrong("no tab"))?;
         if label.trim().is_empty() || text.trim().is_empty() {
             return Err(wrong("a blank label or text"));

@@ -21,16 +21,16 @@ pub fn sentences(path: &Path) -> Result<Vec<String>, EvaluationError> {
     let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
     if lines.is_empty() {
-        return Err(field(path, 1, "sentence", "a sentence", "the end of the file"));
+        return Err(field_error(path, 1, "sentence", "a sentence", "the end of the file"));
     }
     if let Some(at) = lines.iter().position(|line| line.trim().is_empty()) {
-        return Err(field(path, at + 1, "sentence", "a sentence", "an empty line"));
+        return Err(field_error(path, at + 1, "sentence", "a sentence", "an empty line"));
     }
     Ok(lines)
 }
 
 /// Reads two files whose lines are translations of each other.
-pub fn aligned(first: &Path, second: &Path) -> Result<(Vec<String>, Vec<String>), EvaluationError> {
+pub fn read_aligned(first: &Path, second: &Path) -> Result<(Vec<String>, Vec<String>), EvaluationError> {
     let (left, right) = (sentences(first)?, sentences(second)?);
     if left.len() != right.len() {
         return Err(EvaluationError::Misaligned { path: second.to_owned(), expected: left.len(), got: right.len() });
@@ -47,21 +47,21 @@ pub fn rows<const N: usize>(path: &Path, fields: [&'static str; N]) -> Result<Ve
         let got = parts.len();
         let row: [String; N] = parts.try_into().map_err(|_| {
             let expected = format!("{N} tab-separated fields ({})", fields.join(", "));
-            field(path, number + 1, "line", &expected, &got.to_string())
+            field_error(path, number + 1, "line", &expected, &got.to_string())
         })?;
         if let Some(blank) = row.iter().position(|part| part.trim().is_empty()) {
-            return Err(field(path, number + 1, fields[blank], "something besides white space", "nothing"));
+            return Err(field_error(path, number + 1, fields[blank], "something besides white space", "nothing"));
         }
         rows.push(row);
     }
     if rows.is_empty() {
-        return Err(field(path, 1, "line", &format!("{N} tab-separated fields"), "the end of the file"));
+        return Err(field_error(path, 1, "line", &format!("{N} tab-separated fields"), "the end of the file"));
     }
     Ok(rows)
 }
 
 /// Creates an error for one field of a line. Lines count from 1.
-pub fn field(path: &Path, line: usize, field: &'static str, expected: &str, got: &str) -> EvaluationError {
+pub fn field_error(path: &Path, line: usize, field: &'static str, expected: &str, got: &str) -> EvaluationError {
     EvaluationError::Field { path: PathBuf::from(path), line, field, expected: expected.to_owned(), got: got.to_owned() }
 }
 

@@ -152,7 +152,7 @@ fn read_side(path: &Path) -> Result<(HashMap<String, u32>, Vec<String>), Evaluat
     for (number, [id, sentence]) in lines::rows(path, ["id", "sentence"])?.into_iter().enumerate() {
         if let Some(earlier) = ids.insert(id.clone(), number as u32) {
             let got = format!("{id}, the same as line {}", earlier + 1);
-            return Err(lines::field(path, number + 1, "id", "a unique id", &got));
+            return Err(lines::field_error(path, number + 1, "id", "a unique id", &got));
         }
         sentences.push(sentence);
     }
@@ -168,7 +168,7 @@ fn read_gold(
     let mut gold = HashSet::new();
     for (number, row) in lines::rows(path, fields)?.into_iter().enumerate() {
         let find = |ids: &HashMap<String, u32>, column: usize| {
-            let unknown = || lines::field(path, number + 1, fields[column], "an id of the sentences", &row[column]);
+            let unknown = || lines::field_error(path, number + 1, fields[column], "an id of the sentences", &row[column]);
             ids.get(&row[column]).copied().ok_or_else(unknown)
         };
         gold.insert((find(first, 0)?, find(second, 1)?));

@@ -120,7 +120,7 @@ impl MeanScores {
     }
 
     /// Computes the means by group, such as the query's language.
-    pub fn by<K: Ord>(scores: impl IntoIterator<Item = (K, Scores)>) -> BTreeMap<K, Self> {
+    pub fn by_group<K: Ord>(scores: impl IntoIterator<Item = (K, Scores)>) -> BTreeMap<K, Self> {
         let mut groups: BTreeMap<K, Vec<Scores>> = BTreeMap::new();
         for (key, score) in scores {
             groups.entry(key).or_default().push(score);
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn mean_scores_are_computed_per_group() {
         let score = |ndcg_at_10| Scores { ndcg_at_10, ..Scores::default() };
-        let groups = MeanScores::by([("de", score(100.0)), ("ja", score(30.0)), ("de", score(50.0))]);
+        let groups = MeanScores::by_group([("de", score(100.0)), ("ja", score(30.0)), ("de", score(50.0))]);
         let means = (groups["de"].queries, groups["de"].scores.ndcg_at_10, groups["ja"].scores.ndcg_at_10);
         assert_eq!(means, (2, 75.0, 30.0));
     }

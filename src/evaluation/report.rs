@@ -143,11 +143,11 @@ impl ByLanguage<'_> {
                 flores.english_mean
             )?;
             writeln!(f, "- FLORES, {} ordered pairs without English: mean {:.2}", flores.other_pairs, flores.other_mean)?;
-            absent(f, "FLORES", &flores.absent)?;
+            write_absent(f, "FLORES", &flores.absent)?;
         }
         if let Some(short) = &self.0.short {
             writeln!(f, "- short sentences, {} languages to and from English: mean {:.2}", short.languages.len(), short.mean)?;
-            absent(f, "short sentences", &short.absent)?;
+            write_absent(f, "short sentences", &short.absent)?;
         }
         if let Some(sib200) = self.sib200() {
             writeln!(f, "{}", sib200.summary(SIB200))?;
@@ -200,7 +200,7 @@ impl fmt::Display for ByLanguage<'_> {
     }
 }
 
-fn absent(f: &mut fmt::Formatter<'_>, set: &str, codes: &[String]) -> fmt::Result {
+fn write_absent(f: &mut fmt::Formatter<'_>, set: &str, codes: &[String]) -> fmt::Result {
     if codes.is_empty() {
         return Ok(());
     }

@@ -24,11 +24,11 @@ pub fn precision_at_1(first: &Embeddings, second: &Embeddings) -> Result<Precisi
         return Err(EvaluationError::Unusable { problem });
     }
     let (forward, backward) = bidirectional_neighbors(first, second, 1)?;
-    Ok(Precision { forward: found(&forward), backward: found(&backward) })
+    Ok(Precision { forward: hit_rate(&forward), backward: hit_rate(&backward) })
 }
 
 /// Returns the share of queries whose nearest neighbor has the same index, in percent.
-fn found(neighbors: &NeighborLists) -> f64 {
+fn hit_rate(neighbors: &NeighborLists) -> f64 {
     let right = |query: &usize| neighbors.of(*query).next().is_some_and(|(nearest, _)| nearest as usize == *query);
     100.0 * (0..neighbors.len()).filter(right).count() as f64 / neighbors.len() as f64
 }

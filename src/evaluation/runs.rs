@@ -19,7 +19,7 @@ pub fn read(path: &Path) -> Result<HashMap<String, Vec<String>>, EvaluationError
     let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
     let mut lists: HashMap<String, Vec<(f64, u64, String)>> = HashMap::new();
     for (at, line) in text.lines().enumerate() {
-        let wrong = |field, expected: &str, got: &str| lines::field(path, at + 1, field, expected, got);
+        let wrong = |field, expected: &str, got: &str| lines::field_error(path, at + 1, field, expected, got);
         let parts: Vec<&str> = line.split_whitespace().collect();
         let Ok([query, _, document, rank, score, _]) = <[&str; 6]>::try_from(parts.as_slice()) else {
             let expected = format!("6 fields separated by white space ({})", FIELDS.join(", "));
@@ -32,7 +32,7 @@ pub fn read(path: &Path) -> Result<HashMap<String, Vec<String>>, EvaluationError
         list.push((number, rank, document.to_owned()));
     }
     if lists.is_empty() {
-        return Err(lines::field(path, 1, "line", "6 fields separated by white space", "the end of the file"));
+        return Err(lines::field_error(path, 1, "line", "6 fields separated by white space", "the end of the file"));
     }
     let mut runs = HashMap::new();
     for (query, mut list) in lists {

@@ -50,7 +50,7 @@ fn measure_file(path: &Path, encoder: &mut dyn SentenceEncoder) -> Result<StsSco
         lines::rows(path, ["score", "first sentence", "second sentence"])?.into_iter().enumerate()
     {
         let value = score.trim().parse::<f64>().ok().filter(|value| value.is_finite());
-        gold.push(value.ok_or_else(|| lines::field(path, number + 1, "score", "a number", &score))?);
+        gold.push(value.ok_or_else(|| lines::field_error(path, number + 1, "score", "a number", &score))?);
         first.push(left);
         second.push(right);
     }

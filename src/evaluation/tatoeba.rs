@@ -60,7 +60,7 @@ pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Optio
             continue;
         };
         let foreign = folder.join(format!("tatoeba.{code}-eng.{code}"));
-        let (foreign, english) = lines::aligned(&foreign, &folder.join(&name))?;
+        let (foreign, english) = lines::read_aligned(&foreign, &folder.join(&name))?;
         let precision = precision_at_1(&encoder.encode(&foreign)?, &encoder.encode(&english)?)?;
         let score = TatoebaScore {
             language: row.language.to_owned(),

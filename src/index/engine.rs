@@ -41,7 +41,7 @@ const ROUNDING: f32 = 1e-5;
 pub(super) type Scored = (u64, f32);
 
 /// Buffers for the values of one node.
-pub(super) struct Reading {
+pub(super) struct ReadBuffers {
     integers: Vec<i8>,
     bits: Vec<i16>,
     halves: Vec<half::f16>,
@@ -57,7 +57,7 @@ pub(super) enum Values<'a> {
     Bits(Vec<u8>),
 }
 
-impl Reading {
+impl ReadBuffers {
     pub(super) fn new(dimension: usize) -> Self {
         Self {
             integers: vec![0; dimension],
@@ -250,7 +250,7 @@ impl Engine {
     }
 
     /// Returns any node that a search reaches, if there is one.
-    pub(super) fn any_reached(&self) -> Result<Option<u64>, IndexError> {
+    pub(super) fn any_reachable_node(&self) -> Result<Option<u64>, IndexError> {
         let found = self.search_values(&self.arbitrary_query(), 1)?;
         Ok(found.first().map(|(key, _)| *key))
     }
@@ -278,7 +278,7 @@ impl Engine {
     }
 
     /// Returns the values of a node in its stored form, bit for bit.
-    pub(super) fn stored(&self, key: u64) -> Result<Option<Values<'static>>, IndexError> {
+    pub(super) fn stored_values(&self, key: u64) -> Result<Option<Values<'static>>, IndexError> {
         if !self.contains(key) {
             return Ok(None);
         }
@@ -291,7 +291,7 @@ impl Engine {
             bytes.truncate(count);
             return Ok(Some(Values::Bits(bytes)));
         }
-        let mut reading = Reading::new(self.dimension);
+        let mut reading = ReadBuffers::new(self.dimension);
         let there = self.read(key, &mut reading)?.is_some();
         let values = match self.quantization {
             Quantization::I8 => Values::Integers(reading.integers),
@@ -303,7 +303,7 @@ impl Engine {
     /// Reads the values of a node as floats. Returns `None` if the node does not exist. Must not be called for values reduced
     /// to their signs. Values of f16 are read as stored and widened here, because usearch would do that value by value, which
     /// takes ten times as long as comparing.
-    pub(super) fn read<'r>(&self, key: u64, reading: &'r mut Reading) -> Result<Option<&'r [f32]>, IndexError> {
+    pub(super) fn read<'r>(&self, key: u64, reading: &'r mut ReadBuffers) -> Result<Option<&'r [f32]>, IndexError> {
         let got = match self.quantization {
             Quantization::F16 => self.usearch.get(key, usearch::f16::from_mut_i16s(&mut reading.bits)),
             Quantization::I8 => self.usearch.get(key, reading.integers.as_mut_slice()),
@@ -326,7 +326,7 @@ impl Engine {
     }
 
     /// Returns the score of values with themselves, minus the possible rounding error, or `None` if nothing can score higher.
-    pub(super) fn own_score(&self, values: &Values<'_>) -> Option<f32> {
+    pub(super) fn self_score(&self, values: &Values<'_>) -> Option<f32> {
         match (self.metric, values) {
             (Metric::Dot, Values::Floats(values)) => {
                 let own = dot(values, values);
@@ -339,10 +339,10 @@ impl Engine {
     /// Returns the values of a node as numbers. Signs become values of equal size in a vector of unit length.
     pub(super) fn values_of(&self, key: u64) -> Result<Option<Embedding>, IndexError> {
         if self.quantization != Quantization::B1 {
-            let mut reading = Reading::new(self.dimension);
+            let mut reading = ReadBuffers::new(self.dimension);
             return Ok(self.read(key, &mut reading)?.and_then(|values| Embedding::unscaled(values.to_vec())));
         }
-        let Some(Values::Bits(bytes)) = self.stored(key)? else { return Ok(None) };
+        let Some(Values::Bits(bytes)) = self.stored_values(key)? else { return Ok(None) };
         let size = 1.0 / (self.dimension as f32).sqrt();
         let sign = |place: usize| if bytes[place / 8] & (128 >> (place % 8)) == 0 { -size } else { size };
         Ok(Embedding::unscaled((0..self.dimension).map(sign).collect()))
@@ -354,7 +354,7 @@ impl Engine {
     }
 
     /// Returns the Euclidean distance between an embedding and a node with this search score, by the node's rounded values.
-    pub(super) fn gap(&self, embedding: &Embedding, (key, score): Scored) -> Result<f32, IndexError> {
+    pub(super) fn distance_to(&self, embedding: &Embedding, (key, score): Scored) -> Result<f32, IndexError> {
         match self.metric {
             Metric::Cosine => Ok((2.0 * (1.0 - score)).max(0.0).sqrt()),
             Metric::L2 => Ok(-score),

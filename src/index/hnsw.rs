@@ -103,7 +103,7 @@ impl Index {
         };
         let permits = Permits::new(contexts());
         graph.engine.reserve(CAPACITY_MIN, permits.total)?;
-        Ok(Self::over(graph, permits, parameters))
+        Ok(Self::from_graph(graph, permits, parameters))
     }
 
     /// Removes a passage. Returns whether it existed.
@@ -132,7 +132,7 @@ impl Index {
             return Ok(Vec::new());
         }
         if graph.engine.size() <= EXACT_SIZE_MAX {
-            // Nothing is added meanwhile, see `put_shared`.
+            // Nothing is added meanwhile, see `try_add_shared`.
             return graph.search_all(self.metric_of(query), wanted);
         }
         if wanted >= size / EXACT_FRACTION {
@@ -227,10 +227,10 @@ impl Index {
             graph.engine.load(path)?;
             graph.engine.reserve(CAPACITY_MIN.max(present + free), permits.total)?;
         }
-        Ok(Self::over(graph, permits, parameters))
+        Ok(Self::from_graph(graph, permits, parameters))
     }
 
-    fn over(graph: Graph, permits: Permits, parameters: &IndexParameters) -> Self {
+    fn from_graph(graph: Graph, permits: Permits, parameters: &IndexParameters) -> Self {
         Self {
             upkeep: Mutex::default(),
             keys: std::array::from_fn(|_| Mutex::new(())),
@@ -329,7 +329,7 @@ impl Graph {
         }
         let bound = GAP * embedding.norm();
         for candidate in self.engine.search(embedding, NEAR_EF)? {
-            let gap = self.engine.gap(embedding, candidate)?;
+            let gap = self.engine.distance_to(embedding, candidate)?;
             if gap <= bound {
                 return Ok(Some((candidate.0, gap)));
             }

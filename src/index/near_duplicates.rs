@@ -166,7 +166,7 @@ impl NearDuplicates {
 
     /// Returns one passage of each member of groups that reach farther than `GAP`. Such groups have members that were placed
     /// there because no search reached them.
-    pub(super) fn far(&self) -> Vec<(u64, Embedding)> {
+    pub(super) fn distant_members(&self) -> Vec<(u64, Embedding)> {
         let wide = |group: &&Group| {
             let norm = group.members(self.dimension).map(|(values, _)| values.norm()).fold(f32::INFINITY, f32::min);
             // Because of rounding, values may seem a little farther away than they are.
@@ -200,7 +200,7 @@ impl NearDuplicates {
     }
 
     /// Whether `accept` accepts any passage that a node represents.
-    pub(super) fn any(&self, node: u64, accept: impl Fn(u64) -> bool) -> bool {
+    pub(super) fn any_accepted(&self, node: u64, accept: impl Fn(u64) -> bool) -> bool {
         match self.nodes.get(&node).and_then(|id| self.groups.get(id)) {
             None => accept(node),
             Some(group) => (!group.orphaned && accept(node)) || group.passages.iter().flatten().any(|passage| accept(*passage)),

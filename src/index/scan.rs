@@ -69,7 +69,7 @@ pub(super) struct Scan {
 
 impl Scan {
     /// No rows yet; those to come lie around the mean of `sample`, vectors of them.
-    pub(super) fn around(sample: &[Vec<f32>], dimension: usize, metric: Metric) -> Self {
+    pub(super) fn centered_on(sample: &[Vec<f32>], dimension: usize, metric: Metric) -> Self {
         let mut center = vec![0.0; dimension];
         for values in sample {
             let part = scale(values, metric) / sample.len() as f32;
@@ -86,7 +86,7 @@ impl Scan {
     }
 
     /// Adds a passage, or its new values.
-    pub(super) fn put(&mut self, key: u64, values: &[f32]) {
+    pub(super) fn insert(&mut self, key: u64, values: &[f32]) {
         let (dimension, centered) = (self.center.len(), self.centered(values));
         let (step, integers) = round(&centered);
         let position = match self.positions.get(&key) {
@@ -134,8 +134,8 @@ impl Scan {
         let mut nearest = Nearest::new(limit);
         let row = |position: usize| &self.integers[position * dimension..][..dimension];
         let positions: Vec<usize> = match among {
-            Among::All => self.chosen(query, limit, &|_| true),
-            Among::Where(accept) => self.chosen(query, limit, &|position| accept(PassageId(self.keys[position]))),
+            Among::All => self.choose_rows(query, limit, &|_| true),
+            Among::Where(accept) => self.choose_rows(query, limit, &|position| accept(PassageId(self.keys[position]))),
             Among::Each(passages) => {
                 let positions = passages.filter_map(|passage| self.positions.get(&passage.0));
                 positions.map(|position| *position as usize).collect()
@@ -152,7 +152,7 @@ impl Scan {
     }
 
     /// The accepted rows that are most likely among the nearest `limit`, or all of them if that is faster.
-    fn chosen(&self, query: &Embedding, limit: usize, accept: &dyn Fn(usize) -> bool) -> Vec<usize> {
+    fn choose_rows(&self, query: &Embedding, limit: usize, accept: &dyn Fn(usize) -> bool) -> Vec<usize> {
         let wanted = limit.saturating_mul(CHOSEN_PER_WANTED).max(CHOSEN_MIN);
         let signs = self.signs.as_ref().filter(|_| wanted.saturating_mul(CHOICE_MIN) < self.keys.len());
         let Some(signs) = signs else { return (0..self.keys.len()).filter(|row| accept(*row)).collect() };

@@ -36,7 +36,7 @@ pub struct Loaded {
 /// Saves `index` as of `sequence` of the database `origin`. It must contain every change up to that, and may contain later
 /// ones.
 pub fn save(index: &Index, folder: &Path, sequence: Sequence, origin: &str) -> Result<(), IndexError> {
-    let new = FILES.map(|name| unfinished(folder, name));
+    let new = FILES.map(|name| temporary_path(folder, name));
     let written = write_files(index, (sequence, origin), &new);
     if written.is_err() {
         // The partial files may be what filled the disk.
@@ -53,7 +53,7 @@ pub fn save(index: &Index, folder: &Path, sequence: Sequence, origin: &str) -> R
 }
 
 /// Returns the temporary path of a file.
-fn unfinished(folder: &Path, name: &str) -> PathBuf {
+fn temporary_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.new"))
 }
 
@@ -71,7 +71,7 @@ pub fn load(folder: &Path, parameters: &IndexParameters, origin: &str) -> Result
 fn load_or_view(folder: &Path, parameters: &IndexParameters, origin: &str, view_bytes_min: u64) -> Result<Loaded, IndexError> {
     // Removes what a crash during a save leaves. Nobody reads these files, and they may be large.
     for name in FILES {
-        let _ = std::fs::remove_file(unfinished(folder, name));
+        let _ = std::fs::remove_file(temporary_path(folder, name));
     }
     let description = Description::read(&folder.join(DESCRIPTION))?;
     description.check_parameters(parameters)?;

@@ -129,7 +129,7 @@ impl<'b> Comparison<'b> {
     }
 
     /// Computes all cosines by matrix products, which gives the same result more slowly.
-    pub fn by_products(self) -> Self {
+    pub fn without_rounding(self) -> Self {
         Self { rounds: false, ..self }
     }
 
@@ -177,7 +177,7 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
             for (part, cosines) in row.chunks(LANES).enumerate() {
                 let begin = part * LANES;
                 let thresholds = &self.other.1.thresholds[begin..begin + cosines.len()];
-                let mut good = reaching(cosines, self.one.1.thresholds[position] - slack, thresholds, slack);
+                let mut good = reaching_mask(cosines, self.one.1.thresholds[position] - slack, thresholds, slack);
                 while good != 0 {
                     self.compare_exactly(position, begin + good.trailing_zeros() as usize);
                     good &= good - 1;
@@ -197,7 +197,7 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
                 let mut least = bound.least(self.one.1.thresholds[position]);
                 for (part, products) in products.chunks(LANES).enumerate() {
                     let begin = part * LANES;
-                    let mut good = reaching(products, least, &least_of_other[begin..begin + products.len()], 0);
+                    let mut good = reaching_mask(products, least, &least_of_other[begin..begin + products.len()], 0);
                     if good == 0 {
                         continue;
                     }
@@ -233,7 +233,7 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
 }
 
 /// Returns a bit mask of the scores that reach the common threshold `bar`, or their own threshold in `thresholds` within `slack`.
-fn reaching<T: Copy + PartialOrd + std::ops::Sub<Output = T>>(scores: &[T], bar: T, thresholds: &[T], slack: T) -> u32 {
+fn reaching_mask<T: Copy + PartialOrd + std::ops::Sub<Output = T>>(scores: &[T], bar: T, thresholds: &[T], slack: T) -> u32 {
     let reaches = |score: T, own: T| (score >= bar) | (score >= own - slack);
     if let (Ok(scores), Ok(thresholds)) = (<&[T; LANES]>::try_from(scores), <&[T; LANES]>::try_from(thresholds)) {
         // Usually no score reaches a threshold. This test compiles to a few vector instructions.
@@ -359,7 +359,7 @@ mod tests {
             let mut spared = 0;
             for (one, of_one) in &mut ones {
                 let comparison = Comparison::new(one).unwrap();
-                let mut comparison = if rounds { comparison } else { comparison.by_products() };
+                let mut comparison = if rounds { comparison } else { comparison.without_rounding() };
                 for (other, of_other) in &mut others {
                     comparison.compare_with(of_one, (other, of_other), |_, _| false).unwrap();
                     spared += usize::from(comparison.rounds && comparison.unrounded_next == 0);

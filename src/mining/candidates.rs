@@ -53,8 +53,8 @@ pub fn propose(strategy: Strategy, scores: &MarginScores<'_>) -> Vec<Candidate> 
 /// per sentence.
 pub fn candidate_pairs(scores: &MarginScores<'_>) -> Vec<Candidate> {
     let (first, second) = scores.sizes();
-    let forward = (0..first).flat_map(|first| scores.of_first(first));
-    let backward = (0..second).flat_map(|second| scores.of_second(second));
+    let forward = (0..first).flat_map(|first| scores.candidates_of_first(first));
+    let backward = (0..second).flat_map(|second| scores.candidates_of_second(second));
     let mut pairs = gather(scores.neighbors(), forward.chain(backward));
     // The two directions may round a cosine differently, so this keeps the higher score.
     pairs.sort_unstable_by(|a, b| (a.first, a.second).cmp(&(b.first, b.second)).then(b.score.total_cmp(&a.score)));

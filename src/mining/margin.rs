@@ -86,27 +86,27 @@ impl<'a> MarginScores<'a> {
 
     /// The total number of neighbors of all sentences of both languages.
     pub fn neighbors(&self) -> usize {
-        self.forward.filled() + self.backward.filled()
+        self.forward.neighbor_count() + self.backward.neighbor_count()
     }
 
     /// Returns for each sentence of the first language its neighbor with the highest score, or the nearest in a tie. Leaves out
     /// sentences without neighbors.
     pub fn best_forward(&self) -> impl Iterator<Item = Candidate> {
-        (0..self.forward.len()).filter_map(|first| highest(self.of_first(first)))
+        (0..self.forward.len()).filter_map(|first| highest(self.candidates_of_first(first)))
     }
 
     /// Like `best_forward`, for each sentence of the second language.
     pub fn best_backward(&self) -> impl Iterator<Item = Candidate> {
-        (0..self.backward.len()).filter_map(|second| highest(self.of_second(second)))
+        (0..self.backward.len()).filter_map(|second| highest(self.candidates_of_second(second)))
     }
 
     /// Returns the candidates of one sentence of the first language, nearest first.
-    pub fn of_first(&self, first: usize) -> impl Iterator<Item = Candidate> {
+    pub fn candidates_of_first(&self, first: usize) -> impl Iterator<Item = Candidate> {
         self.forward.of(first).map(move |(second, cosine)| self.candidate(first as u32, second, cosine))
     }
 
     /// Returns the candidates of one sentence of the second language, nearest first.
-    pub fn of_second(&self, second: usize) -> impl Iterator<Item = Candidate> {
+    pub fn candidates_of_second(&self, second: usize) -> impl Iterator<Item = Candidate> {
         self.backward.of(second).map(move |(first, cosine)| self.candidate(first, second as u32, cosine))
     }
 
@@ -151,7 +151,7 @@ mod tests {
         check(scores(Margin::Distance).best_forward(), &[(0, 0, 0.15), (1, 1, 0.13)]);
         check(scores(Margin::Absolute).best_forward(), &[(0, 0, 1.0), (1, 1, 0.96)]);
         // a1-b0: 0.8 / 0.89 = 0.8988764, after the nearer b1.
-        check(scores(Margin::Ratio).of_first(1), &[(1, 1, 1.156_626_5), (1, 0, 0.898_876_4)]);
+        check(scores(Margin::Ratio).candidates_of_first(1), &[(1, 1, 1.156_626_5), (1, 0, 0.898_876_4)]);
     }
 
     #[test]

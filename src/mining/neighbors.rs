@@ -81,7 +81,7 @@ impl NeighborLists {
     }
 
     /// The total number of neighbors of all sentences.
-    pub fn filled(&self) -> usize {
+    pub fn neighbor_count(&self) -> usize {
         self.counts.iter().map(|count| usize::from(*count)).sum()
     }
 
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!((lists.of(0).len(), lists.mean_cosine(0)), (0, 0.0));
         lists.put(1, &[(3, 0.25)]).unwrap();
         assert_eq!((lists.of(1).collect::<Vec<_>>(), lists.mean_cosine(1)), (vec![(3, 0.25)], 0.25));
-        assert_eq!((lists.len(), lists.others(), lists.filled()), (2, 9, 1));
+        assert_eq!((lists.len(), lists.others(), lists.neighbor_count()), (2, 9, 1));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub fn principal_plane(vectors: &Vectors, stop: impl Fn() -> bool) -> Result<Vec
         let mut next = Array2::zeros((vectors.dimension(), 2));
         for block in vectors.blocks() {
             let block = view(block, vectors.dimension())?;
-            let places = places(&block, &mean, &directions);
+            let places = coordinates(&block, &mean, &directions);
             // [dimension, rows] · [rows, 2], with the mean subtracted from the vectors.
             next += &block.t().dot(&places);
             let sums = places.sum_axis(Axis(0));
@@ -42,14 +42,14 @@ pub fn principal_plane(vectors: &Vectors, stop: impl Fn() -> bool) -> Result<Vec
     }
     let mut points = Vec::with_capacity(vectors.len());
     for block in vectors.blocks() {
-        let places = places(&view(block, vectors.dimension())?, &mean, &directions);
+        let places = coordinates(&view(block, vectors.dimension())?, &mean, &directions);
         points.extend(places.rows().into_iter().map(|place| [place[0], place[1]]));
     }
     Ok(points)
 }
 
 /// Returns the coordinates of vectors along the directions, [rows, 2].
-fn places(block: &ArrayView2<'_, f32>, mean: &Array1<f32>, directions: &Array2<f32>) -> Array2<f32> {
+fn coordinates(block: &ArrayView2<'_, f32>, mean: &Array1<f32>, directions: &Array2<f32>) -> Array2<f32> {
     block.dot(directions) - mean.dot(directions)
 }
 

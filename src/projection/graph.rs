@@ -39,8 +39,8 @@ impl FuzzyGraph {
     /// Builds the graph from neighbor lists with cosines.
     pub fn of(lists: &NeighborLists) -> Self {
         let all = (0..lists.len()).flat_map(|point| lists.of(point)).map(|(_, cosine)| f64::from(distance(cosine)));
-        let mean_of_all = all.sum::<f64>() / lists.filled().max(1) as f64;
-        let mut edges = Vec::with_capacity(lists.filled());
+        let mean_of_all = all.sum::<f64>() / lists.neighbor_count().max(1) as f64;
+        let mut edges = Vec::with_capacity(lists.neighbor_count());
         for point in 0..lists.len() {
             let distances: Vec<f32> = lists.of(point).map(|(_, cosine)| distance(cosine)).collect();
             let scale = Scale::of(&distances, mean_of_all);

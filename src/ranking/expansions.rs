@@ -9,7 +9,7 @@ use quick_cache::sync::Cache;
 use crate::domain::Word;
 
 /// Maximum number of words of the collection that the cached expansions have together, eight bytes each.
-const REMEMBERED_MAX: u64 = 1 << 20;
+const CACHED_WORDS_MAX: u64 = 1 << 20;
 /// About how many words of the collection a word of a question finds.
 const FOUND_USUALLY: u64 = 1 << 10;
 
@@ -42,7 +42,7 @@ impl Weighter<(Word, u32), Arc<Expansion>> for ByLength {
 
 impl Default for ExpansionCache {
     fn default() -> Self {
-        Self(Cache::with_weighter((REMEMBERED_MAX / FOUND_USUALLY) as usize, REMEMBERED_MAX, ByLength))
+        Self(Cache::with_weighter((CACHED_WORDS_MAX / FOUND_USUALLY) as usize, CACHED_WORDS_MAX, ByLength))
     }
 }
 
@@ -82,8 +82,8 @@ mod tests {
     fn the_cache_keeps_at_most_the_maximum_weight() {
         let expansions = ExpansionCache::default();
         for word in 0..1_000 {
-            expansions.get(word.into(), 1, || expansion(word, REMEMBERED_MAX as usize / 100));
-            assert!(expansions.0.weight() <= REMEMBERED_MAX, "{}", expansions.0.weight());
+            expansions.get(word.into(), 1, || expansion(word, CACHED_WORDS_MAX as usize / 100));
+            assert!(expansions.0.weight() <= CACHED_WORDS_MAX, "{}", expansions.0.weight());
         }
         assert!(expansions.0.len() > 10, "{}", expansions.0.len());
     }

@@ -46,10 +46,10 @@ fn compute_all(rows: &Weak<Rows>) {
         let begun = Instant::now();
         while begun.elapsed() < TURN {
             let Ok(token) = u16::try_from(next) else { return };
-            if next >= rows.len() || rows.stored() >= PRECOMPUTED_MAX {
+            if next >= rows.len() || rows.stored_count() >= PRECOMPUTED_MAX {
                 return;
             }
-            rows.near(token);
+            rows.near_tokens(token);
             next += 1;
         }
         drop(rows);
@@ -71,7 +71,7 @@ mod tests {
     fn all_tokens_are_precomputed() {
         let rows = rows(300);
         compute_all(&Arc::downgrade(&rows));
-        assert_eq!(rows.found(), 300);
+        assert_eq!(rows.searched_count(), 300);
     }
 
     #[test]
@@ -84,13 +84,13 @@ mod tests {
             let weak = weak.clone();
             move || compute_all(&weak)
         });
-        while rows.found() == 0 && !thread.is_finished() {
+        while rows.searched_count() == 0 && !thread.is_finished() {
             std::thread::yield_now();
         }
         drop(rows);
         let mut found = 0;
         while let Some(rows) = weak.upgrade() {
-            found = rows.found();
+            found = rows.searched_count();
             drop(rows);
             std::thread::yield_now();
         }

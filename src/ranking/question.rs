@@ -313,7 +313,7 @@ mod tests {
         let mut index = TokenIndex::default();
         for passage in 0..60_u32 {
             let tokens: Vec<u32> = (0..8).map(|n| (passage * 13 + n * n * 29) % 280).collect();
-            index.insert(PassageId(passage.into()), &TokenSet::of(&tokens));
+            index.insert(PassageId(passage.into()), &TokenSet::from_ids(&tokens));
         }
         index
     }
@@ -416,7 +416,7 @@ mod tests {
         let mut index = TokenIndex::default();
         for passage in 0..VISITS_MIN as u64 {
             let tokens = if passage % 1_000 == 0 { &[0, 1, 2, 3][..] } else { &[0, 2, 3] };
-            index.insert(PassageId(passage), &TokenSet::of(tokens));
+            index.insert(PassageId(passage), &TokenSet::from_ids(tokens));
         }
         index.prepare();
         let asked = TokenScorer::new(table).question(&[0, 1], &index).unwrap();
@@ -440,7 +440,7 @@ mod tests {
     fn passage_tokens_missing_from_the_table_score_zero() {
         let (scorer, mut index) = (TokenScorer::new(table()), passages());
         let before = scorer.question(&[5, 17], &index).unwrap().estimate(&index).nearest(&index, 60, |_| true);
-        index.insert(PassageId(900), &TokenSet::of(&[300, 65_535]));
+        index.insert(PassageId(900), &TokenSet::from_ids(&[300, 65_535]));
         let asked = scorer.question(&[5, 17], &index).unwrap();
         assert_eq!(asked.score(&[300, 65_535]), 0.0);
         let after = asked.estimate(&index).nearest(&index, 60, |_| true);
@@ -456,8 +456,8 @@ mod tests {
             weights: vec![1.0; 5],
         });
         let mut index = TokenIndex::default();
-        (0..200).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[1])));
-        (200..205).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[0, 2, 3, 4])));
+        (0..200).for_each(|passage| index.insert(PassageId(passage), &TokenSet::from_ids(&[1])));
+        (200..205).for_each(|passage| index.insert(PassageId(passage), &TokenSet::from_ids(&[0, 2, 3, 4])));
         let asked = scorer.question(&[0, 1], &index).unwrap();
         let (near, light, other) = (TokenMatch::Near, TokenMatch::Light, TokenMatch::Other);
         assert_eq!(asked.matches(&[0, 1, 2], &[]), [near, light, other], "token 1 is light because nearly every passage has it");
@@ -472,8 +472,8 @@ mod tests {
     fn a_rare_token_is_significant_unless_another_is_far_heavier() {
         let table = |weights| TokenTable { dimension: 2, rows: vec![127, 0, 0, 127], scales: vec![1.0; 2], weights };
         let mut index = TokenIndex::default();
-        index.insert(PassageId(1), &TokenSet::of(&[0]));
-        (2..100).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[1])));
+        index.insert(PassageId(1), &TokenSet::from_ids(&[0]));
+        (2..100).for_each(|passage| index.insert(PassageId(passage), &TokenSet::from_ids(&[1])));
         let significant = |weight: f32| {
             let scorer = TokenScorer::new(table(vec![1.0, weight]));
             scorer.question(&[0, 1], &index).unwrap().is_significant(0)
@@ -491,8 +491,8 @@ mod tests {
             weights: vec![1.0; 3],
         });
         let mut index = TokenIndex::default();
-        (0..10).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[0])));
-        index.insert(PassageId(10), &TokenSet::of(&[1]));
+        (0..10).for_each(|passage| index.insert(PassageId(passage), &TokenSet::from_ids(&[0])));
+        index.insert(PassageId(10), &TokenSet::from_ids(&[1]));
         let asked = scorer.question(&[0, 1], &index).unwrap();
         assert!(asked.score(&[1]) > 0.75 && asked.score(&[0]) < 0.25, "{} and {}", asked.score(&[1]), asked.score(&[0]));
     }

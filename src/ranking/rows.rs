@@ -87,13 +87,13 @@ impl Rows {
     }
 
     /// Returns the number of near tokens stored so far.
-    pub(super) fn stored(&self) -> usize {
+    pub(super) fn stored_count(&self) -> usize {
         self.stored.load(Ordering::Relaxed)
     }
 
     /// Returns the number of tokens whose near tokens were found.
     #[cfg(test)]
-    pub(super) fn found(&self) -> usize {
+    pub(super) fn searched_count(&self) -> usize {
         self.near.iter().filter(|near| near.get().is_some()).count()
     }
 
@@ -115,7 +115,7 @@ impl Rows {
     }
 
     /// Returns the distinct tokens of a question with their weights before rarity. If there are too many, returns the heaviest.
-    pub(super) fn counted(&self, tokens: &[u32]) -> Vec<(u16, f32)> {
+    pub(super) fn weigh_tokens(&self, tokens: &[u32]) -> Vec<(u16, f32)> {
         let mut distinct: Vec<u16> = tokens.iter().filter_map(|&token| u16::try_from(token).ok()).collect();
         distinct.retain(|&token| usize::from(token) < self.len());
         distinct.sort_unstable();
@@ -130,7 +130,7 @@ impl Rows {
     }
 
     /// Returns the tokens with a cosine of `SCANNED` or more with this one, nearest first.
-    pub(super) fn near(&self, id: u16) -> Arc<[NearToken]> {
+    pub(super) fn near_tokens(&self, id: u16) -> Arc<[NearToken]> {
         let Some(place) = self.near.get(usize::from(id)) else { return Arc::default() };
         place.get().cloned().unwrap_or_else(|| {
             let found = self.find_near(id);
@@ -237,7 +237,7 @@ mod tests {
         for id in [0, 777, 1_999] {
             let own = rows.row(id).unwrap();
             let cosine = |token: u16| (token, rows.cosine(dot(own, rows.row(token).unwrap()), token, id));
-            let found = rows.near(id);
+            let found = rows.near_tokens(id);
             assert!(found.is_sorted_by_key(|near| (std::cmp::Reverse(near.cosine), near.token)) && found[0].token == id);
             let found: HashMap<u16, i16> = found.iter().map(|near| (near.token, near.cosine)).collect();
             for (token, cosine) in (0..2_000).map(cosine) {

@@ -44,7 +44,7 @@ impl TokenScorer {
     }
 
     /// Sets the model's weights of all evidence.
-    pub fn weighing(self, relevance: RelevanceWeights) -> Self {
+    pub fn with_relevance(self, relevance: RelevanceWeights) -> Self {
         Self { relevance, ..self }
     }
 
@@ -55,9 +55,9 @@ impl TokenScorer {
 
     /// Compares the tokens of a question with those of all passages.
     pub fn question(&self, tokens: &[u32], index: &TokenIndex) -> Result<Question, ScorerError> {
-        let counted = if index.is_empty() { Vec::new() } else { self.table.counted(tokens) };
+        let counted = if index.is_empty() { Vec::new() } else { self.table.weigh_tokens(tokens) };
         let ids: Vec<u16> = counted.iter().map(|&(token, _)| token).collect();
-        let near: Vec<Arc<[NearToken]>> = ids.iter().map(|id| self.table.near(*id)).collect();
+        let near: Vec<Arc<[NearToken]>> = ids.iter().map(|id| self.table.near_tokens(*id)).collect();
         self.precomputation.start(&self.table);
         let passages = index.len() as f32;
         let share_min = SHARE_MIN.max(1.0 / (passages + 1.0));

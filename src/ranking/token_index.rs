@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     fn tokens(ids: &[u32]) -> TokenSet {
-        TokenSet::of(ids)
+        TokenSet::from_ids(ids)
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Translations {
         };
         let (words, _) = tensor(WORDS, Dtype::U8)?;
         let ((concepts, named), (shares, shared)) = (tensor(CONCEPTS, Dtype::U16)?, tensor(SHARES, Dtype::U8)?);
-        let words = numbers(words).ok_or(format!("{WORDS} are not ascending numbers of {WORD_KEY_BITS} bits"))?;
+        let words = unpack_numbers(words).ok_or(format!("{WORDS} are not ascending numbers of {WORD_KEY_BITS} bits"))?;
         let ends = (1..).zip(shares).filter(|(_, share)| **share & LAST > 0).map(|(end, _)| end);
         let starts: Vec<u32> = std::iter::once(0).chain(ends).collect();
         if starts.len() != words.len() + 1 || starts.last().is_none_or(|end| *end as usize != shared) || named != shared {
@@ -165,7 +165,7 @@ impl Translations {
 
     fn to_bytes(&self) -> Result<Vec<u8>, String> {
         let before = std::iter::once(0).chain(self.words.iter().copied());
-        let words: Vec<u8> = self.words.iter().zip(before).flat_map(|(word, before)| packed(word - before)).collect();
+        let words: Vec<u8> = self.words.iter().zip(before).flat_map(|(word, before)| pack_number(word - before)).collect();
         let concepts: Vec<u8> = self.senses.iter().flat_map(|sense| sense.concept.to_le_bytes()).collect();
         let mut shares: Vec<u8> = self.senses.iter().map(|sense| sense.share).collect();
         self.starts[1..].iter().for_each(|end| shares[*end as usize - 1] |= LAST);
@@ -185,7 +185,7 @@ fn bucket(word: u32) -> usize {
 }
 
 /// Packs a number, seven bits per byte, lowest first.
-fn packed(mut number: u32) -> Vec<u8> {
+fn pack_number(mut number: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= u32::from(LAST) {
         bytes.push(number as u8 | LAST);
@@ -197,7 +197,7 @@ fn packed(mut number: u32) -> Vec<u8> {
 
 /// Unpacks numbers from their differences. Each must be greater than the one before, starting from 0. Returns `None` if they
 /// are invalid.
-fn numbers(bytes: &[u8]) -> Option<Vec<u32>> {
+fn unpack_numbers(bytes: &[u8]) -> Option<Vec<u32>> {
     let (mut numbers, mut difference, mut shift) = (Vec::new(), 0_u32, 0);
     for byte in bytes {
         difference |= u32::from(byte & !LAST).checked_shl(shift)?;
@@ -262,7 +262,7 @@ mod tests {
         check(&[1, 0], 2, &[LAST | 9, LAST | 9], "not ascending");
         check(&[0x81], 1, &[LAST | 9], "not ascending");
         check(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], 1, &[LAST | 9], "not ascending");
-        check(&packed(1 << WORD_KEY_BITS), 1, &[LAST | 9], "28 bits");
+        check(&pack_number(1 << WORD_KEY_BITS), 1, &[LAST | 9], "28 bits");
         check(&[1], 1, &[LAST], "a concept has no share");
         assert!(Translations::from_bytes(b"tokens").is_err());
     }

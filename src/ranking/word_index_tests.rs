@@ -26,7 +26,7 @@ fn translations() -> Translations {
 fn index(passages: &[&[u32]]) -> WordIndex {
     let (mut index, translations) = (WordIndex::default(), translations());
     for (passage, words) in (0..).zip(passages) {
-        index.insert(PassageId(passage), &WordCounts::of(words.to_vec()), &translations);
+        index.insert(PassageId(passage), &WordCounts::from_words(words.to_vec()), &translations);
     }
     index
 }
@@ -83,7 +83,7 @@ fn significant_words_list_their_meanings_in_the_collection() {
 fn a_change_invalidates_cached_expansions() {
     let mut index = index(&[&[BOAT, 1], &[2]]);
     assert_eq!(nearest(&index, &[BATEAU]), [0]);
-    index.insert(PassageId(5), &WordCounts::of(vec![BATEAU, 3]), &translations());
+    index.insert(PassageId(5), &WordCounts::from_words(vec![BATEAU, 3]), &translations());
     assert_eq!(nearest(&index, &[BATEAU]), [5, 0]);
     let before = index.scores(&question(&[BOAT]), None, &translations()).possible;
     index.remove(PassageId(5));
@@ -121,7 +121,7 @@ fn words_with_heavier_tokens_weigh_more() {
     let index = index(&[&[BOAT], &[TREE], &[3]]);
     let table = TokenTable { dimension: 2, rows: vec![127, 0, 0, 127], scales: vec![0.01; 2], weights: vec![8.0, 1.0] };
     let mut tokens = TokenIndex::default();
-    (0..3).for_each(|passage| tokens.insert(PassageId(passage), &TokenSet::of(&[passage as u32 % 2])));
+    (0..3).for_each(|passage| tokens.insert(PassageId(passage), &TokenSet::from_ids(&[passage as u32 % 2])));
     let asked = TokenScorer::new(table).question(&[0, 1], &tokens).unwrap();
     let words = [(BOAT, vec![0]), (TREE, vec![1])].map(|(word, tokens)| QueryWord { word: word.into(), tokens });
     let scores = |question| {
@@ -144,8 +144,9 @@ fn only_accepted_passages_are_found() {
 #[test]
 fn replaced_and_removed_passages_are_not_found_and_free_their_slots() {
     let (mut index, translations) = (WordIndex::default(), translations());
-    let words =
-        |round: u32, passage: u32| WordCounts::of(vec![if round == 9 { BOAT } else { TREE }, 100 + round, 1_000 + passage]);
+    let words = |round: u32, passage: u32| {
+        WordCounts::from_words(vec![if round == 9 { BOAT } else { TREE }, 100 + round, 1_000 + passage])
+    };
     for round in 0..10 {
         for passage in 0..1_000 {
             index.insert(PassageId(passage.into()), &words(round, passage), &translations);
@@ -168,7 +169,7 @@ fn arranging_entries_does_not_change_scores() {
     let add = |index: &mut WordIndex, passages: std::ops::Range<u32>| {
         for passage in passages {
             let boat = [BOAT, BATEAU, TREE][passage as usize % 3];
-            let words = WordCounts::of(vec![boat, 100 + passage % 50, 1_000 + passage % 999]);
+            let words = WordCounts::from_words(vec![boat, 100 + passage % 50, 1_000 + passage % 999]);
             index.insert(PassageId(passage.into()), &words, &translations);
         }
     };
@@ -202,7 +203,7 @@ fn words_that_sound_alike_are_found_with_known_words_ranked_lower() {
     let like_a_tree = sounding(TREE, Script::Latin, &[S::H, S::O, S::D, S::L, S::A, S::R]);
     let mut index = WordIndex::default();
     for (passage, word) in (0..).zip([in_russian, like_a_tree, 7.into()]) {
-        index.insert(PassageId(passage), &WordCounts::of([word]), &translations());
+        index.insert(PassageId(passage), &WordCounts::from_words([word]), &translations());
     }
     let query = [QueryWord { word: hodler, tokens: Vec::new() }];
     let nearest = |index: &WordIndex| index.nearest(&index.scores(&query, None, &translations()), 10, |_| true);

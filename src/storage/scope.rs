@@ -32,7 +32,7 @@ impl Scope<'_> {
 
 impl RequiredPassages {
     /// Returns `None` if all passages have what is required.
-    pub(super) fn of(required_matches: Option<RequiredMatches>) -> Option<Self> {
+    pub(super) fn from_matches(required_matches: Option<RequiredMatches>) -> Option<Self> {
         match required_matches? {
             RequiredMatches::Only(passages) => Some(Self::Only(Arc::new(passages.into_iter().collect()))),
             RequiredMatches::AllBut(passages) if passages.is_empty() => None,

@@ -30,6 +30,6 @@ pub(super) fn has_caller() -> bool {
 }
 
 /// Whether this thread reads for a caller that is gone.
-pub(super) fn is_gone() -> bool {
+pub(super) fn is_caller_gone() -> bool {
     CALLER.with_borrow(|caller| caller.as_ref().is_some_and(|caller| caller.strong_count() == 0))
 }

@@ -15,14 +15,14 @@ pub(super) fn check(connection: &Connection, limit: usize) -> Result<Vec<StoreEr
         found.extend(wrong_counts(connection)?);
     }
     let documents = format!("select {DOCUMENT_COLUMNS} from documents d order by d.key");
-    rows_of(connection, &documents, limit, &mut found, |row| rows::document(row).map(drop))?;
+    read_all_rows(connection, &documents, limit, &mut found, |row| rows::document(row).map(drop))?;
     let passages = format!(
         "select {DOCUMENT_COLUMNS}, {PASSAGE_COLUMNS} from passages wanted join documents d on d.key = wanted.document
          order by wanted.id"
     );
-    rows_of(connection, &passages, limit, &mut found, |row| rows::passage(row).map(drop))?;
+    read_all_rows(connection, &passages, limit, &mut found, |row| rows::passage(row).map(drop))?;
     let embeddings = "select id, embedding from passages where embedding is not null order by id";
-    rows_of(connection, embeddings, limit, &mut found, |row| read_embedding(row, 0).map(drop))?;
+    read_all_rows(connection, embeddings, limit, &mut found, |row| read_embedding(row, 0).map(drop))?;
     Ok(found)
 }
 
@@ -36,7 +36,7 @@ pub(super) fn check_structure(connection: &Connection, doing: &'static str, limi
             Ok(Some(row)) => row.get(0)?,
             Ok(None) => return Ok(found),
             Err(error) => {
-                found.push(damage(error, doing)?);
+                found.push(into_damage(error, doing)?);
                 return Ok(found);
             }
         };
@@ -60,7 +60,7 @@ fn wrong_counts(connection: &Connection) -> Result<Option<StoreError>, Fault> {
 const CHECKING: &str = "checking the database";
 
 /// Reads all rows of a query. Continues after a damaged row, and stops where SQLite itself cannot continue.
-fn rows_of(
+fn read_all_rows(
     connection: &Connection,
     sql: &str,
     limit: usize,
@@ -73,12 +73,12 @@ fn rows_of(
         match rows.next() {
             Ok(Some(row)) => {
                 if let Err(fault) = read(row) {
-                    found.push(damage(fault, CHECKING)?);
+                    found.push(into_damage(fault, CHECKING)?);
                 }
             }
             Ok(None) => break,
             Err(error) => {
-                found.push(damage(error, CHECKING)?);
+                found.push(into_damage(error, CHECKING)?);
                 break;
             }
         }
@@ -87,7 +87,7 @@ fn rows_of(
 }
 
 /// Separates damage from unrelated failures.
-fn damage(fault: impl Into<Fault>, doing: &'static str) -> Result<StoreError, Fault> {
+fn into_damage(fault: impl Into<Fault>, doing: &'static str) -> Result<StoreError, Fault> {
     let error = fault.into().into_store_error(doing);
     if error.is_damage() { Ok(error) } else { Err(error.into()) }
 }

@@ -35,7 +35,7 @@ impl DocumentStore {
 
     /// Deletes the checkpoints of all jobs except `kept`, because those jobs have ended.
     pub fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
-        let stale: Vec<String> = self.read("reading checkpoints", |connection| stale(connection, kept))?;
+        let stale: Vec<String> = self.read("reading checkpoints", |connection| stale_jobs(connection, kept))?;
         if stale.is_empty() {
             return Ok(());
         }
@@ -57,7 +57,7 @@ pub(super) fn store_checkpoint(transaction: &WriteTransaction<'_>, job: &JobId, 
     Ok(())
 }
 
-fn stale(connection: &Connection, kept: &[JobId]) -> Result<Vec<String>, Fault> {
+fn stale_jobs(connection: &Connection, kept: &[JobId]) -> Result<Vec<String>, Fault> {
     let mut statement = connection.prepare_cached("select job from job_checkpoints")?;
     let jobs = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
     Ok(jobs.into_iter().filter(|job| kept.iter().all(|kept| kept.as_str() != job)).collect())

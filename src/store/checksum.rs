@@ -39,7 +39,7 @@ impl DocumentRow<'_> {
         for number in [self.created_at_ms, self.updated_at_ms, self.sequence] {
             hash.update(&number.to_le_bytes());
         }
-        hash_more(&mut hash, self.title);
+        hash_added_column(&mut hash, self.title);
         if let Some(at) = self.expires_at_ms {
             // No title has this length, so it marks the expiry.
             hash.update(&(u64::MAX - 1).to_le_bytes());
@@ -50,13 +50,13 @@ impl DocumentRow<'_> {
 }
 
 /// Appends the CRC-32 of a passage's key and these bytes to a value that a separate table stores for the passage.
-pub(super) fn seal_of_passage(passage: PassageId, mut bytes: Vec<u8>) -> Vec<u8> {
+pub(super) fn seal_passage_value(passage: PassageId, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend(checksum_of_passage(passage, &bytes).to_le_bytes());
     bytes
 }
 
-/// Returns the bytes sealed by `seal_of_passage`, or `None` if they have changed.
-pub(super) fn unseal_of_passage(passage: PassageId, sealed: &[u8]) -> Option<&[u8]> {
+/// Returns the bytes sealed by `seal_passage_value`, or `None` if they have changed.
+pub(super) fn unseal_passage_value(passage: PassageId, sealed: &[u8]) -> Option<&[u8]> {
     let (bytes, sum) = sealed.split_last_chunk()?;
     (checksum_of_passage(passage, bytes).to_le_bytes() == *sum).then_some(bytes)
 }
@@ -73,12 +73,12 @@ fn checksum_of_passage(passage: PassageId, bytes: &[u8]) -> u32 {
 pub(super) fn passage_checksum(row: [i64; 5], headings: Option<&str>) -> u32 {
     let mut hash = crc32fast::Hasher::new();
     row.iter().for_each(|number| hash.update(&number.to_le_bytes()));
-    hash_more(&mut hash, headings);
+    hash_added_column(&mut hash, headings);
     hash.finalize()
 }
 
 /// Includes a column that was added later. A row without a value keeps the checksum that it had before.
-fn hash_more(hash: &mut crc32fast::Hasher, text: Option<&str>) {
+fn hash_added_column(hash: &mut crc32fast::Hasher, text: Option<&str>) {
     if let Some(text) = text {
         hash.update(&(text.len() as u64).to_le_bytes());
         hash.update(text.as_bytes());

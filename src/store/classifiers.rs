@@ -344,7 +344,7 @@ pub(crate) fn read_classifier_text<C: Columns>(row: &C) -> Result<(i64, Classifi
     let embedding =
         embedding.map(|bytes| Embedding::from_bytes(&bytes).ok_or_else(|| corrupt("its embedding does not have unit length")));
     let text = ClassifierText {
-        description: row.truth(1)?,
+        description: row.boolean(1)?,
         text: row.text(2)?,
         labels: serde_json::from_str(&row.text(3)?).map_err(|_| corrupt("its labels are not a list"))?,
         language: language.and_then(|code| Language::parse(&code)),

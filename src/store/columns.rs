@@ -20,7 +20,7 @@ pub(crate) trait Columns {
     fn optional_integer(&self, column: usize) -> Result<Option<i64>, Self::Fault>;
 
     /// Reads a boolean.
-    fn truth(&self, column: usize) -> Result<bool, Self::Fault>;
+    fn boolean(&self, column: usize) -> Result<bool, Self::Fault>;
 
     /// Reads bytes or null.
     fn optional_bytes(&self, column: usize) -> Result<Option<Vec<u8>>, Self::Fault>;
@@ -45,7 +45,7 @@ impl Columns for rusqlite::Row<'_> {
         Ok(self.get(column)?)
     }
 
-    fn truth(&self, column: usize) -> Result<bool, Fault> {
+    fn boolean(&self, column: usize) -> Result<bool, Fault> {
         Ok(self.get(column)?)
     }
 

@@ -26,10 +26,10 @@ impl Deadline {
     /// Applies the deadline to the statements of a connection, and ends those of callers that are gone.
     pub(super) fn apply_to(&self, connection: &mut Connection) -> Result<(), Fault> {
         let deadline = self.clone();
-        Ok(connection.progress_handler(STEPS_PER_CHECK, Some(move || deadline.is_over() || caller::is_gone()))?)
+        Ok(connection.progress_handler(STEPS_PER_CHECK, Some(move || deadline.has_passed() || caller::is_caller_gone()))?)
     }
 
-    fn is_over(&self) -> bool {
+    fn has_passed(&self) -> bool {
         let deadline = *self.0.lock();
         deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
@@ -113,9 +113,9 @@ mod tests {
     #[test]
     fn a_deadline_is_never_postponed() {
         let deadline = Deadline::default();
-        assert!(!deadline.is_over());
+        assert!(!deadline.has_passed());
         deadline.set(Instant::now());
         deadline.set(Instant::now() + Duration::from_secs(1_000));
-        assert!(deadline.is_over());
+        assert!(deadline.has_passed());
     }
 }

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::checksum::{passage_checksum, seal_embedding, unseal_embedding, unseal_of_passage};
+use super::checksum::{passage_checksum, seal_embedding, unseal_embedding, unseal_passage_value};
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::queries::CUTTING_RULES;
@@ -105,9 +105,9 @@ fn passage(row: &Row<'_>, document: &Document, terms_of: TermsOf) -> Result<Pass
         _ => None,
     };
     let range = rows::range(key, start, end, &document.text)?;
-    let tokens = bytes(9)?.and_then(|sealed| unseal_of_passage(id, sealed)).and_then(TokenSet::from_bytes).unwrap_or_default();
+    let tokens = bytes(9)?.and_then(|sealed| unseal_passage_value(id, sealed)).and_then(TokenSet::from_bytes).unwrap_or_default();
     // Like in search, damaged rows of words and tokens count as missing. Words can be computed again.
-    let words = bytes(10)?.and_then(|sealed| unseal_of_passage(id, sealed)).and_then(WordCounts::from_bytes);
+    let words = bytes(10)?.and_then(|sealed| unseal_passage_value(id, sealed)).and_then(WordCounts::from_bytes);
     let words = words.unwrap_or_else(|| {
         let context = PassageContext { title: document.title.clone(), headings: headings.clone() };
         terms_of(&context.with(&document.text[range.clone()]), document.language).plain

@@ -63,7 +63,7 @@ impl DocumentStore {
     /// Like `open`, but with another clock than the system's.
     pub fn open_with_clock(folder: &Path, options: &StoreOptions, clock: Clock) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
-        let recovered_log = file_bytes(&log::path_of(&database)) > 0;
+        let recovered_log = file_bytes(&log::log_path(&database)) > 0;
         let open = || open_writer(&database, &COLLECTION, options.power_safe);
         Self::start(Database::new(database.clone(), options, clock), options.terms_of, recovered_log, open)
     }
@@ -75,7 +75,7 @@ impl DocumentStore {
     pub fn open_existing(folder: &Path, options: &StoreOptions, reached: Option<Sequence>) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
         check_exists(&database)?;
-        let recovered_log = file_bytes(&log::path_of(&database)) > 0;
+        let recovered_log = file_bytes(&log::log_path(&database)) > 0;
         let lost = match log::check(&database) {
             // A power loss may have caused it, which this durability setting permits.
             Err(error) if error.is_damage() && !options.power_safe => Some(error),
@@ -116,7 +116,7 @@ impl DocumentStore {
         open: impl FnOnce() -> Result<Connection, StoreError>,
     ) -> Result<Self, StoreError> {
         let lease = connections.lease_opened_by(open)?;
-        let read = |connection: &Connection| Ok((metadata_indexes::all(connection)?, expiry::first(connection)?));
+        let read = |connection: &Connection| Ok((metadata_indexes::all(connection)?, expiry::first_expiry(connection)?));
         let read = lease.opened.readers.read("opening a database", read);
         drop(lease);
         let store = Self {
@@ -304,7 +304,7 @@ impl DocumentStore {
         let counts = match counted.filter(holds) {
             Some(counted) => counted.counts,
             None => {
-                let count = |connection: &Connection| Ok((expiry::next(connection)?, queries::counts(connection)?));
+                let count = |connection: &Connection| Ok((expiry::next_expiry(connection)?, queries::counts(connection)?));
                 let (until_ms, counts) = self.read("counting", count)?;
                 *self.counted.lock() = Some(Counted { writes, until_ms, counts: counts.clone() });
                 counts
@@ -330,7 +330,7 @@ impl DocumentStore {
 
     /// Returns the size of the write-ahead log in bytes. It grows and shrinks with checkpoints.
     pub fn log_bytes(&self) -> u64 {
-        file_bytes(&log::path_of(self.database()))
+        file_bytes(&log::log_path(self.database()))
     }
 
     /// Reads the embeddings of documents with a single passage, in the order of `ids`. Returns `None` for a document that does

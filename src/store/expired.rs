@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::StoreError;
 use super::documents::DocumentStore;
 use super::error::Fault;
-use super::expiry::first;
+use super::expiry::first_expiry;
 use super::mutations::delete_key;
 use super::rows::{self, DOCUMENT_COLUMNS};
 use super::writer::WriteTransaction;
@@ -35,7 +35,7 @@ impl DocumentStore {
     /// leaves the rest to the next call. Waits for a place in the write queue if the queue is full.
     pub fn delete_expired(&self) -> Result<Expired, StoreError> {
         const DOING: &str = "removing expired documents";
-        let keys = self.read(DOING, due)?;
+        let keys = self.read(DOING, expired_keys)?;
         let more = keys.len() == REMOVED_PER_TRANSACTION;
         let (rows, damage) = match keys.is_empty() {
             true => Default::default(),
@@ -45,14 +45,14 @@ impl DocumentStore {
             // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
             let next = self.connections.next_expiry();
             next.forget();
-            let first = self.read(DOING, first).inspect_err(|_| next.note(i64::MIN))?;
+            let first = self.read(DOING, first_expiry).inspect_err(|_| next.note(i64::MIN))?;
             next.note(first.unwrap_or(i64::MAX));
         }
         Ok(Expired { rows, more, damage })
     }
 }
 
-fn due(connection: &Connection) -> Result<Vec<i64>, Fault> {
+fn expired_keys(connection: &Connection) -> Result<Vec<i64>, Fault> {
     let sql = "select key from documents indexed by documents_expiring where expires_at_ms <= now_ms()
                order by expires_at_ms limit ?1";
     let mut statement = connection.prepare_cached(sql)?;

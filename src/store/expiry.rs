@@ -47,13 +47,13 @@ impl NextExpiry {
 }
 
 /// Returns when the first document expires or has expired, or `None` if none will.
-pub(super) fn first(connection: &Connection) -> Result<Option<i64>, Fault> {
+pub(super) fn first_expiry(connection: &Connection) -> Result<Option<i64>, Fault> {
     let sql = "select min(expires_at_ms) from documents indexed by documents_expiring where expires_at_ms is not null";
     Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
 /// Returns when the next document that has not expired yet expires, or `None` if none will.
-pub(super) fn next(connection: &Connection) -> Result<Option<i64>, Fault> {
+pub(super) fn next_expiry(connection: &Connection) -> Result<Option<i64>, Fault> {
     let sql = "select min(expires_at_ms) from documents indexed by documents_expiring where expires_at_ms > now_ms()";
     Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }

@@ -123,13 +123,13 @@ impl ForeignDatabase {
         read.map_err(|error| file_error(path, error))?;
         let version = version(kind.schema(), &head)?;
         let looks = Arc::new(AtomicU32::new(0));
-        let connection = restricted(kind.schema(), path, Arc::clone(&looks), stop);
+        let connection = open_restricted(kind.schema(), path, Arc::clone(&looks), stop);
         let foreign = connection.map(|connection| Self { connection, version, indexes: Vec::new(), looks });
         let opened = foreign.and_then(|mut foreign| {
             foreign.indexes = foreign.compare(kind.schema())?;
             Ok(foreign)
         });
-        opened.map_err(|fault| match fault.into_store_error(LOOKING) {
+        opened.map_err(|fault| match fault.into_store_error(INSPECTING) {
             StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
             error => error,
         })
@@ -160,8 +160,9 @@ impl ForeignDatabase {
             while let Some(row) = rows.next()? {
                 self.note_row();
                 let (path, name): (String, String) = (row.get(0)?, row.get(1)?);
-                let strange = || Object { kind: "index".to_owned(), name: name.clone(), ..Object::default() }.strange(UNKNOWN);
-                let path = MetadataPath::parse(&path).ok().filter(|_| is_index_name(&name)).ok_or_else(strange)?;
+                let unexpected =
+                    || Object { kind: "index".to_owned(), name: name.clone(), ..Object::default() }.unexpected(UNKNOWN);
+                let path = MetadataPath::parse(&path).ok().filter(|_| is_index_name(&name)).ok_or_else(unexpected)?;
                 create_index(&fresh, &name, &path)?;
                 paths.push(path);
             }
@@ -179,7 +180,7 @@ impl ForeignDatabase {
 }
 
 /// Opens a connection that can only read rows of the tables that `schema` makes in any version, and only for a limited time.
-fn restricted(
+fn open_restricted(
     schema: &'static Schema,
     path: &Path,
     looks: Arc<AtomicU32>,
@@ -236,9 +237,9 @@ pub(super) fn escaped(path: &Path) -> String {
     path.to_string_lossy().bytes().map(escape).collect()
 }
 
-const LOOKING: &str = "inspecting a foreign database";
+const INSPECTING: &str = "inspecting a foreign database";
 const UNKNOWN: &str = "is unknown to this program";
-const OTHERWISE: &str = "is defined differently than this program defines it";
+const DIFFERENT: &str = "is defined differently than this program defines it";
 const MISSING: &str = "is missing";
 
 /// A row of a schema.
@@ -261,15 +262,15 @@ impl Object {
         let of = |all: &[Self], one: &Self| all.iter().filter(|other| *other == one).count();
         if let Some(object) = found.iter().find(|object| of(found, object) != of(expected, object)) {
             let same = expected.iter().any(|known| (&known.kind, &known.name) == (&object.kind, &object.name));
-            return Err(object.strange(if same { OTHERWISE } else { UNKNOWN }).into());
+            return Err(object.unexpected(if same { DIFFERENT } else { UNKNOWN }).into());
         }
         match expected.iter().find(|object| !found.contains(object)) {
-            Some(object) => Err(object.strange(MISSING).into()),
+            Some(object) => Err(object.unexpected(MISSING).into()),
             None => Ok(()),
         }
     }
 
-    fn strange(&self, problem: &'static str) -> StoreError {
+    fn unexpected(&self, problem: &'static str) -> StoreError {
         let shown = |text: &str| text.chars().take(SHOWN_CHARS).collect::<String>();
         StoreError::SchemaMismatch { kind: shown(&self.kind), name: shown(&self.name), problem }
     }

@@ -101,7 +101,7 @@ impl ForeignImport<'_> {
         }
         // Tokens are recomputed: those of an archive cannot be trusted.
         transaction.execute("update token_fill set filled = 0, until = (select sequence from state)", [])?;
-        let damage = read_through(&transaction, self.terms_of)?;
+        let damage = check_rows(&transaction, self.terms_of)?;
         transaction.commit()?;
         Ok(damage)
     }
@@ -144,13 +144,13 @@ fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str)
             }
             insert.raw_bind_parameter(column + 1, ToSqlOutput::Borrowed(value))?;
         }
-        insert.raw_execute().map_err(|error| unfit(error, table, number))?;
+        insert.raw_execute().map_err(|error| rejected_row(error, table, number))?;
     }
     Ok(())
 }
 
 /// Converts the error of our table when it refuses a row with a duplicate key, a wrong type or a broken reference.
-fn unfit(error: rusqlite::Error, table: &'static str, row: i64) -> Fault {
+fn rejected_row(error: rusqlite::Error, table: &'static str, row: i64) -> Fault {
     match error.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch) => {
             StoreError::CorruptRow { table, row, problem: "it violates the table's constraints" }.into()
@@ -223,7 +223,7 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
 const IDENTITY_BYTES: usize = 16;
 
 /// Reads every document, passage and embedding as the server would, and writes the terms of passages.
-fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>, Fault> {
+fn check_rows(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>, Fault> {
     let mut damage = Vec::new();
     let mut record = |found: Result<(), Fault>| -> Result<bool, Fault> {
         let Err(fault) = found else { return Ok(true) };

@@ -23,7 +23,7 @@ impl Catalog {
     /// another request.
     pub fn find_job_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
         self.run("reading an idempotency record", |connection| {
-            Ok(created_job(idempotency_records::find(connection, request, now_ms)?)?)
+            Ok(parse_created_job(idempotency_records::find(connection, request, now_ms)?)?)
         })
     }
 
@@ -32,7 +32,7 @@ impl Catalog {
     pub fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
         self.run("creating a job", |connection| {
             let transaction = connection.unchecked_transaction()?;
-            if let Some(before) = created_job(idempotency_records::find(&transaction, request, new.created_at_ms)?)? {
+            if let Some(before) = parse_created_job(idempotency_records::find(&transaction, request, new.created_at_ms)?)? {
                 return Ok(Some(before));
             }
             insert(&transaction, new)?;
@@ -171,7 +171,7 @@ fn insert(connection: &Connection, job: &Job) -> Result<(), Fault> {
 }
 
 /// Reads the id of a job that a request created.
-pub(crate) fn created_job(id: Option<String>) -> Result<Option<JobId>, StoreError> {
+pub(crate) fn parse_created_job(id: Option<String>) -> Result<Option<JobId>, StoreError> {
     let corrupt = |_| StoreError::CorruptRow { table: "idempotency_records", row: 0, problem: "its id is not the id of a job" };
     id.map(|id| JobId::parse(&id).map_err(corrupt)).transpose()
 }
@@ -216,7 +216,7 @@ pub(crate) fn read_job<C: Columns>(row: &C) -> Result<Job, C::Fault> {
             eta_s: None,
         },
         error: code.map(failure),
-        cancel_requested: row.truth(11)?,
+        cancel_requested: row.boolean(11)?,
         created_at_ms: row.integer(12)?,
         started_at_ms: row.optional_integer(13)?,
         finished_at_ms: row.optional_integer(14)?,

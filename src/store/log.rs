@@ -28,7 +28,7 @@ const PAGE_SIZE_AT: usize = 16;
 
 /// Refuses a log that lost acknowledged changes. Nobody may have the database open.
 pub(super) fn check(database: &Path) -> Result<(), StoreError> {
-    let path = path_of(database);
+    let path = log_path(database);
     let lost = match File::open(&path) {
         Ok(file) => find_lost(BufReader::with_capacity(1 << 20, file), || page_size(database)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -41,7 +41,7 @@ pub(super) fn check(database: &Path) -> Result<(), StoreError> {
 }
 
 /// Returns the path of a database's log.
-pub(super) fn path_of(database: &Path) -> PathBuf {
+pub(super) fn log_path(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-wal");
     PathBuf::from(name)
@@ -80,7 +80,7 @@ fn find_lost(mut log: impl Read, page_size: impl Fn() -> io::Result<usize>) -> i
         _ => cfg!(target_endian = "big"),
     };
     let sum = [word(&header, 24), word(&header, 28)];
-    let fits = summed([0, 0], &header[..24], big_endian) == sum;
+    let fits = add_checksum([0, 0], &header[..24], big_endian) == sum;
     let size = if fits { word(&header, 8) as usize } else { page_size()? };
     if !PAGE_SIZES.contains(&size) || !size.is_power_of_two() {
         return Ok(None);
@@ -134,8 +134,8 @@ impl<R: Read> Frames<R> {
         }
         let (head, page) = self.buffer.split_at(FRAME_HEADER_BYTES);
         let sum = [word(head, 16), word(head, 20)];
-        let of_head = summed(self.sum, &head[..8], self.big_endian);
-        let follows = summed(of_head, page, self.big_endian) == sum;
+        let of_head = add_checksum(self.sum, &head[..8], self.big_endian);
+        let follows = add_checksum(of_head, page, self.big_endian) == sum;
         self.sum = sum;
         let mut salts = [0; 8];
         salts.copy_from_slice(&head[8..16]);
@@ -157,7 +157,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Computes SQLite's checksum over pairs of words.
-fn summed([mut first, mut second]: Sum, bytes: &[u8], big_endian: bool) -> Sum {
+fn add_checksum([mut first, mut second]: Sum, bytes: &[u8], big_endian: bool) -> Sum {
     let number = |bytes: &[u8]| {
         let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
         if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
@@ -205,9 +205,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("copy.sqlite");
         std::fs::copy(database, &copy).unwrap();
-        let mut log = std::fs::read(path_of(database)).unwrap();
+        let mut log = std::fs::read(log_path(database)).unwrap();
         change(&mut log);
-        std::fs::write(path_of(&copy), log).unwrap();
+        std::fs::write(log_path(&copy), log).unwrap();
         check(&copy)
     }
 
@@ -250,9 +250,9 @@ mod tests {
     fn a_torn_log_end_is_accepted() {
         let (_folder, path, connection) = database();
         commit(&connection, 3);
-        let before = std::fs::metadata(path_of(&path)).unwrap().len() as usize;
+        let before = std::fs::metadata(log_path(&path)).unwrap().len() as usize;
         connection.execute("insert into t values (zeroblob(40000))", []).unwrap();
-        let after = std::fs::metadata(path_of(&path)).unwrap().len() as usize;
+        let after = std::fs::metadata(log_path(&path)).unwrap().len() as usize;
         for at in (before..after).step_by(1_111) {
             look(&path, |log| log[at] ^= 1).unwrap();
             look(&path, |log| log.truncate(at)).unwrap();
@@ -277,7 +277,10 @@ mod tests {
         commit(&connection, 3);
         connection.execute_batch("pragma cache_size = 5; begin; insert into t values (zeroblob(400000)); rollback").unwrap();
         commit(&connection, 1);
-        assert!(std::fs::metadata(path_of(&path)).unwrap().len() > 100_000, "the rolled-back transaction was written to the log");
+        assert!(
+            std::fs::metadata(log_path(&path)).unwrap().len() > 100_000,
+            "the rolled-back transaction was written to the log"
+        );
         look(&path, |_| ()).unwrap();
         // Creating the table took two frames, and each commit took one. Frame 6 is the last one, which may not have been
         // acknowledged.

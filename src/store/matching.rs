@@ -57,7 +57,7 @@ impl DocumentStore {
     /// number, if the tombstones since then still exist.
     pub fn matching_passages(&self, filter: &SearchFilter, after: Option<Sequence>) -> Result<Matching, StoreError> {
         let condition = self.compile(filter);
-        self.read("filtering documents", |connection| matching(connection, &condition, after))
+        self.read("filtering documents", |connection| read_matching(connection, &condition, after))
     }
 
     /// Reads a page of the matching documents, in the requested order. The page may end early, like one of `list`.
@@ -116,7 +116,7 @@ impl DocumentStore {
     }
 }
 
-fn matching(connection: &Connection, condition: &Condition, after: Option<Sequence>) -> Result<Matching, Fault> {
+fn read_matching(connection: &Connection, condition: &Condition, after: Option<Sequence>) -> Result<Matching, Fault> {
     let sequence = queries::sequence(connection)?;
     let purged_to = queries::tombstones_purged(connection)?;
     let (mut dropped, mut passages) = (Vec::new(), Vec::new());
@@ -196,13 +196,13 @@ fn scroll(
     let without_value = matches!((&key, &request.after), (Some(_), Some(ScrollPosition { value: None, .. })));
     let mut more = false;
     if !without_value {
-        let part = part_of_list(condition, request, key.as_ref(), true);
+        let part = list_statement(condition, request, key.as_ref(), true);
         let mut statement = connection.prepare_cached(&part.sql)?;
         let mut rows = statement.query(params_from_iter(part.values))?;
         more = queries::add_to_page(&mut documents, &mut rows, request.limit, &mut bytes_max)?;
     }
     if !more && matches!(request.order, DocumentOrder::Metadata(_)) {
-        let part = part_of_list(condition, request, key.as_ref(), false);
+        let part = list_statement(condition, request, key.as_ref(), false);
         let mut statement = connection.prepare_cached(&part.sql)?;
         let mut rows = statement.query(params_from_iter(part.values))?;
         more = queries::add_to_page(&mut documents, &mut rows, request.limit, &mut bytes_max)?;
@@ -218,7 +218,7 @@ fn scroll(
 
 /// Builds the statement that reads one part of a list from where the page begins: the documents with a value of the key, or
 /// those without one, which come after them. Each part can be read along an index if there is one.
-fn part_of_list(condition: &Condition, request: &ScrollRequest, key: Option<&OrderKey>, with_value: bool) -> Condition {
+fn list_statement(condition: &Condition, request: &ScrollRequest, key: Option<&OrderKey>, with_value: bool) -> Condition {
     let (sign, direction) = if request.descending { ("<", "desc") } else { (">", "asc") };
     let mut sql = format!("select {DOCUMENT_COLUMNS} from documents d where {}", condition.sql);
     let mut values = condition.values.clone();
@@ -312,7 +312,7 @@ mod tests {
         let order = DocumentOrder::Metadata(path);
         let key = OrderKey::of(&order, &[indexed]);
         let request = ScrollRequest { filter: Filter::default(), order, descending, limit: 10, after };
-        let part = part_of_list(&condition, &request, key.as_ref(), true);
+        let part = list_statement(&condition, &request, key.as_ref(), true);
         let mut statement = connection.prepare(&format!("explain query plan {}", part.sql)).unwrap();
         let steps = statement.query_map(params_from_iter(part.values), |row| row.get::<_, String>("detail")).unwrap();
         steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n")

@@ -72,7 +72,7 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
         let pending = insert_passages(transaction, key, document, terms_of)?;
         return Ok(Upserted { created: true, sequence, pending, removed });
     };
-    let kept = if stored.same_text { kept_passages(transaction, stored.key, document)? } else { None };
+    let kept = if stored.same_text { reusable_passages(transaction, stored.key, document)? } else { None };
     let (pending, removed) = match kept {
         Some(pending) => (pending, Vec::new()),
         None => {
@@ -163,7 +163,7 @@ fn row<'r>(
 
 /// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as before
 /// and its own vector, if it has one, is the same. Otherwise returns `None`.
-fn kept_passages(
+fn reusable_passages(
     transaction: &WriteTransaction<'_>,
     key: i64,
     document: &PreparedDocument,

@@ -41,7 +41,7 @@ pub struct StoreOptions {
 
 /// The slots for open databases. All databases with a common limit share it.
 pub struct OpenDatabases {
-    places_max: usize,
+    slots_max: usize,
     slots: Mutex<Vec<Arc<Database>>>,
     freed: Condvar,
     /// Number of callers that wait for a slot.
@@ -52,9 +52,9 @@ pub struct OpenDatabases {
 
 impl OpenDatabases {
     /// Allows this many databases to be open at once, at least one.
-    pub fn at_most(places_max: usize) -> Self {
+    pub fn at_most(slots_max: usize) -> Self {
         Self {
-            places_max: places_max.max(1),
+            slots_max: slots_max.max(1),
             slots: Mutex::default(),
             freed: Condvar::new(),
             waiting: AtomicUsize::new(0),
@@ -70,10 +70,10 @@ impl OpenDatabases {
     /// Gives `database` a slot. If none is free, closes another database.
     fn acquire_slot(&self, database: &Arc<Database>) {
         let mut slots = self.slots.lock();
-        while slots.len() >= self.places_max {
+        while slots.len() >= self.slots_max {
             // Counted before looking, so that a caller that stops using a database after that wakes this one.
             self.waiting.fetch_add(1, Ordering::SeqCst);
-            slots = match least_used(&slots) {
+            slots = match begin_closing_least_used(&slots) {
                 Some((idle, opened)) => {
                     drop(slots);
                     idle.finish_closing(&opened);
@@ -108,12 +108,12 @@ impl OpenDatabases {
 
 impl fmt::Debug for OpenDatabases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenDatabases").field("places_max", &self.places_max).finish_non_exhaustive()
+        f.debug_struct("OpenDatabases").field("slots_max", &self.slots_max).finish_non_exhaustive()
     }
 }
 
 /// Returns the least recently used idle database, and blocks new uses of it.
-fn least_used(slots: &[Arc<Database>]) -> Option<(Arc<Database>, Arc<Opened>)> {
+fn begin_closing_least_used(slots: &[Arc<Database>]) -> Option<(Arc<Database>, Arc<OpenConnections>)> {
     let mut by_use: Vec<_> = slots.iter().map(|database| (database.last_use.load(Ordering::Relaxed), database)).collect();
     by_use.sort_unstable_by_key(|(last_use, _)| *last_use);
     by_use.into_iter().find_map(|(_, database)| Some((Arc::clone(database), database.begin_closing()?)))
@@ -130,7 +130,7 @@ pub(super) struct Database {
     clock: Clock,
     next_expiry: NextExpiry,
     deadline: Deadline,
-    bound: Arc<OpenDatabases>,
+    slots: Arc<OpenDatabases>,
     last_use: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
@@ -145,20 +145,20 @@ struct State {
 enum Phase {
     Closed,
     /// It is being opened or closed.
-    Moving,
-    Open(Arc<Opened>),
+    Transitioning,
+    Open(Arc<OpenConnections>),
     /// Closed for good.
-    Ended,
+    ClosedForGood,
 }
 
 /// The connections of an open database.
-pub(super) struct Opened {
+pub(super) struct OpenConnections {
     pub(super) readers: Readers,
     /// `None` if the database is only read.
     writer: Option<Writer>,
 }
 
-impl Opened {
+impl OpenConnections {
     fn close(&self) -> Result<(), StoreError> {
         // Closes the readers first, because a running read blocks the checkpoint.
         self.readers.close();
@@ -179,7 +179,7 @@ impl Opened {
 /// Keeps a database open until it is dropped.
 pub(super) struct Lease<'d> {
     database: &'d Database,
-    pub(super) opened: Arc<Opened>,
+    pub(super) opened: Arc<OpenConnections>,
 }
 
 impl Drop for Lease<'_> {
@@ -189,7 +189,7 @@ impl Drop for Lease<'_> {
         let idle = state.users == 0;
         drop(state);
         if idle {
-            self.database.bound.wake_waiting();
+            self.database.slots.wake_waiting();
         }
     }
 }
@@ -197,15 +197,15 @@ impl Drop for Lease<'_> {
 impl Database {
     /// Makes a database that is not open yet.
     pub(super) fn new(path: PathBuf, options: &StoreOptions, clock: Clock) -> Arc<Self> {
-        Arc::new(Self::described(path, options, clock, false))
+        Arc::new(Self::with_options(path, options, clock, false))
     }
 
     /// The same for reading a database that nobody else has open, without changing any of its files.
     pub(super) fn read_only(path: PathBuf, options: &StoreOptions) -> Arc<Self> {
-        Arc::new(Self::described(path, options, system_clock, true))
+        Arc::new(Self::with_options(path, options, system_clock, true))
     }
 
-    fn described(path: PathBuf, options: &StoreOptions, clock: Clock, read_only: bool) -> Self {
+    fn with_options(path: PathBuf, options: &StoreOptions, clock: Clock, read_only: bool) -> Self {
         let alone = || Arc::new(OpenDatabases::at_most(1));
         Self {
             path,
@@ -216,7 +216,7 @@ impl Database {
             clock,
             next_expiry: NextExpiry::default(),
             deadline: Deadline::default(),
-            bound: options.slots.clone().unwrap_or_else(alone),
+            slots: options.slots.clone().unwrap_or_else(alone),
             last_use: AtomicU64::new(0),
             state: Mutex::new(State { phase: Phase::Closed, users: 0 }),
             changed: Condvar::new(),
@@ -259,18 +259,18 @@ impl Database {
         let mut state = self.state.lock();
         loop {
             match &state.phase {
-                Phase::Ended => return Err(StoreError::Closed),
+                Phase::ClosedForGood => return Err(StoreError::Closed),
                 Phase::Closed => break,
-                Phase::Moving => self.changed.wait(&mut state),
+                Phase::Transitioning => self.changed.wait(&mut state),
                 Phase::Open(opened) => {
                     let opened = Arc::clone(opened);
-                    return Ok(self.leased(&mut state, opened));
+                    return Ok(self.new_lease(&mut state, opened));
                 }
             }
         }
-        state.phase = Phase::Moving;
+        state.phase = Phase::Transitioning;
         drop(state);
-        self.bound.acquire_slot(self);
+        self.slots.acquire_slot(self);
         let opened = open().and_then(|connection| self.start(connection));
         let mut state = self.state.lock();
         self.changed.notify_all();
@@ -278,12 +278,12 @@ impl Database {
             Ok(opened) => {
                 let opened = Arc::new(opened);
                 state.phase = Phase::Open(Arc::clone(&opened));
-                Ok(self.leased(&mut state, opened))
+                Ok(self.new_lease(&mut state, opened))
             }
             Err(error) => {
                 state.phase = Phase::Closed;
                 drop(state);
-                self.bound.release_slot(self);
+                self.slots.release_slot(self);
                 Err(error)
             }
         }
@@ -292,20 +292,20 @@ impl Database {
     /// Answers the waiting writes, checkpoints and closes for good. A second call does nothing.
     pub(super) fn close(&self) -> Result<(), StoreError> {
         let mut state = self.state.lock();
-        while matches!(state.phase, Phase::Moving) {
+        while matches!(state.phase, Phase::Transitioning) {
             self.changed.wait(&mut state);
         }
-        let before = mem::replace(&mut state.phase, Phase::Ended);
+        let before = mem::replace(&mut state.phase, Phase::ClosedForGood);
         drop(state);
         let Phase::Open(opened) = before else { return Ok(()) };
         let closed = opened.close();
-        self.bound.release_slot(self);
+        self.slots.release_slot(self);
         closed
     }
 
-    fn leased(&self, state: &mut State, opened: Arc<Opened>) -> Lease<'_> {
+    fn new_lease(&self, state: &mut State, opened: Arc<OpenConnections>) -> Lease<'_> {
         state.users += 1;
-        self.last_use.store(self.bound.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        self.last_use.store(self.slots.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         Lease { database: self, opened }
     }
 
@@ -314,31 +314,31 @@ impl Database {
         self.deadline.set(time);
     }
 
-    fn start(&self, mut connection: Connection) -> Result<Opened, StoreError> {
+    fn start(&self, mut connection: Connection) -> Result<OpenConnections, StoreError> {
         let prepared = self.deadline.apply_to(&mut connection).and_then(|()| register_clock(&connection, self.clock));
         prepared.map_err(|fault| fault.into_store_error("opening a database"))?;
         if self.read_only {
             let readers = Readers::with_connection(connection, self.path.clone(), self.deadline.clone(), self.clock);
-            return Ok(Opened { readers, writer: None });
+            return Ok(OpenConnections { readers, writer: None });
         }
         let writer = Some(Writer::start(connection, self.write_queue_max, self.clock, self.next_expiry.clone())?);
         let readers = Readers::new(self.path.clone(), self.readers_max, self.deadline.clone(), self.clock);
-        Ok(Opened { readers, writer })
+        Ok(OpenConnections { readers, writer })
     }
 
     /// Takes the connections of an unused database, to close them. The caller must call `finish_closing` afterwards.
-    fn begin_closing(&self) -> Option<Arc<Opened>> {
+    fn begin_closing(&self) -> Option<Arc<OpenConnections>> {
         let mut state = self.state.lock();
         if state.users > 0 || !matches!(state.phase, Phase::Open(_)) {
             return None;
         }
-        match mem::replace(&mut state.phase, Phase::Moving) {
+        match mem::replace(&mut state.phase, Phase::Transitioning) {
             Phase::Open(opened) => Some(opened),
             _ => None,
         }
     }
 
-    fn finish_closing(&self, opened: &Opened) {
+    fn finish_closing(&self, opened: &OpenConnections) {
         if let Err(error) = opened.close() {
             // What the checkpoint could not move stays in the log, and is read from there when the database is opened next.
             let error = &error as &dyn std::error::Error;

@@ -5,7 +5,7 @@
 
 use rusqlite::Connection;
 
-use super::checksum::unseal_of_passage;
+use super::checksum::unseal_passage_value;
 use super::error::Fault;
 use super::queries::{self, passage_texts};
 use super::rows::{passage_id, to_sql};
@@ -107,7 +107,7 @@ fn read_passage_values<T>(
     while let Some(row) = rows.next()? {
         let passage = passage_id(row.get(0)?)?;
         let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        kept.extend(unseal_of_passage(passage, bytes).and_then(&parse).map(|kept| (passage, kept)));
+        kept.extend(unseal_passage_value(passage, bytes).and_then(&parse).map(|kept| (passage, kept)));
     }
     Ok(kept)
 }

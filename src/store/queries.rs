@@ -19,13 +19,13 @@ pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Doc
 
 /// Reads the first `limit` documents of `rows`, and whether there are more. Reads fewer, but at least one, if their texts and
 /// metadata exceed `bytes_max` bytes. `DOCUMENT_COLUMNS` must come first in the rows.
-pub(super) fn page_of(rows: &mut Rows<'_>, limit: usize, bytes_max: u64) -> Result<(Vec<Document>, bool), Fault> {
+pub(super) fn read_page(rows: &mut Rows<'_>, limit: usize, bytes_max: u64) -> Result<(Vec<Document>, bool), Fault> {
     let mut documents = Vec::new();
     let more = add_to_page(&mut documents, rows, limit, &mut { bytes_max })?;
     Ok((documents, more))
 }
 
-/// Fills up a page like `page_of`, within the bytes that are left. Returns whether there are more rows than fit.
+/// Fills up a page like `read_page`, within the bytes that are left. Returns whether there are more rows than fit.
 pub(super) fn add_to_page(
     documents: &mut Vec<Document>,
     rows: &mut Rows<'_>,
@@ -49,7 +49,7 @@ pub(super) fn list(connection: &Connection, page: &Page<DocumentId>, bytes_max: 
     // Reads one more than requested to see whether there is a next page.
     let limit = to_sql(page.limit as u64).saturating_add(1);
     let mut statement = connection.prepare_cached(&sql)?;
-    let (documents, more) = page_of(&mut statement.query(params![after, limit])?, page.limit, bytes_max)?;
+    let (documents, more) = read_page(&mut statement.query(params![after, limit])?, page.limit, bytes_max)?;
     let next = documents.last().filter(|_| more).map(|document| document.id.clone());
     Ok(DocumentPage { documents, next })
 }
@@ -172,11 +172,11 @@ pub(super) fn pending_count_besides(connection: &Connection, others: &[PassageId
 }
 
 pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {
-    let sequence = state(connection, "select sequence from state")?;
+    let sequence = read_sequence(connection, "select sequence from state")?;
     // A lower sequence would reuse numbers, and an index that has already reached those would never see the changes.
     let drawn = "select max(coalesce((select max(embedded_sequence) from passages where embedded_sequence is not null), 0),
                  coalesce((select max(sequence) from tombstones), 0))";
-    if sequence < state(connection, drawn)? {
+    if sequence < read_sequence(connection, drawn)? {
         let problem = "its sequence is lower than that of a change";
         return Err(StoreError::CorruptRow { table: "state", row: 1, problem }.into());
     }
@@ -185,7 +185,7 @@ pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {
 
 /// Returns the sequence number up to which tombstones were purged.
 pub(super) fn tombstones_purged(connection: &Connection) -> Result<Sequence, Fault> {
-    state(connection, "select tombstones_purged from state")
+    read_sequence(connection, "select tombstones_purged from state")
 }
 
 pub(super) fn changes(connection: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, Fault> {
@@ -270,7 +270,7 @@ pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault>
     })
 }
 
-fn state(connection: &Connection, sql: &str) -> Result<Sequence, Fault> {
+fn read_sequence(connection: &Connection, sql: &str) -> Result<Sequence, Fault> {
     let number: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     let corrupt = |_| StoreError::CorruptRow { table: "state", row: 1, problem: "it holds a negative number" };
     Ok(Sequence(u64::try_from(number).map_err(corrupt)?))

@@ -74,7 +74,7 @@ impl Readers {
     fn acquire(&self, doing: &'static str) -> Result<Lease<'_>, Fault> {
         let mut pool = self.pool.lock();
         while pool.idle.is_empty() && pool.lent >= self.connections_max && !pool.closed {
-            if caller::is_gone() {
+            if caller::is_caller_gone() {
                 return Err(StoreError::Interrupted { doing }.into());
             }
             if caller::has_caller() {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::checksum::seal_of_passage;
+use super::checksum::seal_passage_value;
 use super::error::Fault;
 use super::queries::passage_texts;
 use super::rows::{passage_id, to_sql};
@@ -31,6 +31,8 @@ pub(super) fn insert(connection: &Connection, passage: i64, terms: &PassageTerms
     let sql = "insert into lexical (rowid, words, folded) values (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute(params![passage, terms.words, terms.folded])?;
     let sql = "insert or replace into passage_words (passage, words) values (?1, ?2)";
-    connection.prepare_cached(sql)?.execute(params![passage, seal_of_passage(passage_id(passage)?, terms.plain.to_bytes())])?;
+    connection
+        .prepare_cached(sql)?
+        .execute(params![passage, seal_passage_value(passage_id(passage)?, terms.plain.to_bytes())])?;
     Ok(())
 }

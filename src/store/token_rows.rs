@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::checksum::seal_of_passage;
+use super::checksum::seal_passage_value;
 use super::error::Fault;
 use super::rows::to_sql;
 use crate::domain::{PassageId, TokenSet};
@@ -17,18 +17,18 @@ pub(super) fn insert(connection: &Connection, passage: PassageId, tokens: &Token
 }
 
 fn seal(passage: PassageId, tokens: &TokenSet) -> Vec<u8> {
-    seal_of_passage(passage, tokens.to_bytes())
+    seal_passage_value(passage, tokens.to_bytes())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::checksum::unseal_of_passage;
+    use super::super::checksum::unseal_passage_value;
     use super::*;
 
     #[test]
     fn damaged_tokens_count_as_missing() {
-        let unseal = |passage, bytes: &[u8]| unseal_of_passage(passage, bytes).and_then(TokenSet::from_bytes);
-        let tokens = TokenSet::of(&[5, 9, 300]);
+        let unseal = |passage, bytes: &[u8]| unseal_passage_value(passage, bytes).and_then(TokenSet::from_bytes);
+        let tokens = TokenSet::from_ids(&[5, 9, 300]);
         let sealed = seal(PassageId(7), &tokens);
         assert_eq!(unseal(PassageId(7), &sealed), Some(tokens));
         assert_eq!(unseal(PassageId(8), &sealed), None, "the tokens belong to another passage");

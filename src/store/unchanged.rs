@@ -16,21 +16,21 @@ use super::{StoreError, log};
 pub(super) fn open_read_only(path: &Path, schema: &Schema) -> Result<Connection, StoreError> {
     check_exists(path)?;
     log::check(path)?;
-    let logged = log::path_of(path).metadata().is_ok_and(|log| log.len() > 0);
-    let open = if logged { with_log } else { without_log };
+    let logged = log::log_path(path).metadata().is_ok_and(|log| log.len() > 0);
+    let open = if logged { open_exclusive } else { open_immutable };
     let connection = open(path).and_then(|connection| check(connection, path, schema));
     connection.map_err(|fault| fault.into_store_error("opening a database to read it"))
 }
 
 /// Opens it as immutable, so that SQLite neither looks for a lock or log nor makes one.
-fn without_log(path: &Path) -> Result<Connection, Fault> {
+fn open_immutable(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     open_connection(format!("file:{}?mode=ro&immutable=1", escaped(path)).as_ref(), flags)
 }
 
 /// Opens it exclusively, so that the connection keeps the log's index in its own memory instead of a shared file. That requires
 /// a connection that may write.
-fn with_log(path: &Path) -> Result<Connection, Fault> {
+fn open_exclusive(path: &Path) -> Result<Connection, Fault> {
     let connection = open_connection(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.pragma_update_and_check(None, "locking_mode", "exclusive", |_| Ok(()))?;

@@ -78,7 +78,7 @@ impl Writer {
         &self,
         doing: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<Answer<T>, StoreError> {
+    ) -> Result<PendingResult<T>, StoreError> {
         let (command, answer) = command(doing, work);
         self.sender()?.try_send(command).map_err(|error| match error {
             TrySendError::Full(_) => StoreError::WriteQueueFull { limit: self.limit },
@@ -182,9 +182,9 @@ trait Command: Send {
 }
 
 /// Receives the result of a command.
-struct Answer<T>(Receiver<Result<T, StoreError>>);
+struct PendingResult<T>(Receiver<Result<T, StoreError>>);
 
-impl<T> Answer<T> {
+impl<T> PendingResult<T> {
     fn wait(self) -> Result<T, StoreError> {
         self.0.recv().unwrap_or(Err(StoreError::Closed))
     }
@@ -197,13 +197,13 @@ struct Work<T, F> {
     answer: SyncSender<Result<T, StoreError>>,
 }
 
-fn command<T, F>(doing: &'static str, work: F) -> (Box<dyn Command>, Answer<T>)
+fn command<T, F>(doing: &'static str, work: F) -> (Box<dyn Command>, PendingResult<T>)
 where
     T: Send + 'static,
     F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
 {
     let (answer, result) = sync_channel(1);
-    (Box::new(Work { doing, work: Some(work), result: None, answer }), Answer(result))
+    (Box::new(Work { doing, work: Some(work), result: None, answer }), PendingResult(result))
 }
 
 impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> Command for Work<T, F> {
@@ -310,7 +310,7 @@ mod tests {
 
     impl Fixture {
         /// Occupies the thread until the sender is dropped. When this returns, the queue is empty.
-        fn stall(&self) -> (Answer<()>, std::sync::mpsc::Sender<()>) {
+        fn stall(&self) -> (PendingResult<()>, std::sync::mpsc::Sender<()>) {
             let (started, has_started) = channel();
             let (gate, opened) = channel::<()>();
             let answer = self
@@ -325,7 +325,7 @@ mod tests {
             (answer, gate)
         }
 
-        fn submit(&self, key: i64) -> Answer<usize> {
+        fn submit(&self, key: i64) -> PendingResult<usize> {
             self.writer.submit("testing", move |transaction| insert(transaction, key)).unwrap()
         }
 

@@ -6,7 +6,7 @@ use super::{TextError, Tokenize};
 use crate::domain::PassageContext;
 
 /// The context may use up to one in this many of the model's tokens.
-pub(super) const SHARE: usize = 4;
+pub(super) const CONTEXT_SHARE: usize = 4;
 
 /// Returns the text to embed for a passage with a model that reads `tokens_max` tokens.
 pub fn embedded_text<'p>(
@@ -18,17 +18,17 @@ pub fn embedded_text<'p>(
     if context.is_empty() {
         return Ok(Cow::Borrowed(passage));
     }
-    Ok(shortened(tokenizer, context, tokens_max)?.0.with(passage))
+    Ok(shorten_context(tokenizer, context, tokens_max)?.0.with(passage))
 }
 
 /// Returns as much of a context as fits for a model that reads `tokens_max` tokens, and its number of tokens. If the context is
 /// too long, the outermost headings are dropped first. The title keeps at least half of the room.
-pub(super) fn shortened(
+pub(super) fn shorten_context(
     tokenizer: &impl Tokenize,
     context: &PassageContext,
     tokens_max: usize,
 ) -> Result<(PassageContext, usize), TextError> {
-    let room = tokens_max / SHARE;
+    let room = tokens_max / CONTEXT_SHARE;
     let count = |text: &str| Ok::<_, TextError>(tokenizer.offsets(text)?.len());
     let whole = count(&context.with(""))?;
     if whole <= room {
@@ -104,8 +104,11 @@ pub(super) mod tests {
         let part = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let context = PassageContext { title: part(title), headings: part(headings) };
         assert_eq!(embedded_text(&Words, &context, "passage", tokens_max).unwrap(), expect);
-        let (shortened, tokens) = shortened(&Words, &context, tokens_max).unwrap();
-        assert!(tokens <= tokens_max / SHARE && tokens == Words.offsets(&shortened.with("")).unwrap().len(), "{shortened:?}");
+        let (shortened, tokens) = shorten_context(&Words, &context, tokens_max).unwrap();
+        assert!(
+            tokens <= tokens_max / CONTEXT_SHARE && tokens == Words.offsets(&shortened.with("")).unwrap().len(),
+            "{shortened:?}"
+        );
     }
 
     #[test]

@@ -25,10 +25,10 @@ const CHARACTERS_MAX: usize = 3 * PART_CHARACTERS;
 
 /// Detects languages. Build it once; detection takes `&self`.
 pub struct LanguageDetector {
-    way: Way,
+    way: Method,
 }
 
-enum Way {
+enum Method {
     Head { head: LanguageHead, tokenizer: Tokenizer },
     Rules(RuleDetector),
 }
@@ -50,12 +50,12 @@ impl LanguageDetector {
         if expected != got {
             return Err(format!("expected a row for each of the tokenizer's {expected} tokens, got {got} rows"));
         }
-        Ok(Self { way: Way::Head { head, tokenizer } })
+        Ok(Self { way: Method::Head { head, tokenizer } })
     }
 
     /// Makes a detector without a head.
     pub fn by_rules() -> Self {
-        Self { way: Way::Rules(RuleDetector::new()) }
+        Self { way: Method::Rules(RuleDetector::new()) }
     }
 
     /// Returns the most likely language of `text`, or `None` if it has none: if it has no letters, has letters of foreign
@@ -69,8 +69,8 @@ impl LanguageDetector {
     /// needs.
     pub fn detect_passage(&self, text: &str, cut: Option<&TextPassage>) -> Option<DetectedLanguage> {
         match &self.way {
-            Way::Rules(rules) => rules.detect(text),
-            Way::Head { head, tokenizer } => {
+            Method::Rules(rules) => rules.detect(text),
+            Method::Head { head, tokenizer } => {
                 let seen = sample(text);
                 if script::is_foreign(&seen) {
                     return None;

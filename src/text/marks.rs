@@ -71,10 +71,10 @@ impl TermMatcher {
     }
 
     fn has(&self, term: &str) -> bool {
-        self.whole.contains(truncate_term(term)) || self.has_beginning(term)
+        self.whole.contains(truncate_term(term)) || self.has_prefix(term)
     }
 
-    fn has_beginning(&self, term: &str) -> bool {
+    fn has_prefix(&self, term: &str) -> bool {
         self.beginnings.iter().any(|beginning| term.starts_with(beginning.as_str()))
     }
 }
@@ -95,7 +95,7 @@ impl PassageWords {
                 continue;
             }
             match normalized_character(grapheme) {
-                Some(shown) => words.take(source, shown.encode_utf8(&mut [0; 4]), &mut open),
+                Some(shown) => words.add_character(source, shown.encode_utf8(&mut [0; 4]), &mut open),
                 // Characters that only control how a text is displayed leave nothing behind and do not separate words.
                 None => {
                     // A letter may have a mark within itself: ŀ.
@@ -103,7 +103,7 @@ impl PassageWords {
                     let mut last = None;
                     for part in normalized(grapheme).graphemes(true) {
                         if !last.is_some_and(|last| is_alone && is_inner(last, part)) {
-                            words.take(source.clone(), part, &mut open);
+                            words.add_character(source.clone(), part, &mut open);
                         }
                         last = Some(part);
                     }
@@ -115,11 +115,11 @@ impl PassageWords {
 
     /// Adds a visible character of the passage, or a part of one. `open` is the class of the previous character, unless that
     /// one separates words.
-    fn take(&mut self, source: Range<usize>, part: &str, open: &mut Option<Class>) {
+    fn add_character(&mut self, source: Range<usize>, part: &str, open: &mut Option<Class>) {
         let of = part.chars().find_map(class);
         let is_mark = of.is_none() && part.chars().all(is_combining_mark);
         if is_mark || (of.is_some() && of == *open && self.would_join(part)) {
-            return self.lengthen(source.end, part, open.is_some());
+            return self.extend_last_character(source.end, part, open.is_some());
         }
         if let Some(of) = of {
             self.push(source, part, of, *open == Some(of));
@@ -146,7 +146,7 @@ impl PassageWords {
     }
 
     /// Adds a mark, or a part of a character, to its letter, if a zero-width character separates the two.
-    fn lengthen(&mut self, end: usize, part: &str, goes_on: bool) {
+    fn extend_last_character(&mut self, end: usize, part: &str, goes_on: bool) {
         if let Some(last) = self.characters.last_mut().filter(|_| goes_on) {
             if last.shown.len() > SHOWN_BYTES_MAX {
                 last.source.end = end;
@@ -175,7 +175,7 @@ impl PassageWords {
                 marks.extend(source(characters));
             }
             let pairs = characters.windows(2).filter(|pair| term_matcher.whole.contains(truncate_term(self.text(pair))));
-            let alone = characters.chunks(1).filter(|one| term_matcher.has_beginning(self.text(one)));
+            let alone = characters.chunks(1).filter(|one| term_matcher.has_prefix(self.text(one)));
             marks.extend(pairs.chain(alone).filter_map(source));
         }
         marks
@@ -204,12 +204,12 @@ impl PassageWords {
     /// order.
     pub fn find_words(&self, mut is_wanted: impl FnMut(u32) -> bool) -> Vec<Range<usize>> {
         let mut marks = Vec::new();
-        self.each_word(|_, word, source| marks.extend(is_wanted(word.key()).then(source).flatten()));
+        self.for_each_word(|_, word, source| marks.extend(is_wanted(word.key()).then(source).flatten()));
         marks
     }
 
     /// Passes the words to `take`, each with the class of its characters and what finds its bytes in the passage.
-    pub(super) fn each_word(&self, mut take: impl FnMut(Class, PlainWord<'_>, &dyn Fn() -> Option<Range<usize>>)) {
+    pub(super) fn for_each_word(&self, mut take: impl FnMut(Class, PlainWord<'_>, &dyn Fn() -> Option<Range<usize>>)) {
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
             let Some(start) = characters.first().map(|first| first.shown.start) else { continue };

@@ -17,10 +17,10 @@ use super::sound::sound;
 use crate::domain::{WORD_KEY_BITS, Word, WordCounts};
 
 /// Minimum and maximum number of characters of a name in a script without spaces that is put together from several words.
-const JOINED: std::ops::RangeInclusive<usize> = 2..=8;
+const JOINED_NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=8;
 
 /// Number of characters of a word of Chinese characters that may have words within it.
-const WITH_INNER: std::ops::RangeInclusive<usize> = 3..=8;
+const CHARS_WITH_INNER_WORDS: std::ops::RangeInclusive<usize> = 3..=8;
 /// Number of words at the beginning of a text, which is often its title: there it says what it is about. `training/README.md`
 /// shows how this and the two numbers below were chosen.
 const BEGINNING: usize = 12;
@@ -60,7 +60,7 @@ pub(super) fn count_words(mut words: Vec<Word>) -> WordCounts {
     if words.len() >= WITH_BEGINNING_MIN {
         (1..BEGINNING_COUNT).for_each(|_| words.extend_from_within(..BEGINNING));
     }
-    WordCounts::of(words)
+    WordCounts::from_words(words)
 }
 
 /// A word of a run.
@@ -124,7 +124,7 @@ pub(super) fn for_each_word(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) 
                 }
             }
             let length = name.chars().count();
-            if units.len() > 2 && length > 2 && JOINED.contains(&length) {
+            if units.len() > 2 && length > 2 && JOINED_NAME_CHARS.contains(&length) {
                 take(joined_name(run.text, 0..name.len(), units.len() - 1));
             }
         }
@@ -142,7 +142,7 @@ fn for_each_unspaced_word(text: &str, words: &[Range<usize>], mut take: impl FnM
             take(PlainWord { text: Cow::Borrowed(word), spelled, range: range.clone(), parts: 0, is_inner: false });
             for_each_inner_word(text, range, &mut take);
         }
-        if let ([first, .., last], true) = (together, JOINED.contains(&together.len())) {
+        if let ([first, .., last], true) = (together, JOINED_NAME_CHARS.contains(&together.len())) {
             take(joined_name(text, first.start..last.end, together.len()));
         }
     }
@@ -153,7 +153,7 @@ fn for_each_unspaced_word(text: &str, words: &[Range<usize>], mut take: impl FnM
 fn for_each_inner_word(text: &str, word: &Range<usize>, mut take: impl FnMut(PlainWord<'_>)) {
     let characters: Vec<usize> = text[word.clone()].char_indices().map(|(at, _)| word.start + at).chain([word.end]).collect();
     let length = characters.len() - 1;
-    if !WITH_INNER.contains(&length) || !text[word.clone()].chars().all(is_han) {
+    if !CHARS_WITH_INNER_WORDS.contains(&length) || !text[word.clone()].chars().all(is_han) {
         return;
     }
     for from in 0..length {

@@ -19,7 +19,7 @@ pub(super) struct Preprocessor {
 
 /// A prepared text, and the source of its parts.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Aligned {
+pub(super) struct AlignedText {
     /// The prepared text.
     pub(super) text: String,
     /// For each of its characters: where it starts, and its range in the source. An added space has an empty range.
@@ -46,9 +46,9 @@ impl Preprocessor {
     }
 
     /// Like `prepare`, but also returns the mapping to the source.
-    pub(super) fn prepare_aligned(&self, text: &str) -> Aligned {
+    pub(super) fn prepare_aligned(&self, text: &str) -> AlignedText {
         let prepared = self.prepare(text);
-        let mut sources = lowered(text).filter(|(c, _)| !c.is_whitespace());
+        let mut sources = lower_case_chars(text).filter(|(c, _)| !c.is_whitespace());
         let mut reached = 0;
         let characters = prepared.char_indices().map(|(at, c)| {
             if c.is_whitespace() {
@@ -60,11 +60,11 @@ impl Preprocessor {
             (at, source)
         });
         let characters = characters.collect();
-        Aligned { text: prepared, characters }
+        AlignedText { text: prepared, characters }
     }
 }
 
-impl Aligned {
+impl AlignedText {
     /// Returns the range in the source of a byte range of the prepared text.
     pub(super) fn source(&self, range: Range<usize>) -> Range<usize> {
         let first = self.characters.partition_point(|(at, _)| *at < range.start);
@@ -83,7 +83,7 @@ impl Aligned {
 
 /// Returns the characters of `text` in lower case, each with the range of its source character. Lower-casing in context (a
 /// final sigma) may change the resulting character, but never the number of characters.
-fn lowered(text: &str) -> impl Iterator<Item = (char, Range<usize>)> {
+fn lower_case_chars(text: &str) -> impl Iterator<Item = (char, Range<usize>)> {
     let ranges = text.char_indices().flat_map(|(at, c)| std::iter::repeat_n(at..at + c.len_utf8(), c.to_lowercase().count()));
     let lower: Vec<char> = text.to_lowercase().chars().collect();
     lower.into_iter().zip(ranges)
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn prepared(text: &str) -> Aligned {
+    fn prepared(text: &str) -> AlignedText {
         Preprocessor::new(Preprocessing::MosesJieba).prepare_aligned(text)
     }
 

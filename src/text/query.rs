@@ -46,7 +46,7 @@ impl QueryText {
         while let Some(c) = rest.chars().next() {
             let negated = is_minus(c) && before.is_none_or(char::is_whitespace);
             let (behind, left) = if negated { (&rest[c.len_utf8()..], None) } else { (rest, before) };
-            let (what, end) = match marks.quoted(behind, left) {
+            let (what, end) = match marks.find_quote(behind, left) {
                 Some(quoted) => (Some(quoted.inside).filter(|inside| inside.contains(char::is_alphanumeric)), quoted.bytes),
                 None if negated && behind.starts_with(char::is_alphabetic) => {
                     let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
@@ -126,7 +126,7 @@ impl QueryText {
 }
 
 /// Words between quote marks.
-struct Quoted<'q> {
+struct Quote<'q> {
     inside: &'q str,
     /// Number of bytes, including both marks.
     bytes: usize,
@@ -140,9 +140,9 @@ struct Marks {
 
 impl Marks {
     /// Returns the quote that a text begins with, even if it is empty.
-    fn quoted<'q>(&mut self, text: &'q str, before: Option<char>) -> Option<Quoted<'q>> {
+    fn find_quote<'q>(&mut self, text: &'q str, before: Option<char>) -> Option<Quote<'q>> {
         let open = text.chars().next()?;
-        let closing = closing(open)?;
+        let closing = closing_marks(open)?;
         if (is_upright(open) && before.is_some_and(is_spaced_letter)) || self.unclosed.contains(&open) {
             return None;
         }
@@ -151,7 +151,7 @@ impl Marks {
         while let Some((at, c)) = places.next() {
             let mut within_word = || places.peek().is_some_and(|(_, next)| is_spaced_letter(*next));
             if closing.contains(&c) && !(is_upright(c) && within_word()) {
-                return Some(Quoted { inside: &text[from..from + at], bytes: from + at + c.len_utf8() });
+                return Some(Quote { inside: &text[from..from + at], bytes: from + at + c.len_utf8() });
             }
             if c == open && !is_upright(open) {
                 // If two marks open, the inner one is the one that is closed.
@@ -164,7 +164,7 @@ impl Marks {
 }
 
 /// Returns the marks that close a quote mark, or `None` if it is not a quote mark.
-fn closing(open: char) -> Option<&'static [char]> {
+fn closing_marks(open: char) -> Option<&'static [char]> {
     Some(match open {
         '"' => &['"'],
         '＂' => &['＂'],

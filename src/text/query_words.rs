@@ -18,7 +18,7 @@ pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn
     let mut words = Vec::new();
     // Whether the vocabulary has the word that inner words are in.
     let mut within_known = false;
-    PassageWords::new(text, None).each_word(|class, word, source| {
+    PassageWords::new(text, None).for_each_word(|class, word, source| {
         let Some(source) = source() else { return };
         let from = pieces.partition_point(|(_, range)| range.end <= source.start);
         let inside = pieces[from..].iter().take_while(|(_, range)| range.start < source.end);

@@ -168,7 +168,7 @@ pub(super) fn normalized_character(text: &str) -> Option<char> {
 fn lower_case(c: char) -> impl Iterator<Item = char> {
     let shown = match c {
         'ς' => Some('σ'),
-        _ if is_left_out(c) => None,
+        _ if is_ignorable(c) => None,
         _ => Some(digit(c).unwrap_or(c)),
     };
     shown.into_iter().flat_map(char::to_lowercase)
@@ -176,7 +176,7 @@ fn lower_case(c: char) -> impl Iterator<Item = char> {
 
 /// Whether a character only controls how a text is displayed: joiners, zero-width spaces, direction marks, the soft hyphen, the
 /// Arabic tatweel, variation selectors.
-fn is_left_out(c: char) -> bool {
+fn is_ignorable(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{640}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
         || matches!(c, '\u{fe00}'..='\u{fe0f}')
 }

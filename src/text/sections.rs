@@ -53,7 +53,7 @@ pub(super) fn merge_short_sections(
     let mut waiting: Option<Section> = None;
     for section in sections {
         let section = match waiting.take() {
-            Some(before) => before.followed_by(section),
+            Some(before) => before.merged_with(section),
             None => section,
         };
         let bare = text[section.body.min(section.range.end)..section.range.end].trim().is_empty();
@@ -76,7 +76,7 @@ pub(super) fn merge_short_sections(
 
 impl Section {
     /// Joins both into one section, under the headings that they share.
-    fn followed_by(self, next: Self) -> Self {
+    fn merged_with(self, next: Self) -> Self {
         let shared = self.above.iter().zip(&next.above).take_while(|(a, b)| a == b).count();
         Self { range: self.range.start..next.range.end, above: self.above[..shared].to_vec(), path: next.path, body: next.body }
     }

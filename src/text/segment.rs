@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::context::{SHARE, shortened};
+use super::context::{CONTEXT_SHARE, shorten_context};
 use super::sections::{Section, merge_short_sections, sections};
 use super::sentences::sentence_starts;
 use super::structure::{Heading, Structure, content_starts, structure};
@@ -115,7 +115,7 @@ impl PassageBudget {
     ) -> Result<Self, TextError> {
         let (embedded, taken) = match context.is_empty() {
             true => (PassageContext::default(), 0),
-            false => shortened(tokenizer, &context, reading.tokens_max)?,
+            false => shorten_context(tokenizer, &context, reading.tokens_max)?,
         };
         let tokens_max = reading.bounds.tokens_max.saturating_add(taken).min(reading.tokens_max);
         let budget = tokens_max.saturating_sub(taken + added).max(1);
@@ -175,7 +175,7 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
             Self { tokenizer, text, frame, headings, contents, least, token_starts, words, starts: Default::default() };
         let mut seen: Vec<usize> = cutter.headings.iter().map(|heading| heading.range.start).collect();
         for (rank, more) in [blocks, items, sentence_starts(text)].into_iter().enumerate() {
-            seen.extend(more.into_iter().filter(|&at| !cutter.parts_heading(at)));
+            seen.extend(more.into_iter().filter(|&at| !cutter.splits_heading(at)));
             seen.sort_unstable();
             seen.dedup();
             cutter.starts[rank].clone_from(&seen);
@@ -184,7 +184,7 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
     }
 
     /// Whether `at` is within a heading, or between it and its content.
-    fn parts_heading(&self, at: usize) -> bool {
+    fn splits_heading(&self, at: usize) -> bool {
         let before = self.headings.partition_point(|heading| heading.range.start < at);
         before.checked_sub(1).is_some_and(|heading| at <= self.contents[heading])
     }
@@ -197,7 +197,7 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
     /// Whether a part of the text fits into one passage, whatever its context.
     fn fits(&self, range: &Range<usize>) -> bool {
         let PassageLimits { bounds, tokens_max } = self.frame.reading;
-        self.tokens_in(range) <= bounds.tokens_max.min(tokens_max - tokens_max / SHARE).saturating_sub(self.frame.added)
+        self.tokens_in(range) <= bounds.tokens_max.min(tokens_max - tokens_max / CONTEXT_SHARE).saturating_sub(self.frame.added)
     }
 
     /// Splits a section and adds its passages. `first` has the limits of the first one, under the headings above the section.
@@ -207,7 +207,7 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
             let next = passage.range.end + leading_white_space(&self.text[passage.range.end..]);
             (next < whole.end).then(|| (passage.range.clone(), next))
         };
-        let only = self.passage_from(whole.start, whole.end, first)?;
+        let only = self.longest_passage_from(whole.start, whole.end, first)?;
         if after(&only).is_none() {
             passages.push(only);
             return Ok(());
@@ -215,11 +215,11 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
         let (mut found, further) = (vec![only], self.budget_under(&section.path)?);
         while let Some((last, next)) = found.last().and_then(after) {
             let overlap = self.overlap_start(&last, self.frame.reading.bounds.overlap_tokens);
-            let repeating = overlap.map(|start| self.passage_from(start, whole.end, &further)).transpose()?;
+            let repeating = overlap.map(|start| self.longest_passage_from(start, whole.end, &further)).transpose()?;
             found.push(match repeating {
                 Some(passage) if passage.range.end > next => passage,
                 // There is nothing to repeat, or a long sentence does not fit together with it.
-                _ => self.passage_from(next, whole.end, &further)?,
+                _ => self.longest_passage_from(next, whole.end, &further)?,
             });
         }
         self.lengthen_last(&mut found, first, &further)?;
@@ -240,7 +240,7 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
 
     /// Returns the longest passage that starts at `start` and ends by `end`. A part of a text may have more tokens than it had
     /// within the whole text (a split word gains a mark), so this counts its own tokens and shortens it until they fit.
-    fn passage_from(&self, start: usize, end: usize, room: &PassageBudget) -> Result<TextPassage, TextError> {
+    fn longest_passage_from(&self, start: usize, end: usize, room: &PassageBudget) -> Result<TextPassage, TextError> {
         let mut budget = room.budget;
         loop {
             let range = trimmed(self.text, start..self.end_within(start, end, budget));

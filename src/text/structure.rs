@@ -127,20 +127,20 @@ impl Scan<'_> {
             return self.heading(above.start..end, level, &words);
         }
         if is_rule(line) {
-            self.begins(Kind::Rule, start..end, false);
+            self.begin_block(Kind::Rule, start..end, false);
             self.leads = true;
         } else if let Some((mark, length, _)) = fence(line) {
             self.fence = Some((mark, length));
-            self.begins(Kind::Code, start..end, !self.blank);
+            self.begin_block(Kind::Code, start..end, !self.blank);
         } else if is_item(line) {
             match self.kind() {
                 Some(Kind::List) => self.continue_block(end, Some(start)),
-                _ => self.begins(Kind::List, start..end, !self.blank),
+                _ => self.begin_block(Kind::List, start..end, !self.blank),
             }
         } else if line.trim_start().starts_with('|') {
             match self.kind() {
-                Some(Kind::Table) if !self.blank => self.continue_block(end, Some(start).filter(|_| !is_below_head(line))),
-                _ => self.begins(Kind::Table, start..end, false),
+                Some(Kind::Table) if !self.blank => self.continue_block(end, Some(start).filter(|_| !is_table_separator(line))),
+                _ => self.begin_block(Kind::Table, start..end, false),
             }
         } else {
             self.handle_plain_line(start..end, line);
@@ -153,7 +153,7 @@ impl Scan<'_> {
         match self.kind() {
             Some(Kind::Paragraph | Kind::List) if !self.blank => self.continue_block(range.end, None),
             Some(Kind::List) if indented => self.continue_block(range.end, Some(range.start)),
-            _ => self.begins(Kind::Paragraph, range, false),
+            _ => self.begin_block(Kind::Paragraph, range, false),
         }
     }
 
@@ -169,7 +169,7 @@ impl Scan<'_> {
 
     /// Begins a block. `close` is true if it is hardly separate from the previous one, such as a list below the line that
     /// announces it.
-    fn begins(&mut self, kind: Kind, range: Range<usize>, close: bool) {
+    fn begin_block(&mut self, kind: Kind, range: Range<usize>, close: bool) {
         if !self.leads {
             if close { &mut self.found.items } else { &mut self.found.blocks }.push(range.start);
         }
@@ -227,7 +227,7 @@ fn is_rule(line: &str) -> bool {
 }
 
 /// Whether this is the line between the header of a table and its rows.
-fn is_below_head(line: &str) -> bool {
+fn is_table_separator(line: &str) -> bool {
     line.contains('-') && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
 }
 

@@ -17,18 +17,18 @@ use unicode_categories::UnicodeCategories as _;
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfkc_quick};
 
 /// The mark before each word.
-const BEGINNING: char = '▁';
+const WORD_MARK: char = '▁';
 /// How much less likely an unknown character is than the least likely piece, as a logarithm.
 const UNKNOWN_PENALTY: f64 = 10.0;
 /// Distance between a full-width character and its ASCII equivalent.
 const FULL_WIDTH: u32 = 0xff01 - 0x21;
 
 /// Maximum bytes of a word whose tokens are cached. Longer words hardly ever repeat.
-const REMEMBERED_WORD_MAX: usize = 32;
+const CACHED_WORD_BYTES_MAX: usize = 32;
 /// Maximum bytes of the cache, about. That is enough for some thirty thousand words.
-const REMEMBERED_MAX: u64 = 4 << 20;
+const CACHE_BYTES_MAX: u64 = 4 << 20;
 /// About how many bytes the cache takes for a word besides the word and its tokens.
-const REMEMBERED_OVERHEAD: u64 = 64;
+const CACHE_ENTRY_OVERHEAD: u64 = 64;
 
 /// A Unigram model with the pieces of its vocabulary.
 pub(super) struct Unigram {
@@ -53,7 +53,7 @@ struct BySize;
 
 impl Weighter<Box<str>, Arc<[Piece]>> for BySize {
     fn weight(&self, word: &Box<str>, pieces: &Arc<[Piece]>) -> u64 {
-        (word.len() + size_of_val(&**pieces)) as u64 + REMEMBERED_OVERHEAD
+        (word.len() + size_of_val(&**pieces)) as u64 + CACHE_ENTRY_OVERHEAD
     }
 }
 
@@ -92,7 +92,7 @@ struct Best {
 
 /// Buffers that are reused for each word.
 #[derive(Default)]
-struct Room {
+struct Buffers {
     /// The text between white space, in lower case. Each byte has the same position as in the source.
     lower: String,
     /// A word of it with the word mark.
@@ -112,7 +112,7 @@ impl Unigram {
             {"type": "WhitespaceSplit"},
             {"type": "Punctuation", "behavior": "Isolated"},
             {"type": "Digits", "individual_digits": false},
-            {"type": "Metaspace", "replacement": BEGINNING, "prepend_scheme": "always", "split": true},
+            {"type": "Metaspace", "replacement": WORD_MARK, "prepend_scheme": "always", "split": true},
         ]});
         let is_ours = normalizer == expected && pre_tokenizer == splits && post_processor.is_null();
         let Model { r#type, unk_id, byte_fallback, vocab } = model;
@@ -126,7 +126,7 @@ impl Unigram {
             unknown: unk_id,
             unknown_score: least - UNKNOWN_PENALTY,
             added: added_tokens.into_iter().map(|token| token.content).collect(),
-            known: Cache::with_weighter((REMEMBERED_MAX / (2 * REMEMBERED_OVERHEAD)) as usize, REMEMBERED_MAX, BySize),
+            known: Cache::with_weighter((CACHE_BYTES_MAX / (2 * CACHE_ENTRY_OVERHEAD)) as usize, CACHE_BYTES_MAX, BySize),
         })
     }
 
@@ -142,7 +142,7 @@ impl Unigram {
             tokens.truncate(tokens_max);
             return Ok(tokens);
         }
-        let mut room = Room::default();
+        let mut room = Buffers::default();
         let mut rest = text;
         while let Some(start) = rest.find(|c| !is_white_space(c)) {
             let end = rest[start..].find(is_white_space).map_or(rest.len(), |length| start + length);
@@ -162,7 +162,7 @@ impl Unigram {
         &self,
         part: &str,
         at: usize,
-        room: &mut Room,
+        room: &mut Buffers,
         general: impl Fn(&str) -> Result<Vec<(u32, Range<usize>)>, E>,
     ) -> Result<(), E> {
         let mut lower = std::mem::take(&mut room.lower);
@@ -187,15 +187,15 @@ impl Unigram {
 
     /// Adds the tokens of a word. `source` is its position in the text. If its length differs from that of `source`, the word is
     /// a single character.
-    fn add_word(&self, word: &str, source: Range<usize>, room: &mut Room) {
+    fn add_word(&self, word: &str, source: Range<usize>, room: &mut Buffers) {
         // The word mark counts as part of the first character.
-        let (shift, first) = (BEGINNING.len_utf8(), word.chars().next().map_or(0, char::len_utf8));
+        let (shift, first) = (WORD_MARK.len_utf8(), word.chars().next().map_or(0, char::len_utf8));
         let place = |start: usize, end: usize| match word.len() == source.len() {
             true => source.start + start.saturating_sub(shift)..source.start + end.saturating_sub(shift).max(first),
             false => source.clone(),
         };
         let token = |(id, bytes): &Piece| (*id, place(bytes.start as usize, bytes.end as usize));
-        let is_remembered = word.len() <= REMEMBERED_WORD_MAX;
+        let is_remembered = word.len() <= CACHED_WORD_BYTES_MAX;
         if let Some(known) = is_remembered.then(|| self.known.get(word)).flatten() {
             room.tokens.extend(known.iter().map(token));
             return;
@@ -208,10 +208,10 @@ impl Unigram {
     }
 
     /// Sets the pieces of `room` to the most likely tokens of a word (Viterbi).
-    fn segment(&self, word: &str, room: &mut Room) {
-        let Room { word: text, best, pieces, .. } = room;
+    fn segment(&self, word: &str, room: &mut Buffers) {
+        let Buffers { word: text, best, pieces, .. } = room;
         text.clear();
-        text.push(BEGINNING);
+        text.push(WORD_MARK);
         text.push_str(word);
         best.clear();
         best.resize(text.len() + 1, Best { start: usize::MAX, id: self.unknown, score: 0.0 });
@@ -255,7 +255,7 @@ fn improve(best: &mut [Best], start: usize, end: usize, (id, score): (u32, f64))
 fn is_white_space(c: char) -> bool {
     match c {
         '\u{b}' => false,
-        '\u{200b}'..='\u{200f}' | BEGINNING | '\u{feff}' | '\u{fffd}' => true,
+        '\u{200b}'..='\u{200f}' | WORD_MARK | '\u{feff}' | '\u{fffd}' => true,
         _ => c.is_whitespace(),
     }
 }

@@ -79,8 +79,16 @@ async fn deleting_a_collection_deletes_its_aliases() {
     assert_eq!(server.post("/v1/collections", &json!({"name": "current"})).await.status, 201);
 }
 
-/// Starts jobs of several types through the alias `current` of the collection `news-1`. Returns their ids, sorted.
-async fn start_jobs_by_alias(server: &Server) -> Vec<String> {
+/// The jobs that `start_jobs_by_alias` started.
+struct StartedJobs {
+    /// Jobs about the collection alone.
+    of_collection: Vec<String>,
+    /// Jobs that train or evaluate a classifier, whose source is the alias.
+    of_classifier: Vec<String>,
+}
+
+/// Starts jobs of several types through the alias `current` of the collection `news-1`.
+async fn start_jobs_by_alias(server: &Server) -> StartedJobs {
     let labeled = |label: &str| json!({"field": "label", "eq": label});
     let source = json!({"collection": "current", "field": "label"});
     let made = server.post("/v1/classifiers", &json!({"name": "labels", "kind": "knn", "source": source})).await;
@@ -91,13 +99,14 @@ async fn start_jobs_by_alias(server: &Server) -> Vec<String> {
         tokio::task::yield_now().await;
     }
     assert_eq!(server.get(&path).await.body["collection"], "news-1");
-    let mut started = vec![training];
+    let mut started = StartedJobs { of_collection: Vec::new(), of_classifier: vec![training] };
     for (path, body) in [
         ("/v1/classifiers/labels/train", Value::Null),
-        ("/v1/classifiers/labels/apply", json!({"collection": "current", "field": "predicted"})),
         ("/v1/classifiers/labels/evaluations", json!({"documents": source})),
+        ("/v1/classifiers/labels/apply", json!({"collection": "current", "field": "predicted"})),
         ("/v1/collections/current/duplicates", json!({})),
         ("/v1/collections/current/projections", json!({})),
+        ("/v1/collections/current/reembed", json!({"passage_bounds": {"tokens_max": 12, "overlap_tokens": 0}})),
         (
             "/v1/mine",
             json!({"first": {"collection": "current", "filter": labeled("a")},
@@ -106,10 +115,35 @@ async fn start_jobs_by_alias(server: &Server) -> Vec<String> {
     ] {
         let job = server.finished(&server.post(path, &body).await).await;
         assert_eq!((&job["collection"], &job["status"]), (&json!("news-1"), &json!("succeeded")), "{path}: {job}");
-        started.push(job["id"].as_str().expect("an id").to_owned());
+        let is_of_classifier = ["train", "evaluate"].contains(&job["type"].as_str().expect("a type"));
+        let jobs = if is_of_classifier { &mut started.of_classifier } else { &mut started.of_collection };
+        jobs.push(job["id"].as_str().expect("an id").to_owned());
     }
-    started.sort();
     started
+}
+
+/// Lists the ids of the jobs that match a filter, sorted.
+async fn list_jobs(server: &Server, filter: &str) -> Vec<String> {
+    let jobs = server.get(&format!("/v1/jobs?limit=100{filter}")).await.body["jobs"].clone();
+    let jobs = jobs.as_array().expect("jobs").iter();
+    sorted(jobs.map(|job| job["id"].as_str().expect("an id").to_owned()))
+}
+
+fn sorted(ids: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut ids: Vec<String> = ids.into_iter().collect();
+    ids.sort();
+    ids
+}
+
+/// Checks which of `jobs` the server's key may get: all of them or none.
+async fn check_access(server: &Server, jobs: &[String], allowed: bool) {
+    for job in jobs {
+        let answer = server.get(&format!("/v1/jobs/{job}")).await;
+        match allowed {
+            true => assert_eq!(answer.status, 200, "{}", answer.text),
+            false => answer.assert_error(403, "forbidden", "", &["restricted"]),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,39 +160,37 @@ async fn a_job_started_through_an_alias_belongs_to_the_aliased_collection() {
     assert_eq!(server.post("/v1/collections/news-1/documents", &json!({"documents": documents})).await.status, 200);
     let point = async |collection: &str| server.put("/v1/aliases/current", &json!({"collection": collection})).await.status;
     assert_eq!(point("news-1").await, 200);
-    let started = start_jobs_by_alias(&server).await;
+    let StartedJobs { of_collection, of_classifier } = start_jobs_by_alias(&server).await;
+    let all = sorted([of_collection.clone(), of_classifier.clone()].concat());
 
     let restricted = async |collection: &str| {
         let made = server.post("/v1/keys", &json!({"name": "k", "scope": "read", "collections": [collection]})).await;
         server.with_key(made.body["secret"].as_str().expect("a secret"))
     };
-    let listed = async |server: &Server, filter: &str| {
-        let jobs = server.get(&format!("/v1/jobs?limit=100{filter}")).await.body["jobs"].clone();
-        let jobs = jobs.as_array().expect("jobs").iter();
-        let mut ids: Vec<String> = jobs.map(|job| job["id"].as_str().expect("an id").to_owned()).collect();
-        ids.sort();
-        ids
-    };
     let (own, alias, other) = (restricted("news-1").await, restricted("current").await, restricted("news-2").await);
-    for (holder, filter) in [
-        (&server, "&collection=news-1"),
-        (&server, "&collection=current"),
-        (&own, ""),
-        (&own, "&collection=news-1"),
-        (&alias, ""),
-        (&alias, "&collection=current"),
-    ] {
-        assert_eq!(listed(holder, filter).await, started, "{filter} with {:?}", holder.key);
+    for filter in ["&collection=news-1", "&collection=current"] {
+        assert_eq!(list_jobs(&server, filter).await, all, "{filter}");
     }
-    let job = format!("/v1/jobs/{}", started[0]);
-    assert_eq!((own.get(&job).await.status, alias.get(&job).await.status), (200, 200));
-    other.get(&job).await.assert_error(403, "forbidden", "", &["restricted"]);
+    for filter in ["", "&collection=current"] {
+        assert_eq!(list_jobs(&alias, filter).await, all, "{filter}");
+    }
+    // A key for the collection alone cannot use a classifier whose source is the alias, so it does not see its jobs.
+    assert_eq!(list_jobs(&own, "").await, sorted(of_collection.clone()));
+    check_access(&own, &of_collection, true).await;
+    check_access(&own, &of_classifier, false).await;
+    check_access(&alias, &all, true).await;
+    check_access(&other, &all, false).await;
     alias.get("/v1/jobs?collection=news-1").await.assert_error(403, "forbidden", "", &["restricted"]);
 
     assert_eq!(point("news-2").await, 200);
-    alias.get(&job).await.assert_error(403, "forbidden", "", &["restricted"]);
-    for (holder, filter) in [(&alias, ""), (&other, ""), (&server, "&collection=current")] {
-        assert!(listed(holder, filter).await.is_empty(), "{filter} with {:?}", holder.key);
-    }
-    assert_eq!(own.get(&job).await.status, 200);
+    assert!(list_jobs(&server, "&collection=current").await.is_empty());
+    check_access(&own, &of_collection, true).await;
+    check_access(&alias, &of_collection, false).await;
+    check_access(&other, &all, false).await;
+    // The classifier's labels came from `news-1`, also when it is evaluated on the collection that the alias leads to now.
+    assert_eq!(server.post("/v1/collections/news-2/documents", &json!({"documents": documents})).await.status, 200);
+    let request = json!({"documents": {"collection": "news-2", "field": "label"}});
+    let evaluation = server.finished(&server.post("/v1/classifiers/labels/evaluations", &request).await).await;
+    let evaluation = [evaluation["id"].as_str().expect("an id").to_owned()];
+    check_access(&other, &evaluation, false).await;
 }

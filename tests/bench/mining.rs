@@ -152,7 +152,7 @@ fn products(first: &[Vec<f32>], second: &[Vec<f32>]) -> (NeighborLists, Neighbor
     let (ones, others) = (blocks(first), blocks(second));
     on_all_cores(ones.len(), |at| {
         let (one, of_one) = &ones[at];
-        let (mut of_one, mut comparison) = (of_one.lock().unwrap(), Comparison::new(one).unwrap().by_products());
+        let (mut of_one, mut comparison) = (of_one.lock().unwrap(), Comparison::new(one).unwrap().without_rounding());
         for turn in 0..others.len() {
             let (other, of_other) = &others[(turn + at) % others.len()];
             comparison.compare_with(&mut of_one, (other, &mut of_other.lock().unwrap()), |_, _| false).unwrap();

@@ -295,10 +295,14 @@ fn an_existing_collection_is_searched_and_not_deleted() {
 
 #[test]
 fn invalid_arguments_are_rejected_before_any_file_is_read() {
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["--config", "a"], "expected NAME={…}, got no ="),
         (&["--config", "a={\"limit\": 3}"], "limit is set by the evaluation; leave it out"),
         (&["--mode", "dense", "--config", "dense={}"], "expected each configuration to have a unique name, got dense twice"),
+        (
+            &["--exact", "--config", "wide={\"ef_search\": 256}"],
+            "--exact searches without ef_search, which configuration wide sets",
+        ),
         (&["--run", "hits.run"], "--run: expected {name} in hits.run for 4 configurations"),
         (&["--mode", "dense", "--run", "hits.run", "--languages", "same"], "--run: expected all in --languages, got none"),
         (&["--config", "a b={}", "--run", "hits.run"], "--run: expected names without white space, got a b"),

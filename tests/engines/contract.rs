@@ -153,7 +153,7 @@ pub fn terms(text: &str, language: Option<Language>) -> PassageTerms {
     let folded = text.replace(['é', 'è'], "e");
     let stem = language.map(|language| format!(" in{}", language.code())).unwrap_or_default();
     let folded = if folded == text { stem } else { folded + &stem };
-    let plain = WordCounts::of(text.split(' ').map(|word| word.len() as u32));
+    let plain = WordCounts::from_words(text.split(' ').map(|word| word.len() as u32));
     PassageTerms { words: text.to_owned(), folded, plain }
 }
 
@@ -164,7 +164,7 @@ pub fn embedding(number: f32) -> Embedding {
 
 /// The embedding of a passage, with tokens.
 pub fn embedded(passage: PassageId) -> PassageEmbedding {
-    PassageEmbedding { embedding: embedding(passage.0 as f32), tokens: TokenSet::of(&[passage.0 as u32, 7]) }
+    PassageEmbedding { embedding: embedding(passage.0 as f32), tokens: TokenSet::from_ids(&[passage.0 as u32, 7]) }
 }
 
 /// Parses an id.

@@ -34,7 +34,7 @@ fn moved(engine: &dyn Storage) -> Vec<CopiedDocument> {
     let documents = engine.documents_by_key(&keys, usize::MAX).unwrap();
     let moved = |(key, document): (DocumentKey, Option<Document>)| {
         let document = document.unwrap();
-        let own = PassageEmbedding { embedding: embedding(key.0 as f32), tokens: TokenSet::of(&[5]) };
+        let own = PassageEmbedding { embedding: embedding(key.0 as f32), tokens: TokenSet::from_ids(&[5]) };
         let span = (0..document.text.len()).into();
         CopiedDocument { key, document, passages: Some(vec![CopiedPassage { span, embedding: Some(own) }]) }
     };
@@ -119,7 +119,7 @@ over_both_engines! {
         assert_eq!(by_term(&next, "mur").len(), 1);
         assert_eq!(next.passage_embeddings(&id("a")).unwrap().unwrap(), [embedding(all[0].key.0 as f32)]);
         let tokens = next.token_changes(None, true).unwrap();
-        assert!(tokens.passages.len() == 3 && tokens.passages.iter().all(|(_, own)| *own == TokenSet::of(&[5])));
+        assert!(tokens.passages.len() == 3 && tokens.passages.iter().all(|(_, own)| *own == TokenSet::from_ids(&[5])));
         let new = next.put(document("new", "wall"));
         assert!(new.sequence > all[2].document.sequence && revisions(&*next)[3].key > all.iter().map(|one| one.key).max().unwrap());
     }

@@ -87,8 +87,8 @@ over_both_engines! {
         assert!(all.complete && all.removed.is_empty());
         assert_eq!(passages(&all), sorted([a.clone(), b.clone()].concat()));
         let of_b = all.passages.iter().find(|(passage, _)| *passage == b[0]).unwrap();
-        assert_eq!(of_b.1, TokenSet::of(&[b[0].0 as u32, 7]));
-        assert_eq!(all.words.iter().find(|(passage, _)| *passage == b[0]).unwrap().1, WordCounts::of(vec![4]));
+        assert_eq!(of_b.1, TokenSet::from_ids(&[b[0].0 as u32, 7]));
+        assert_eq!(all.words.iter().find(|(passage, _)| *passage == b[0]).unwrap().1, WordCounts::from_words(vec![4]));
         assert_eq!(all.words.len(), 3, "a pending passage gets its words with its embedding");
         let nothing = engine.token_changes(Some(all.sequence), true).unwrap();
         assert!(!nothing.complete && nothing.passages.is_empty() && nothing.removed.is_empty());

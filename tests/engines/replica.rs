@@ -163,7 +163,7 @@ fn a_replica_answers_every_kind_of_read_as_the_primary_does() {
         pair.engine.upsert_if((part * 1_000..(part + 1) * 1_000).map(one).collect(), Precondition::None).unwrap();
     }
     pair.put("waiting");
-    let tokens = TokenSet::of(&[7, 9]);
+    let tokens = TokenSet::from_ids(&[7, 9]);
     let embedded = PassageEmbedding { embedding: embedding(0.5), tokens };
     pair.engine.set_embeddings(vec![(PassageId(6_001), embedded)]).unwrap();
     pair.wait("the replica", || pair.counts_documents_on_the_replica());

@@ -49,13 +49,13 @@ impl Mlp {
         self.answer
     }
 
-    /// The divisor of logits; 1 until `calibrated`.
+    /// The divisor of logits; 1 until `with_temperature`.
     pub fn temperature(&self) -> f32 {
         self.temperature
     }
 
     /// Returns the classifier with another temperature, from `calibrate::fit_temperature` on the validation set.
-    pub fn calibrated(self, temperature: f32) -> Result<Self, ClassifyError> {
+    pub fn with_temperature(self, temperature: f32) -> Result<Self, ClassifyError> {
         if !(temperature.is_finite() && temperature > 0.0) {
             let expected = "a finite number above 0".to_owned();
             return Err(ClassifyError::Parameter { name: "temperature", expected, got: temperature.to_string() });

@@ -220,7 +220,7 @@ impl Training<'_> {
             forward(learner.shape, self.parameters.activation, &learner.parameters, asked);
             for (logits, example) in asked.logits().chunks_exact(self.labels).zip(chunk) {
                 let labels = self.targets.of(*example as usize);
-                let answered = answered(self.targets.target_kind(), logits);
+                let answered = predicted_labels(self.targets.target_kind(), logits);
                 right += answered.iter().filter(|label| labels.contains(label)).count();
                 (predicted, expected) = (predicted + answered.len(), expected + labels.len());
                 loss += loss_and_gradient(self.targets.target_kind(), &mut logits.to_vec(), labels);
@@ -252,7 +252,7 @@ impl TrainedRun {
 
 /// Returns the predicted labels: for classes, the one with the highest logit, or the lowest in a tie; for label sets, all with
 /// a probability of at least 0.5.
-fn answered(answer: TargetKind, logits: &[f32]) -> Vec<u32> {
+fn predicted_labels(answer: TargetKind, logits: &[f32]) -> Vec<u32> {
     match answer {
         TargetKind::Class => crate::classify::knn::highest(logits).into_iter().collect(),
         TargetKind::LabelSet => (0..logits.len() as u32).filter(|label| logits[*label as usize] >= 0.0).collect(),

@@ -32,7 +32,7 @@ fn train(
 }
 
 fn predicted(mlp: &Mlp, embeddings: &[f32]) -> Vec<u32> {
-    mlp.logits(embeddings).unwrap().chunks_exact(3).map(|logits| answered(TargetKind::Class, logits)[0]).collect()
+    mlp.logits(embeddings).unwrap().chunks_exact(3).map(|logits| predicted_labels(TargetKind::Class, logits)[0]).collect()
 }
 
 #[test]
@@ -193,13 +193,13 @@ fn errors_name_the_invalid_input() {
 fn a_saved_classifier_returns_the_same_probabilities() {
     let (embeddings, classes) = fans(30);
     let trained = train(&embeddings, Targets::Classes(&classes), &last_third(30), &quick(), 1).unwrap();
-    let mlp = trained.into_best().mlp.calibrated(2.0).unwrap();
+    let mlp = trained.into_best().mlp.with_temperature(2.0).unwrap();
     let read = Mlp::from_bytes(&mlp.to_bytes()).unwrap();
     assert_eq!(read.probabilities(&embeddings), mlp.probabilities(&embeddings));
     assert_eq!((read.dimension(), read.labels(), read.target_kind(), read.temperature()), (2, 3, TargetKind::Class, 2.0));
     // Twice the temperature halves the logits.
-    let cold = mlp.clone().calibrated(1.0).unwrap();
+    let cold = mlp.clone().with_temperature(1.0).unwrap();
     let (hot, cold) = (mlp.probabilities(&embeddings[..2]).unwrap(), cold.probabilities(&embeddings[..2]).unwrap());
     assert!(((hot[0] / hot[1]).ln() * 2.0 - (cold[0] / cold[1]).ln()).abs() < 1e-3, "{hot:?} {cold:?}");
-    assert!(mlp.calibrated(0.0).is_err());
+    assert!(mlp.with_temperature(0.0).is_err());
 }

@@ -243,7 +243,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
 }
 
 /// Returns the request members for the labeled data. `documents` is the request's name for labeled documents.
-fn labeled(args: LabeledArgs, documents: &str, output: &Output) -> Result<Map<String, Value>, CliError> {
+fn labeled_members(args: LabeledArgs, documents: &str, output: &Output) -> Result<Map<String, Value>, CliError> {
     let mut members = Map::new();
     if args.collection.is_some() {
         let source = request_members(&json!({"collection": args.collection, "field": args.field, "filter": args.filter}));
@@ -259,7 +259,7 @@ fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, C
     let name = args.classifier.as_str().to_owned();
     let given = request_members(&args);
     let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
-    body.extend(labeled(args.labeled, "source", output)?);
+    body.extend(labeled_members(args.labeled, "source", output)?);
     body.extend(given);
     body.extend((!args.label.is_empty()).then(|| ("labels".to_owned(), examples::group_descriptions(&args.label))));
     let made = client.send(&Call::post(&["v1", "classifiers"]).json(&Value::Object(body)))?.body;
@@ -268,11 +268,11 @@ fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, C
         return Ok(Outcome::Done);
     }
     let job = jobs::get(client, &format_cell(&made["job"]))?;
-    trained(client, output, (&name, job))
+    wait_for_training(client, output, (&name, job))
 }
 
 /// Waits for training to finish and shows the classifier.
-fn trained(client: &Client, output: &Output, (name, job): (&str, Value)) -> Result<Outcome, CliError> {
+fn wait_for_training(client: &Client, output: &Output, (name, job): (&str, Value)) -> Result<Outcome, CliError> {
     let job = jobs::watch(client, output, job)?;
     if job["status"] != "succeeded" {
         return jobs::finish(client, output, &job);
@@ -288,7 +288,7 @@ fn retrain(client: &Client, output: &Output, args: &RetrainArgs) -> Result<Outco
         jobs::show(output, &job)?;
         return Ok(Outcome::Done);
     }
-    trained(client, output, (name, job))
+    wait_for_training(client, output, (name, job))
 }
 
 fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), CliError> {
@@ -322,7 +322,7 @@ fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), Cl
 fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outcome, CliError> {
     let name = args.ask.classifier.as_str();
     let as_job = args.labeled.collection.is_some();
-    let mut body = labeled(args.labeled, "documents", output)?;
+    let mut body = labeled_members(args.labeled, "documents", output)?;
     body.extend(request_members(&args.ask));
     let evaluation = if as_job {
         let call = Call::post(&["v1", "classifiers", name, "evaluations"]).json(&Value::Object(body));

@@ -25,10 +25,10 @@ pub const BATCHES_MAX: usize = 3;
 /// Embeds batches of texts concurrently.
 pub struct Encoder {
     runtime: Runtime,
-    place: Place,
+    place: Backend,
 }
 
-enum Place {
+enum Backend {
     Server(Arc<Client>),
     Here(Embedder),
 }
@@ -51,7 +51,7 @@ impl Encoder {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(CliError::io("start threads"))?;
         let place = match &args.model {
-            None => Place::Server(Arc::new(Client::new(&args.server, output)?)),
+            None => Backend::Server(Arc::new(Client::new(&args.server, output)?)),
             Some(folder) => {
                 let failed = |what: &str| format!("{what} {}", folder.display());
                 let bundle = Bundle::open(folder)
@@ -64,7 +64,7 @@ impl Encoder {
                 };
                 let embedder = Embedder::start(&bundle, &options)
                     .map_err(|source| CliError::Model { what: failed("cannot run the model in"), source: Box::new(source) })?;
-                Place::Here(embedder)
+                Backend::Here(embedder)
             }
         };
         Ok(Self { runtime, place })
@@ -73,19 +73,19 @@ impl Encoder {
     /// Values per embedding, if known before the first one.
     pub fn dimension(&self) -> Option<usize> {
         match &self.place {
-            Place::Server(_) => None,
-            Place::Here(embedder) => Some(embedder.model().dimension),
+            Backend::Server(_) => None,
+            Backend::Here(embedder) => Some(embedder.model().dimension),
         }
     }
 
     /// Starts embedding a batch.
     pub fn submit(&self, texts: Vec<String>) -> Pending {
         match &self.place {
-            Place::Server(client) => {
+            Backend::Server(client) => {
                 let client = Arc::clone(client);
                 self.runtime.spawn_blocking(move || embed_on_server(&client, &texts, None, None))
             }
-            Place::Here(embedder) => {
+            Backend::Here(embedder) => {
                 let embedder = embedder.clone();
                 self.runtime.spawn(async move { embed_locally(&embedder, texts).await })
             }

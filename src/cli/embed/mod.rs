@@ -40,7 +40,7 @@ struct Batch {
 
 /// Runs the command.
 pub fn run(args: EmbedArgs) -> Result<Outcome, CliError> {
-    let format = format(args.format, args.output.as_deref())?;
+    let format = output_format(args.format, args.output.as_deref())?;
     let output = Output::new(&args.server);
     let input = Input::open(args.file.as_deref(), &output)?;
     let encoder = Encoder::open(&args, &output)?;
@@ -68,7 +68,7 @@ pub fn run(args: EmbedArgs) -> Result<Outcome, CliError> {
     }
 }
 
-fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format, CliError> {
+fn output_format(asked: Option<Format>, output: Option<&Path>) -> Result<Format, CliError> {
     let named = output.and_then(Path::extension).is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
     let format = asked.unwrap_or(if named { Format::Npy } else { Format::Ndjson });
     if format == Format::Npy && output.is_none() {
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn the_format_follows_the_option_then_the_file_extension() {
         let check = |asked, output: Option<&str>, expect| {
-            assert_eq!(format(asked, output.map(Path::new)).ok(), expect, "{asked:?} {output:?}");
+            assert_eq!(output_format(asked, output.map(Path::new)).ok(), expect, "{asked:?} {output:?}");
         };
         check(None, None, Some(Format::Ndjson));
         check(None, Some("a.npy"), Some(Format::Npy));

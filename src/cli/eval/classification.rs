@@ -87,7 +87,7 @@ pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError
             for kind in &kinds {
                 let answers = match kind {
                     Kind::Knn | Kind::Mlp => predict_on_server(measured, &task, *kind)?,
-                    Kind::Offline => offline(measured, &args.data, &task).map_err(to_cli_error)?,
+                    Kind::Offline => predict_locally(measured, &args.data, &task).map_err(to_cli_error)?,
                 };
                 comparison.ways.insert(kind.name().to_owned(), task.evaluate(&answers).map_err(to_cli_error)?);
             }
@@ -143,14 +143,14 @@ fn label(prediction: &Value) -> Option<String> {
     prediction["labels"].as_array().and_then(|labels| labels.first()?.as_str()).map(str::to_owned)
 }
 
-fn offline(measured: &Measured, data: &DataArgs, task: &Task<'_>) -> Result<Answers, EvaluationError> {
+fn predict_locally(measured: &Measured, data: &DataArgs, task: &Task<'_>) -> Result<Answers, EvaluationError> {
     let mut encoder = measured.encoder(data);
     let train = Embedded::new(task.train, &mut encoder)?;
     let mut tests = BTreeMap::new();
     for (language, test) in &task.tests {
         tests.insert(*language, Embedded::new(test, &mut encoder)?);
     }
-    task.offline(&train, &tests)
+    task.predict_locally(&train, &tests)
 }
 
 impl fmt::Display for Comparisons {

@@ -137,11 +137,14 @@ fn configurations_of(args: &SearchArgs) -> Result<Vec<Configuration>, CliError> 
     let modes: Vec<&str> = if nothing_said { MODES.to_vec() } else { args.mode.iter().map(String::as_str).collect() };
     let mut configurations: Vec<Configuration> = modes.into_iter().map(Configuration::mode).collect();
     configurations.extend(args.config.iter().cloned());
-    for Configuration { request, .. } in &mut configurations {
+    for Configuration { name, request, .. } in &mut configurations {
         if args.balance_languages {
             request.entry("balance_languages").or_insert(json!(true));
         }
         if args.exact && request.get("mode") != Some(&json!("lexical")) {
+            if request.contains_key("ef_search") {
+                return Err(CliError::Usage(format!("--exact searches without ef_search, which configuration {name} sets")));
+            }
             request.entry("exact").or_insert(json!(true));
         }
     }

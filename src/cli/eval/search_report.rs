@@ -116,7 +116,7 @@ impl Row {
             differences: first
                 .filter(|_| scores.len() >= QUERIES_MIN)
                 .map(|first| differences(&first.by_query, &by_query, bootstrap)),
-            languages: MeanScores::by(with_language),
+            languages: MeanScores::by_group(with_language),
             by_query,
         }
     }

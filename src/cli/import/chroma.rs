@@ -46,7 +46,7 @@ impl<R: BufRead> Columns<R> {
         for column in self.all() {
             more = column.next_page()?;
         }
-        if more && !self.ids.is_listed() {
+        if more && !self.ids.has_more_values() {
             return Err(invalid("there is no list of ids, as collection.get() gives it"));
         }
         Ok(more)
@@ -60,7 +60,7 @@ impl<R: BufRead> Records for Columns<R> {
                 return Ok(None);
             }
             self.in_page = true;
-            let listed = self.all().map(|column| column.is_listed());
+            let listed = self.all().map(|column| column.has_more_values());
             let mut row = [const { Value::Null }; 4];
             let mut problem = None;
             let mut read = [false; 4];
@@ -98,7 +98,7 @@ pub struct Database {
 }
 
 /// Returns the path of Chroma's database if `path` is one or the folder of one.
-pub fn database(path: &Path) -> io::Result<Option<PathBuf>> {
+pub fn find_database(path: &Path) -> io::Result<Option<PathBuf>> {
     if path.is_dir() {
         return Ok(Some(path.join(DATABASE)));
     }

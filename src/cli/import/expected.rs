@@ -42,7 +42,7 @@ impl Needed {
     }
 
     /// Looks for the member in a document.
-    pub fn look_in(&mut self, document: &Value) {
+    pub fn observe(&mut self, document: &Value) {
         self.found |= document.get(self.member).is_some();
         self.without += u64::from(!self.found);
     }
@@ -82,7 +82,7 @@ impl Names {
     }
 
     /// Whether there are several.
-    pub fn are_several(&self) -> bool {
+    pub fn has_several(&self) -> bool {
         self.listed.len() > 1
     }
 }
@@ -102,7 +102,7 @@ impl NamedFields {
     }
 
     /// Looks for the fields in a record.
-    pub fn look_in(&mut self, fields: &Map<String, Value>) {
+    pub fn observe(&mut self, fields: &Map<String, Value>) {
         self.any_record = true;
         self.unseen.retain(|(_, name)| find_field(fields, name).is_none());
     }
@@ -128,14 +128,14 @@ mod tests {
         let (with, without) = (json!({"id": "a", "text": "x"}), json!({"id": "a"}));
         let mut needed = Needed::new("text");
         assert!(!needed.is_missing(), "nothing is missing before the first document");
-        (1..DOCUMENTS_MAX).for_each(|_| needed.look_in(&without));
+        (1..DOCUMENTS_MAX).for_each(|_| needed.observe(&without));
         assert!(needed.is_missing() && !needed.is_hopeless());
-        needed.look_in(&without);
+        needed.observe(&without);
         assert!(needed.is_missing() && needed.is_hopeless());
         let mut needed = Needed::new("text");
-        needed.look_in(&without);
-        needed.look_in(&with);
-        (0..2 * DOCUMENTS_MAX).for_each(|_| needed.look_in(&without));
+        needed.observe(&without);
+        needed.observe(&with);
+        (0..2 * DOCUMENTS_MAX).for_each(|_| needed.observe(&without));
         assert!(needed.is_found() && !needed.is_missing() && !needed.is_hopeless());
     }
 
@@ -143,7 +143,7 @@ mod tests {
     fn a_message_lists_a_bounded_number_of_names() {
         let mut names = Names::default();
         ["b", "a", "b", ""].iter().for_each(|name| names.add(name));
-        assert_eq!((names.to_string().as_str(), names.are_several()), (r#""b", "a", """#, true));
+        assert_eq!((names.to_string().as_str(), names.has_several()), (r#""b", "a", """#, true));
         (0..NAMES_MAX).for_each(|number| names.add(&number.to_string()));
         assert!(names.to_string().ends_with(r#""16" and more"#), "{names}");
     }
@@ -154,11 +154,11 @@ mod tests {
         let (body, meta) = (named("page.body"), named("meta"));
         let mut fields = NamedFields::new([("--text-field", &body), ("--title-field", &None), ("--metadata-field", &meta)]);
         assert_eq!(fields.warnings(), [""; 0], "there are no warnings before the first record");
-        fields.look_in(&object(json!({"page": {"body": null}, "meta": null})));
+        fields.observe(&object(json!({"page": {"body": null}, "meta": null})));
         assert_eq!(fields.warnings().len(), 2, "null counts as missing");
-        fields.look_in(&object(json!({"page": {"body": "x"}})));
+        fields.observe(&object(json!({"page": {"body": "x"}})));
         assert_eq!(fields.warnings(), [r#"no record has the field "meta" that --metadata-field names"#]);
-        fields.look_in(&object(json!({"meta": {}})));
+        fields.observe(&object(json!({"meta": {}})));
         assert_eq!(fields.warnings(), [""; 0]);
     }
 }

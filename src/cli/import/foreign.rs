@@ -106,7 +106,7 @@ impl ForeignArgs {
             }
             (Source::Chroma, Some(file)) => self.chroma(file, compression, vectors, bar).map_err(failed())?,
             (source, _) => {
-                let content = bar.wrap_read(opened(file).map_err(failed())?);
+                let content = bar.wrap_read(open_input(file).map_err(failed())?);
                 let stream = decompress(compression, Box::new(content)).map_err(failed())?;
                 let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
                 let records = json_records::Records::new(stream, source.pages()).map_err(failed())?;
@@ -136,7 +136,7 @@ impl ForeignArgs {
     }
 
     fn chroma(&self, file: &Path, compression: Compression, vectors: bool, bar: &ProgressBar) -> io::Result<Box<dyn Records>> {
-        if let Some(path) = chroma::database(file)? {
+        if let Some(path) = chroma::find_database(file)? {
             if vectors {
                 let problem = "Chroma's database file has no vectors that can be read; save what collection.get(include=[\"embeddings\", \
                                \"documents\", \"metadatas\"]) gives as JSON";
@@ -155,7 +155,7 @@ impl ForeignArgs {
 }
 
 /// Opens a file, or standard input.
-fn opened(file: Option<&Path>) -> io::Result<Box<dyn Read>> {
+fn open_input(file: Option<&Path>) -> io::Result<Box<dyn Read>> {
     match file {
         Some(file) => Ok(Box::new(File::open(file)?)),
         None => Ok(Box::new(io::stdin().lock())),
@@ -218,7 +218,7 @@ impl Documents {
         let document = match found {
             Ok(record) => {
                 let record = self.with_one_vector(record)?;
-                self.named_fields.look_in(&record.fields);
+                self.named_fields.observe(&record.fields);
                 if !self.needed.is_found() {
                     record.fields.keys().for_each(|name| self.field_names.add(name));
                 }
@@ -230,7 +230,7 @@ impl Documents {
         match document {
             Ok(document) => {
                 // The server refuses a document without what it needs. If no document has it, an option is wrong.
-                self.needed.look_in(&document);
+                self.needed.observe(&document);
                 if self.needed.is_hopeless() {
                     return Err(self.nothing_found());
                 }

@@ -161,14 +161,14 @@ impl<R: BufRead> Records<R> {
                 }
                 (Some(Open::Page), Some(b'"')) => {
                     let name = self.values.name()?;
-                    if !self.enters(&name)? {
+                    if !self.try_enter(&name)? {
                         self.values.skip()?;
                     }
                 }
                 (Some(Open::List), Some(_)) => {
                     let mut record = Vec::new();
                     self.values.value(&mut record, RECORD_BYTES_MAX)?;
-                    return Ok(Some(object(&record)));
+                    return Ok(Some(parse_record(&record)));
                 }
                 (None, Some(b'[')) => {
                     self.values.skip_byte();
@@ -193,7 +193,7 @@ impl<R: BufRead> Records<R> {
                 Some(b'}') => {
                     self.values.skip_byte();
                     kept.push(b'}');
-                    return Ok(Some(object(&kept)));
+                    return Ok(Some(parse_record(&kept)));
                 }
                 Some(b',') => {
                     self.values.skip_byte();
@@ -201,7 +201,7 @@ impl<R: BufRead> Records<R> {
                 }
                 Some(b'"') => {
                     let name = self.values.name()?;
-                    if !(self.pages.first_only && kept.len() > 1) && self.enters(&name)? {
+                    if !(self.pages.first_only && kept.len() > 1) && self.try_enter(&name)? {
                         self.open.insert(0, Open::Page);
                         return Ok(None);
                     }
@@ -217,7 +217,7 @@ impl<R: BufRead> Records<R> {
     }
 
     /// Enters the value of this member if it leads to records.
-    fn enters(&mut self, name: &[u8]) -> io::Result<bool> {
+    fn try_enter(&mut self, name: &[u8]) -> io::Result<bool> {
         let name = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or_default();
         if !self.pages.members.iter().any(|member| member.as_bytes() == name) {
             return Ok(false);
@@ -258,7 +258,7 @@ impl<R: BufRead> Column<R> {
     }
 
     /// Whether the page has more values of this column.
-    pub fn is_listed(&self) -> bool {
+    pub fn has_more_values(&self) -> bool {
         self.listed
     }
 
@@ -274,7 +274,7 @@ impl<R: BufRead> Column<R> {
                 _ => {
                     let mut value = Vec::new();
                     self.values.value(&mut value, RECORD_BYTES_MAX)?;
-                    return Ok(Some(parsed(&value)));
+                    return Ok(Some(parse_value(&value)));
                 }
             }
         }
@@ -305,14 +305,14 @@ impl<R: BufRead> Column<R> {
     }
 }
 
-fn object(json: &[u8]) -> RecordResult {
-    match parsed(json)? {
+fn parse_record(json: &[u8]) -> RecordResult {
+    match parse_value(json)? {
         Value::Object(record) => Ok(record),
         other => Err(format!("the record must be an object, got {}", kind(&other))),
     }
 }
 
-fn parsed(json: &[u8]) -> Result<Value, String> {
+fn parse_value(json: &[u8]) -> Result<Value, String> {
     if json.len() > RECORD_BYTES_MAX {
         return Err(format!("the record must have at most {RECORD_BYTES_MAX} bytes, got more"));
     }
@@ -401,7 +401,7 @@ mod tests {
         for (expect, listed) in [(vec!["a", "b"], false), (vec!["c"], true)] {
             assert!(ids.next_page().unwrap() && documents.next_page().unwrap());
             assert_eq!(all(&mut ids), expect);
-            assert_eq!(documents.is_listed(), listed);
+            assert_eq!(documents.has_more_values(), listed);
             assert_eq!(all(&mut documents).len(), usize::from(listed));
         }
         assert!(!ids.next_page().unwrap() && !documents.next_page().unwrap());

@@ -22,7 +22,7 @@ use super::client::{Call, Client, Upload};
 use super::collections::create_from;
 use super::error::{CliError, Outcome};
 use super::files::Input;
-use super::jobs::{self, Only};
+use super::jobs::{self, ResultFilter};
 use super::output::{Output, Unit, format_cell};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
@@ -107,7 +107,7 @@ pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
     output.note(&format!("job {id} imports the file; it continues if you stop this command"));
     let mut job = jobs::watch(&client, &output, job)?;
     if job["details"]["failed"].as_u64().unwrap_or(0) > 0 {
-        jobs::results(&client, &id, Only::Failed, |line| failures.add(line))?;
+        jobs::results(&client, &id, ResultFilter::Failed, |line| failures.add(line))?;
     }
     failures.finish(&output, &format!("`dragoman jobs results {id} --failed` lists all that the server refused"))?;
     count_as_failed(&mut job, misfits);

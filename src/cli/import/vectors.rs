@@ -25,7 +25,7 @@ impl Vectors {
                 chosen = vector.clone();
             }
         }
-        if self.name.is_none() && self.seen.are_several() {
+        if self.name.is_none() && self.seen.has_several() {
             return Err(format!("the vectors {}; name the one to import with --vector-name", self.seen));
         }
         Ok(chosen)

@@ -16,7 +16,7 @@ const CHARACTERS_MAX: usize = 64;
 const UNDETERMINED: &str = "und";
 /// Languages that CLDR names differently, or distinguishes: both written forms of Norwegian are searched as one language,
 /// because most tags only say that a text is Norwegian; Filipino is the standard form of Tagalog.
-const NAMED_OTHERWISE: [(&str, &str); 3] = [("no", "nb"), ("nn", "nb"), ("fil", "tl")];
+const RENAMED_LANGUAGES: [(&str, &str); 3] = [("no", "nb"), ("nn", "nb"), ("fil", "tl")];
 
 /// Why a tag does not name one of the languages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,7 +61,7 @@ impl Language {
         if code == UNDETERMINED {
             return Ok(None);
         }
-        let named = NAMED_OTHERWISE.iter().find(|(other, _)| *other == code).map_or(code, |(_, own)| own);
+        let named = RENAMED_LANGUAGES.iter().find(|(other, _)| *other == code).map_or(code, |(_, own)| own);
         Self::parse(named).map(Some).ok_or_else(|| LanguageTagError::Other { got: tag.to_owned() })
     }
 }

@@ -14,7 +14,7 @@ pub fn deserialize_nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
 /// Checks a merge patch of metadata.
 pub fn merge_patch(patch: Option<MetadataObject>) -> Result<Metadata, ApiError> {
     let patch = patch.unwrap_or_default().0;
-    if metadata::has_zero_in_key(&patch) {
+    if metadata::has_nul_in_key(&patch) {
         return invalid("/metadata", NUL_IN_KEY);
     }
     Ok(patch)

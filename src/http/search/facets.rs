@@ -91,7 +91,7 @@ fn check_interval(interval: &Value) -> Result<HistogramInterval, ApiError> {
     let found = match interval {
         Value::Number(width) => width.as_f64().filter(|width| *width > 0.0).map(HistogramInterval::Width),
         Value::String(name) => {
-            HistogramInterval::OF_DATES.into_iter().find(|(known, _)| known == name).map(|(_, interval)| interval)
+            HistogramInterval::DATE_INTERVALS.into_iter().find(|(known, _)| known == name).map(|(_, interval)| interval)
         }
         _ => None,
     };
@@ -103,5 +103,5 @@ fn check_interval(interval: &Value) -> Result<HistogramInterval, ApiError> {
 }
 
 fn names() -> String {
-    HistogramInterval::OF_DATES.map(|(name, _)| name).join(", ")
+    HistogramInterval::DATE_INTERVALS.map(|(name, _)| name).join(", ")
 }

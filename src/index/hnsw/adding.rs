@@ -46,12 +46,12 @@ impl Index {
         if self.graph.read().contains(passage) {
             self.graph.write().remove(passage)?;
         }
-        let put = self.put_shared(passage, embedding)?;
-        if matches!(put, Put::NotYet) {
+        let put = self.try_add_shared(passage, embedding)?;
+        if matches!(put, AddOutcome::NotYet) {
             self.graph.write().add_node(passage, embedding, self.permits.total)?;
         }
         self.update_scan(passage, Some(embedding));
-        if matches!(put, Put::Copy) {
+        if matches!(put, AddOutcome::Copy) {
             return Ok(false);
         }
         self.added.fetch_add(1, Ordering::Relaxed);
@@ -59,27 +59,27 @@ impl Index {
     }
 
     /// Adds concurrently with other adds and searches, unless this one needs the graph for itself.
-    fn put_shared(&self, passage: PassageId, embedding: &Embedding) -> Result<Put, IndexError> {
+    fn try_add_shared(&self, passage: PassageId, embedding: &Embedding) -> Result<AddOutcome, IndexError> {
         let _permit = self.permits.acquire();
         let graph = self.graph.read();
         if let Some((node, gap)) = graph.find_host(embedding)?
             && graph.near_duplicates.write().attach(passage.0, embedding, node, gap)
         {
-            return Ok(Put::Copy);
+            return Ok(AddOutcome::Copy);
         }
         // A small index is searched node by node and must not grow during such a search. It cannot shrink below the bound while
         // this holds the lock, so no such search begins during the add below.
         if graph.engine.size() <= EXACT_SIZE_MAX || graph.free > 0 {
-            return Ok(Put::NotYet);
+            return Ok(AddOutcome::NotYet);
         }
         let capacity = graph.engine.capacity();
         let promise = |nodes: usize| (nodes > 0 && nodes < capacity).then_some(nodes + 1);
         if graph.nodes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, promise).is_err() {
-            return Ok(Put::NotYet);
+            return Ok(AddOutcome::NotYet);
         }
         graph.record_moved(passage.0);
         graph.engine.add(passage.0, embedding)?;
-        Ok(Put::Node)
+        Ok(AddOutcome::Node)
     }
 
     /// Searches for a newly added node, and places it elsewhere if the search does not reach it.
@@ -97,7 +97,7 @@ impl Index {
 }
 
 /// The outcome of adding a passage.
-enum Put {
+enum AddOutcome {
     /// It is stored beside the node that it nearly duplicates.
     Copy,
     Node,

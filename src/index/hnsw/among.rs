@@ -3,7 +3,7 @@
 use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, Neighbor};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
-use crate::index::engine::Reading;
+use crate::index::engine::ReadBuffers;
 use crate::index::nearest::Nearest;
 
 /// Passages that were compared one by one.
@@ -39,7 +39,7 @@ impl Index {
             graph.engine.search_exact(query, graph.engine.size())?
         } else {
             let near_duplicates = graph.near_duplicates.read();
-            graph.engine.search_matching(query, wanted.max(ef), |node| near_duplicates.any(node, accept))?
+            graph.engine.search_matching(query, wanted.max(ef), |node| near_duplicates.any_accepted(node, accept))?
         };
         Ok(graph.passages(nodes, self.metric_of(query), wanted, accept))
     }
@@ -60,7 +60,7 @@ impl Index {
         let metric = self.parameters.metric;
         let mut parts: Vec<Vec<u64>> = vec![Vec::new(); KEY_LOCKS];
         passages.for_each(|passage| parts[(passage.0 % KEY_LOCKS as u64) as usize].push(passage.0));
-        let mut reading = Reading::new(query.dimension());
+        let mut reading = ReadBuffers::new(query.dimension());
         let mut nearest = Nearest::new(limit);
         for (keys, mut part) in self.keys.iter().zip(parts).filter(|(_, part)| !part.is_empty()) {
             // usearch publishes a key before it has copied the values. The lock of the key excludes a thread that is adding it.

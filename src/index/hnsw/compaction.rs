@@ -111,7 +111,7 @@ impl Graph {
     /// Copies the state of a node to another graph.
     fn carry_over(&self, key: u64, fresh: &Engine, threads: usize) -> Result<(), IndexError> {
         fresh.mark_removed(key)?;
-        let Some(values) = self.engine.stored(key)? else { return Ok(()) };
+        let Some(values) = self.engine.stored_values(key)? else { return Ok(()) };
         if fresh.size() + fresh.removed_nodes() >= fresh.capacity() {
             fresh.reserve(fresh.capacity() * 2, threads)?;
         }

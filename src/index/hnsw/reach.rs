@@ -86,13 +86,13 @@ impl Index {
             let far = match self.parameters.metric {
                 // Under the dot product no search can tell whether they are found.
                 Metric::Dot => Vec::new(),
-                Metric::Cosine | Metric::L2 => self.graph.read().near_duplicates.read().far(),
+                Metric::Cosine | Metric::L2 => self.graph.read().near_duplicates.read().distant_members(),
             };
             for (passage, embedding) in far {
                 if stop() {
                     return Ok(settled);
                 }
-                settled += usize::from(!self.reaches_host(passage, &embedding)? && self.settle_copy(PassageId(passage))?);
+                settled += usize::from(!self.reaches_host(passage, &embedding)? && self.reattach_duplicate(PassageId(passage))?);
             }
         }
         let turns = self.unwalked.load(Ordering::Relaxed).min(WALKED_PER_CHECK as u64);
@@ -120,7 +120,7 @@ impl Index {
         let mut removed_nodes: Vec<bool> = Vec::new();
         let mut next: Vec<u64> = {
             let _permit = self.permits.acquire();
-            self.graph.read().engine.any_reached()?.into_iter().collect()
+            self.graph.read().engine.any_reachable_node()?.into_iter().collect()
         };
         reached.extend(next.iter().copied());
         let mut links = Vec::new();
@@ -189,7 +189,7 @@ impl Index {
     }
 
     /// Moves a near-duplicate and its exact duplicates beside the node that is nearest now.
-    fn settle_copy(&self, passage: PassageId) -> Result<bool, IndexError> {
+    fn reattach_duplicate(&self, passage: PassageId) -> Result<bool, IndexError> {
         let _change = self.changes.read();
         self.make_writable()?;
         let mut graph = self.graph.write();
@@ -236,7 +236,7 @@ impl Graph {
         let Some((first, others)) = passages.split_first() else { return Ok(()) };
         let mut home = None;
         for host in self.engine.search(embedding, ef)? {
-            let gap = self.engine.gap(embedding, host)?;
+            let gap = self.engine.distance_to(embedding, host)?;
             if self.near_duplicates_mut().attach(*first, embedding, host.0, gap) {
                 home = Some((host.0, gap));
                 break;
@@ -259,12 +259,12 @@ impl Graph {
 
 /// Searches for a node by its own values. Returns how well the search finds it, and the results, nearest first.
 pub(super) fn search_for_node(engine: &Engine, key: u64, ef: usize) -> Result<(Reachability, Vec<Scored>), IndexError> {
-    let Some(values) = engine.stored(key)? else { return Ok((Reachability::Found, Vec::new())) };
+    let Some(values) = engine.stored_values(key)? else { return Ok((Reachability::Found, Vec::new())) };
     let found = engine.search_values(&values, ef)?;
     let last = found.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);
     let reachability = if is_among(key, &found) {
         Reachability::Found
-    } else if engine.own_score(&values).is_some_and(|own| own < last) {
+    } else if engine.self_score(&values).is_some_and(|own| own < last) {
         Reachability::Unclear
     } else {
         Reachability::Lost

@@ -7,7 +7,7 @@
 use super::{Among, EXACT_SIZE_MAX, Index, IndexParameters, Metric, Neighbor, PassageId, REMOVED_KEYS_START, Scan};
 use crate::domain::Embedding;
 use crate::index::IndexError;
-use crate::index::engine::Reading;
+use crate::index::engine::ReadBuffers;
 
 /// Maximum number of passages in an index that is searched this way. Bounds the memory for the rows. A graph search with the
 /// same recall takes longer (`tests/bench/index.rs`).
@@ -31,7 +31,7 @@ impl Index {
     /// fewer than requested, there are no more. Returns `None` if a graph search is better: in a large or very small index,
     /// under L2 distance, if only signs are stored, or while changes keep the rows from being created.
     pub fn scan(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Result<Option<Vec<Neighbor>>, IndexError> {
-        let most = self.scanned(SCAN_SIZE_MAX);
+        let most = self.scan_size_limit(SCAN_SIZE_MAX);
         let IndexParameters { metric, quantization, .. } = self.parameters;
         if metric == Metric::L2 || quantization.keeps_signs_only() || !(EXACT_SIZE_MAX + 1..=most).contains(&self.len()) {
             return Ok(None);
@@ -64,19 +64,19 @@ impl Index {
         // A node may have the key of a near-duplicate, whose values are its own.
         let keys: Vec<u64> =
             graph.engine.keys()?.into_iter().filter(|key| *key < REMOVED_KEYS_START && !near_duplicates.contains(*key)).collect();
-        let mut reading = Reading::new(self.parameters.dimension);
+        let mut reading = ReadBuffers::new(self.parameters.dimension);
         let mut sample = Vec::with_capacity(SAMPLE);
         // The keys are sorted by score for one query, so a sample takes every n-th of them.
         for key in keys.iter().step_by(keys.len().div_ceil(SAMPLE).max(1)) {
             sample.extend(graph.engine.read(*key, &mut reading)?.map(<[f32]>::to_vec));
         }
-        let mut rows = Scan::around(&sample, self.parameters.dimension, self.parameters.metric);
+        let mut rows = Scan::centered_on(&sample, self.parameters.dimension, self.parameters.metric);
         for key in keys {
             if let Some(values) = graph.engine.read(key, &mut reading)? {
-                rows.put(key, values);
+                rows.insert(key, values);
             }
         }
-        near_duplicates.for_each(|passage, values| rows.put(passage, values));
+        near_duplicates.for_each(|passage, values| rows.insert(passage, values));
         *scan = Some(rows);
         Ok(true)
     }
@@ -89,16 +89,16 @@ impl Index {
         let mut scan = self.scan.write();
         let Some(rows) = scan.as_mut() else { return };
         match values {
-            Some(embedding) => rows.put(passage.0, embedding.as_slice()),
+            Some(embedding) => rows.insert(passage.0, embedding.as_slice()),
             None => rows.remove(passage.0),
         }
-        if rows.len() > self.scanned(SCAN_SIZE_MAX) {
+        if rows.len() > self.scan_size_limit(SCAN_SIZE_MAX) {
             *scan = None;
         }
     }
 
     /// Returns the maximum number of passages for vectors of this dimension.
-    fn scanned(&self, passages: usize) -> usize {
+    fn scan_size_limit(&self, passages: usize) -> usize {
         passages.min(passages * DIMENSION_USUAL / self.parameters.dimension.max(1))
     }
 }
@@ -239,15 +239,15 @@ mod tests {
     fn long_vectors_lower_the_number_of_scanned_passages() {
         let of = |dimension| {
             let parameters = IndexParameters::of(dimension, Metric::Cosine, Quantization::F16, HnswSettings::default());
-            Index::create(&parameters).unwrap().scanned(SCAN_SIZE_MAX)
+            Index::create(&parameters).unwrap().scan_size_limit(SCAN_SIZE_MAX)
         };
         assert_eq!([24, 256, 1_024].map(of), [SCAN_SIZE_MAX, SCAN_SIZE_MAX, SCAN_SIZE_MAX / 4]);
     }
 
     #[test]
     fn an_index_beyond_the_scan_limit_drops_its_rows() {
-        let mut rows = Scan::around(&[], 24, Metric::Cosine);
-        (0..SCAN_SIZE_MAX as u64).for_each(|key| rows.put(key, embedding(key).as_slice()));
+        let mut rows = Scan::centered_on(&[], 24, Metric::Cosine);
+        (0..SCAN_SIZE_MAX as u64).for_each(|key| rows.insert(key, embedding(key).as_slice()));
         let index = filled(Metric::Cosine, Quantization::F16, 1..10);
         *index.scan.write() = Some(rows);
         index.update_scan(PassageId(0), Some(&embedding(3)));

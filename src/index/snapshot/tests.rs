@@ -260,7 +260,7 @@ fn an_index_of_another_database_is_refused() {
 fn files_of_an_unfinished_save_are_removed() {
     let folder = saved();
     for name in FILES {
-        std::fs::write(unfinished(folder.path(), name), "half of it").unwrap();
+        std::fs::write(temporary_path(folder.path(), name), "half of it").unwrap();
     }
     load(folder.path(), &PARAMETERS, ORIGIN).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), FILES.len());

@@ -40,8 +40,9 @@ impl Service {
         let collection = self.check_new(&new).await?;
         let permit = self.job_permit()?;
         let job = new_job_id()?;
+        let source = source_name(&new.definition);
         let (row, texts) = self.new_row(new, job.clone())?;
-        let new = training_job(&row, job, collection, texts.len());
+        let new = training_job(&row, job, (collection, source), texts.len());
         // Only one of several concurrent requests with the same key is executed.
         let names_lock = Arc::clone(&self.state.names_lock).lock_owned().await;
         let (state, created) = (Arc::clone(&self.state), row.clone());
@@ -165,7 +166,8 @@ impl Service {
             Ok(state.catalog.classifier_texts(&begun.id)?.len())
         });
         let texts = texts.await?;
-        let submitted = self.submit_job(permit, training_job(&row, id.clone(), collection, texts)).await;
+        let submitted =
+            self.submit_job(permit, training_job(&row, id.clone(), (collection, source_name(&definition)), texts)).await;
         if let Err(error) = &submitted {
             let failure = JobFailure { code: error.code(), detail: "its training was not accepted".to_owned() };
             let state = Arc::clone(&self.state);
@@ -185,12 +187,23 @@ impl State {
     }
 }
 
-/// Builds the job that trains a classifier with this many texts.
-fn training_job(row: &StoredClassifier, id: JobId, collection: Option<CollectionName>, texts: usize) -> NewJob<TrainJob> {
+/// Returns the collection that a classifier learns from, by its own name or by an alias.
+fn source_name(definition: &ClassifierDefinition) -> Option<CollectionName> {
+    definition.source.as_ref().map(|source| source.collection.clone())
+}
+
+/// Builds the job that trains a classifier with this many texts. `collection` is the own name of the collection that it learns
+/// from, and `source` its name in the classifier's definition.
+fn training_job(
+    row: &StoredClassifier,
+    id: JobId,
+    (collection, source): (Option<CollectionName>, Option<CollectionName>),
+    texts: usize,
+) -> NewJob<TrainJob> {
     NewJob {
         id,
         collection,
-        request: TrainPlan { classifier: row.id.clone(), name: row.record.name.clone() },
+        request: TrainPlan { classifier: row.id.clone(), name: row.record.name.clone(), source },
         details: TrainDetails { classifier: row.record.name.clone() },
         total: texts as u64 + 1,
         unit: JobUnit::Steps,

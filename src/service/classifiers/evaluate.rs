@@ -58,7 +58,7 @@ pub(crate) struct EvaluateJob;
 pub(crate) struct EvaluatePlan {
     #[serde(flatten)]
     documents: ClassifierJobPlan,
-    /// The collections whose labels the result shows. Only keys with access to all of them may see the job. `None` in jobs of
+    /// The collections whose labels the result shows, as the classifier and the request name them. Only keys with access to all of them may see the job. `None` in jobs of
     /// earlier versions.
     collections: Option<Vec<CollectionName>>,
 }
@@ -126,7 +126,8 @@ impl Service {
             return Err(ClassifierError::EvaluationSet { problem }.into());
         }
         let own_name = collection.row.name.clone();
-        let learned = trained.definition.source.as_ref().map(|source| self.state.own_name(&source.collection));
+        // Not resolved if it is an alias: the alias may lead elsewhere than when the classifier was trained.
+        let learned = trained.definition.source.as_ref().map(|source| source.collection.clone());
         let sources: Vec<CollectionName> = learned.into_iter().chain([own_name.clone()]).collect();
         let (classifier, collection_id) = (trained.id.clone(), collection.row.id.clone());
         let LabeledDocuments { filter, field, .. } = documents;

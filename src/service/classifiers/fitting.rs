@@ -140,7 +140,7 @@ pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Res
     }
     let fit = fit_temperature(&cosines, Targets::Classes(&classes), names.len()).map_err(ClassifierError::from)?;
     let temperature = fit.map_or(Prototypes::TEMPERATURE, |fit| fit.temperature);
-    let calibrated = prototypes.calibrated(temperature).map_err(ClassifierError::from)?;
+    let calibrated = prototypes.with_temperature(temperature).map_err(ClassifierError::from)?;
     let (mut probabilities, mut right) = (Vec::with_capacity(cosines.len()), 0);
     for (example, class) in &evaluated {
         let row = calibrated.probabilities(&example.embedding).map_err(ClassifierError::from)?;

@@ -81,7 +81,7 @@ impl TrainedClassifier {
             }
             ClassifierKind::Prototype => {
                 let temperature = report.temperature.unwrap_or(Prototypes::TEMPERATURE);
-                let prototypes = prototypes(&labels, &texts)?.calibrated(temperature).map_err(ClassifierError::from)?;
+                let prototypes = prototypes(&labels, &texts)?.with_temperature(temperature).map_err(ClassifierError::from)?;
                 Model::Prototype(prototypes)
             }
         };

@@ -47,6 +47,10 @@ pub(crate) struct TrainPlan {
     /// The classifier's id.
     pub(super) classifier: String,
     pub(super) name: ClassifierName,
+    /// The collection that it learns from, as the classifier names it: by its own name or by an alias. `None` in jobs of
+    /// earlier versions, and if it learns only from texts.
+    #[serde(default)]
+    pub(super) source: Option<CollectionName>,
 }
 
 /// The details of a training.
@@ -59,9 +63,11 @@ impl JobKind for TrainJob {
     type Request = TrainPlan;
     type Details = TrainDetails;
 
-    /// Every key may see a classifier that learned only from texts of the request, so every key may see its training.
-    fn access(_: &TrainPlan, collection: Option<&CollectionName>) -> JobAccess {
-        let reach = collection.map_or(JobVisibility::Server, |learned| JobVisibility::of(Some(learned)));
+    /// A key may see the training if it may see the classifier: every key if the classifier learned only from texts of the
+    /// request, otherwise those with access to the collection by the name in its definition.
+    fn access(plan: &TrainPlan, collection: Option<&CollectionName>) -> JobAccess {
+        let learned = plan.source.as_ref().or(collection);
+        let reach = learned.map_or(JobVisibility::Server, |learned| JobVisibility::of(Some(learned)));
         JobAccess { scope: Scope::Write, reach }
     }
 
@@ -141,7 +147,7 @@ pub(super) async fn wait_for_index(context: &JobContext, collection: &OpenCollec
 }
 
 async fn row(context: &JobContext, plan: TrainPlan) -> Result<StoredClassifier, JobError> {
-    let TrainPlan { classifier: id, name } = plan;
+    let TrainPlan { classifier: id, name, .. } = plan;
     let reading = context.state()?;
     let found = blocking(move || Ok(reading.catalog.classifier_by_id(&id)?)).await?;
     found.ok_or_else(|| Error::from(ClassifierError::NotFound { name }).into())
@@ -263,7 +269,7 @@ fn learn_mlp(
     let fit = fit_temperature(&logits, apart_targets, labels).map_err(ClassifierError::from)?;
     let mut mlp = best.mlp;
     if let Some(fit) = fit {
-        mlp = mlp.calibrated(fit.temperature).map_err(ClassifierError::from)?;
+        mlp = mlp.with_temperature(fit.temperature).map_err(ClassifierError::from)?;
     }
     let probabilities = mlp.probabilities(&apart).map_err(ClassifierError::from)?;
     let report = TrainingReport {

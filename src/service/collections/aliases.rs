@@ -75,11 +75,6 @@ impl State {
         self.aliases.read().get(name).cloned()
     }
 
-    /// Returns the collection's own name if `name` is an alias, otherwise `name`.
-    pub(crate) fn own_name(&self, name: &CollectionName) -> CollectionName {
-        self.resolve_alias(name).unwrap_or_else(|| name.clone())
-    }
-
     /// Removes the aliases of a deleted collection.
     pub(crate) fn forget_aliases_of(&self, collection: &CollectionName) {
         self.aliases.write().retain(|_, own| own != collection);

@@ -364,7 +364,7 @@ pub(crate) fn prepare(
 ) -> Result<(PreparedDocument, Vec<Tokens>), Error> {
     let NewDocument { title, text, vector, language, metadata, expires_at_ms, .. } = document;
     // The vector may have been checked against another collection.
-    row.check_vector(vector.as_ref().map(Embedding::dimension)).map_err(|problem| Error::InvalidVector { problem })?;
+    row.check_vector_dimension(vector.as_ref().map(Embedding::dimension)).map_err(|problem| Error::InvalidVector { problem })?;
     let detect = language.is_none() && !text.is_empty();
     let PreparedText { passages, tokens, language: detected } = match &vector {
         Some(_) => PreparedText {

@@ -163,7 +163,7 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     let (depth, bytes) = (domain::metadata::depth(&metadata), domain::metadata::bytes(&metadata));
     let rule = "must be at most {max} levels deep (metadata_depth_max)";
     problems.bound("/metadata", depth, limits.metadata_depth_max, rule);
-    if domain::metadata::has_zero_in_key(&metadata) {
+    if domain::metadata::has_nul_in_key(&metadata) {
         problems.invalid("/metadata", NUL_IN_KEY);
     }
     let rule = "must have at most {max} bytes as JSON (metadata_bytes_max)";
@@ -204,7 +204,7 @@ pub fn expiry(expires_at: Option<&str>, ttl_seconds: Option<u64>) -> Result<Opti
 
 /// Checks the document's vector against the collection. Returns the vector in a collection of callers' own vectors.
 fn check_vector(vector: Option<Vec<f32>>, collection: &Collection, problems: &mut Problems) -> Option<Embedding> {
-    let fits = collection.check_vector(vector.as_ref().map(Vec::len));
+    let fits = collection.check_vector_dimension(vector.as_ref().map(Vec::len));
     let checked = fits.and_then(|()| vector.map(|values| collection.prepare_vector(values)).transpose());
     checked.unwrap_or_else(|problem| {
         problems.invalid("/vector", problem);

@@ -197,8 +197,8 @@ mod tests {
             |whole| whole.passages[0].embedded.as_mut().unwrap().0 = Sequence(7),
             // The same number, but one bit differs.
             |whole| whole.passages[0].embedded.as_mut().unwrap().1 = Embedding::unscaled(vec![-0.0, 1.0]).unwrap(),
-            |whole| whole.passages[0].tokens = TokenSet::of(&[7]),
-            |whole| whole.passages[0].words = WordCounts::of(vec![7]),
+            |whole| whole.passages[0].tokens = TokenSet::from_ids(&[7]),
+            |whole| whole.passages[0].words = WordCounts::from_words(vec![7]),
         ];
         let mut seen = vec![digest(&whole())];
         for change in changes {

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn changes(sequence: u64, passages: &[u64]) -> TokenChanges {
-        let passages = passages.iter().map(|&passage| (PassageId(passage), TokenSet::of(&[7]))).collect();
+        let passages = passages.iter().map(|&passage| (PassageId(passage), TokenSet::from_ids(&[7]))).collect();
         TokenChanges { sequence: Sequence(sequence), complete: true, removed: Vec::new(), passages, words: Vec::new() }
     }
 
@@ -92,12 +92,12 @@ mod tests {
     #[test]
     fn tokens_read_before_a_filling_step_are_ignored() {
         let tokens = CollectionTokens::default();
-        tokens.fill(&[(PassageId(2), TokenSet::of(&[7]))]);
+        tokens.fill(&[(PassageId(2), TokenSet::from_ids(&[7]))]);
         tokens.take(changes(5, &[1]), 0, None);
         assert_eq!(known(&tokens), 0, "a read from before the fill is ignored, because it lacks the filled passage");
         tokens.take(changes(5, &[1, 2]), 1, None);
         assert_eq!(known(&tokens), 2);
-        tokens.fill(&[(PassageId(3), TokenSet::of(&[7]))]);
+        tokens.fill(&[(PassageId(3), TokenSet::from_ids(&[7]))]);
         assert_eq!(known(&tokens), 3);
     }
 

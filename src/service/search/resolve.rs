@@ -111,7 +111,7 @@ pub(super) fn resolve(
             let most = f64::from(collection.row.quantization.value_max());
             let target = |(positive, negative): (&f64, &f64)| (step * positive - negative).clamp(-most, most) as f32;
             let values = positive.iter().zip(&negative).map(target).collect();
-            resolved.embedding = Some(collection.row.scaled(values).ok_or(Error::NoDirection)?);
+            resolved.embedding = Some(collection.row.scale_embedding(values).ok_or(Error::NoDirection)?);
             resolved.excluded.extend(examples.positive.ids.iter().chain(&examples.negative.ids).cloned());
         }
     }
@@ -164,7 +164,7 @@ fn document_embedding(collection: &OpenCollection, id: &DocumentId) -> Result<Em
         sum.iter_mut().zip(passage.as_slice()).for_each(|(sum, value)| *sum += value);
     }
     // Passages that cancel each other out have no mean direction. In that case the first one represents the document.
-    Ok(collection.row.scaled(sum.into_iter().map(|value| value / count).collect()).unwrap_or(first))
+    Ok(collection.row.scale_embedding(sum.into_iter().map(|value| value / count).collect()).unwrap_or(first))
 }
 
 fn check_dimension(collection: &OpenCollection, vector: &Embedding) -> Result<(), Error> {

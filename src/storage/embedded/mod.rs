@@ -114,7 +114,7 @@ impl Storage for Embedded {
     }
 
     fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
-        Ok(RequiredPassages::of(self.store.required_matches(terms)?))
+        Ok(RequiredPassages::from_matches(self.store.required_matches(terms)?))
     }
 
     fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError> {

@@ -42,9 +42,9 @@ const COMPARED_PER_READ: usize = 40;
 
 /// Maximum number of passages that a graph search tests against a filter per candidate, if everything matches. It grows in
 /// inverse proportion to the share that matches. If matches are spread evenly, a search needs at most half of it.
-const ASKED_PER_CANDIDATE: usize = 5;
+const FILTER_TESTS_PER_CANDIDATE: usize = 5;
 /// A graph search is not given up before it has taken this fraction (one part in 32) of the time of comparing with all matches.
-const LOST_AFTER_PART: usize = 32;
+const GIVE_UP_AFTER_PART: usize = 32;
 
 impl Embedded {
     /// Finds the nearest documents, each by its nearest passage.
@@ -53,10 +53,10 @@ impl Embedded {
         let method = if search.exact {
             self.take_in_order(search, &self.compare_scope(search)?, &mut found)?;
             DenseMethod::Scan
-        } else if self.find_scanning(search, &mut found)? {
+        } else if self.find_by_scan(search, &mut found)? {
             DenseMethod::Scan
         } else if search.scope.is_all() {
-            self.find_anywhere(search, &mut found)?;
+            self.find_in_graph(search, &mut found)?;
             DenseMethod::Index
         } else {
             self.find_matching(search, &mut found)?
@@ -81,7 +81,7 @@ impl Embedded {
         if search.exact {
             return compared(self.compare_scope(search)?);
         }
-        let set = self.set(search)?;
+        let set = self.scope_passages(search)?;
         let wanted = self.rescore_count(search.parameters, limit).unwrap_or(limit);
         let rescored = |found| if wanted > limit { self.rescore(query, limit, found) } else { Ok(found) };
         if let Some(found) = self.search_by_scan(search, wanted, set.as_deref(), &HashSet::new())? {
@@ -97,14 +97,14 @@ impl Embedded {
     }
 
     /// Returns the passages in the scope, or `None` if the scope includes all.
-    fn set(&self, search: &NearestSearch<'_>) -> Result<Option<Arc<PassageSet>>, StorageError> {
+    fn scope_passages(&self, search: &NearestSearch<'_>) -> Result<Option<Arc<PassageSet>>, StorageError> {
         Ok((!search.scope.is_all()).then(|| self.passages_in(search.scope)).transpose()?)
     }
 
     /// Takes the nearest passages from `ask` until they are of enough documents or there are no more. `ask` gets the number of
     /// passages to return, and the passages to leave out: those of documents that were already found. Returns false if `ask`
     /// returned `None`.
-    fn gather(
+    fn collect_documents(
         &self,
         search: &NearestSearch<'_>,
         found: &mut FirstPassages,
@@ -116,7 +116,7 @@ impl Embedded {
         let mut excluded: HashSet<PassageId> = HashSet::new();
         while let Some(neighbors) = ask(wanted, &excluded)? {
             let exhausted = neighbors.len() < wanted;
-            let looked_at = self.take(search, neighbors, found)?;
+            let looked_at = self.add_documents(search, neighbors, found)?;
             if found.is_full() || exhausted {
                 return Ok(true);
             }
@@ -127,23 +127,23 @@ impl Embedded {
     }
 
     /// Compares with all passages if that is faster. Returns whether it did.
-    fn find_scanning(&self, search: &NearestSearch<'_>, found: &mut FirstPassages) -> Result<bool, StorageError> {
-        let set = self.set(search)?;
-        self.gather(search, found, |wanted, excluded| self.search_by_scan(search, wanted, set.as_deref(), excluded))
+    fn find_by_scan(&self, search: &NearestSearch<'_>, found: &mut FirstPassages) -> Result<bool, StorageError> {
+        let set = self.scope_passages(search)?;
+        self.collect_documents(search, found, |wanted, excluded| self.search_by_scan(search, wanted, set.as_deref(), excluded))
     }
 
-    fn find_anywhere(&self, search: &NearestSearch<'_>, found: &mut FirstPassages) -> Result<(), StorageError> {
+    fn find_in_graph(&self, search: &NearestSearch<'_>, found: &mut FirstPassages) -> Result<(), StorageError> {
         let ask = |wanted, excluded: &HashSet<PassageId>| {
             let others = |passage| !excluded.contains(&passage);
             let accept: Option<&dyn Fn(PassageId) -> bool> = if excluded.is_empty() { None } else { Some(&others) };
             self.search_graph(search.query, wanted, requested_ef(search), accept).map(Some)
         };
-        self.gather(search, found, ask).map(drop)
+        self.collect_documents(search, found, ask).map(drop)
     }
 
     /// Takes the documents of passages that the index found, nearest first. If the index's values are coarse, first rescores
     /// passages with their stored values, but only as many as necessary, because each takes a read.
-    fn take(
+    fn add_documents(
         &self,
         search: &NearestSearch<'_>,
         neighbors: Vec<Neighbor>,
@@ -169,7 +169,7 @@ impl Embedded {
         let rescored = self.rescore_count(search.parameters, found.limit()).unwrap_or_default();
         let mut wanted = found.limit().saturating_mul(MATCHING_PER_HIT).max(MATCHING_MIN).max(rescored);
         while let Some(neighbors) = self.search_graph_within(search, &set, wanted)? {
-            let looked_at = self.take(search, neighbors, found)?;
+            let looked_at = self.add_documents(search, neighbors, found)?;
             if found.is_full() {
                 return Ok(DenseMethod::Index);
             }
@@ -192,13 +192,13 @@ impl Embedded {
         let passages = self.index()?.0.len();
         let ef = ef(search, wanted);
         // A search that visits all passages cannot be widened any further.
-        if ef >= set.len() || self.comparing_all(set) <= graph_search_cost(set, passages, ef).min(passages) {
+        if ef >= set.len() || self.full_comparison_cost(set) <= graph_search_cost(set, passages, ef).min(passages) {
             return Ok(None);
         }
-        let asked = ef.saturating_mul(ASKED_PER_CANDIDATE).saturating_mul(passages) / set.len().max(1);
-        let walk = Walk { set, left: Cell::new(asked.max(self.comparing_all(set) / LOST_AFTER_PART)) };
+        let asked = ef.saturating_mul(FILTER_TESTS_PER_CANDIDATE).saturating_mul(passages) / set.len().max(1);
+        let walk = Walk { set, left: Cell::new(asked.max(self.full_comparison_cost(set) / GIVE_UP_AFTER_PART)) };
         let neighbors = self.search_graph(search.query, wanted, ef, Some(&|passage| walk.accepts(passage)))?;
-        Ok(Some(neighbors).filter(|_| !walk.is_lost()))
+        Ok(Some(neighbors).filter(|_| !walk.is_given_up()))
     }
 
     fn take_in_order(
@@ -214,7 +214,7 @@ impl Embedded {
     }
 
     /// Returns how many passages a graph search compares with in the time that comparing with every passage of the set takes.
-    fn comparing_all(&self, set: &PassageSet) -> usize {
+    fn full_comparison_cost(&self, set: &PassageSet) -> usize {
         let cost = if self.quantization.keeps_signs_only() { COMPARED_PER_READ } else { COMPARED_PER_LOOKUP };
         set.len().saturating_mul(cost)
     }
@@ -231,10 +231,10 @@ impl Walk<'_> {
     /// Whether a passage belongs to the set. Once the search is given up, accepts every passage, so that it ends soon.
     fn accepts(&self, passage: PassageId) -> bool {
         self.left.set(self.left.get().saturating_sub(1));
-        self.is_lost() || self.set.contains(passage)
+        self.is_given_up() || self.set.contains(passage)
     }
 
-    fn is_lost(&self) -> bool {
+    fn is_given_up(&self) -> bool {
         self.left.get() == 0
     }
 }

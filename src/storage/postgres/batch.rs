@@ -331,7 +331,7 @@ impl Tokens {
 impl Terms {
     /// Adds the terms of a passage. Returns how many there are.
     fn add(&mut self, document: i64, passage: i64, terms: &PassageTerms) -> i32 {
-        let (rows, length) = terms::rows(terms);
+        let (rows, length) = terms::term_rows(terms);
         for row in rows {
             self.documents.push(document);
             self.passages.push(passage);

@@ -13,7 +13,7 @@ use super::filter::Condition;
 use super::names::at_ms;
 use super::partition::Partition;
 use super::patch::{change, replace_passages};
-use super::reading::{self, Found};
+use super::reading::{self, FoundDocument};
 use super::rows::{self, document_columns, keys, passage_id, sequence, to_sql};
 use super::session::{Session, vector};
 use super::upsert::{remove, upsert};
@@ -92,7 +92,7 @@ impl Partition {
         precondition: Precondition,
     ) -> Result<PatchOutcome, StoreError> {
         self.write("changing a document", |writing| {
-            let Some(found) = reading::find(writing.session, writing.names, &writing.live, id)? else {
+            let Some(found) = reading::find_document(writing.session, writing.names, &writing.live, id)? else {
                 return Ok(PatchOutcome::Absent);
             };
             check(id, Some(found.document.sequence), &precondition)?;
@@ -112,7 +112,7 @@ impl Partition {
                 }
                 None => Vec::new(),
             };
-            let changed = reading::find(writing.session, writing.names, &writing.live, id)?;
+            let changed = reading::find_document(writing.session, writing.names, &writing.live, id)?;
             Ok(changed.map_or(PatchOutcome::Absent, |found| PatchOutcome::Done(Box::new(found.document), pending)))
         })
     }
@@ -127,8 +127,8 @@ impl Partition {
             check_owner(writing, job)?;
             let mut outcomes = Vec::with_capacity(patches.len());
             for TextPatch { id, title, text, patch } in &patches {
-                let is_same = |found: &Found| (&found.document.title, &found.document.text) == (title, text);
-                outcomes.push(match reading::find(writing.session, writing.names, &writing.live, id)?.filter(is_same) {
+                let is_same = |found: &FoundDocument| (&found.document.title, &found.document.text) == (title, text);
+                outcomes.push(match reading::find_document(writing.session, writing.names, &writing.live, id)?.filter(is_same) {
                     None => Patched::Conflict,
                     Some(found) if metadata::loses_value(&found.document.metadata, &patch.metadata) => Patched::Blocked,
                     Some(found) => match change(writing, &found, patch) {
@@ -188,7 +188,7 @@ impl Partition {
             let found = still_matching(writing, &columns, &condition, (&keys, until))?;
             let mut changed = Vec::new();
             for row in &found {
-                let found = Found { key: row.try_get(0)?, document: rows::document(row)? };
+                let found = FoundDocument { key: row.try_get(0)?, document: rows::document(row)? };
                 if change(writing, &found, &patch)? {
                     changed.push(found.key);
                 }

@@ -18,7 +18,7 @@ const REPLICA_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A transaction locks rows that other servers wait for. So these settings make the database notice within half a minute that a
 /// machine is gone, and end the transaction of a process that hangs.
-const ALIVE: &str = "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 4;
+const KEEPALIVE_SETTINGS: &str = "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 4;
     set idle_in_transaction_session_timeout = '60s'";
 
 /// Makes and checks connections.
@@ -60,7 +60,7 @@ impl Manager {
     }
 
     /// Makes a manager for a replica with the same rows, which notices within seconds that the replica is gone.
-    pub(super) fn of_replica(&self, url: &str) -> Result<Self, StoreError> {
+    pub(super) fn for_replica(&self, url: &str) -> Result<Self, StoreError> {
         let mut manager = Self::new(url, &self.tls)?.with_types(self.types.clone());
         manager
             .config
@@ -83,7 +83,7 @@ impl ManageConnection for Manager {
         client.batch_execute(
             "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
         )?;
-        client.batch_execute(ALIVE)?;
+        client.batch_execute(KEEPALIVE_SETTINGS)?;
         if self.read_only {
             client.batch_execute("set default_transaction_read_only = on")?;
         }

@@ -7,7 +7,7 @@ use postgres::types::Type;
 
 use super::fault::Fault;
 use super::filter::Condition;
-use super::hits::WANTED;
+use super::hits::REQUESTED_PASSAGES;
 use super::partition::Partition;
 use super::reading::read_embedding;
 use super::rows::{self, document_columns, document_id, keys, language, limit, metadata, passage_id, sequence, texts, to_sql};
@@ -111,14 +111,14 @@ impl Partition {
             let passage = PassageText { id: passage_id(passage), document, language, text };
             Ok(row.try_get::<_, bool>(6)?.then_some(passage))
         };
-        let found = self.read_latest("reading passages", |session| self.of_passages(session, columns, ids, read))?;
+        let found = self.read_latest("reading passages", |session| self.select_for_passages(session, columns, ids, read))?;
         Ok(found.into_iter().flatten().collect())
     }
 
     pub(super) fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
         self.read_latest("reading passages", |session| {
             let sql = format!(
-                "select p.passage from {WANTED} {} p on p.passage = n.passage where p.ordinal = 0 order by n.place",
+                "select p.passage from {REQUESTED_PASSAGES} {} p on p.passage = n.passage where p.ordinal = 0 order by n.place",
                 self.names.passages
             );
             session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])?.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
@@ -147,7 +147,7 @@ impl Partition {
         self.read_latest("reading embeddings", |session| {
             let passages = &self.names.passages;
             let sql = format!(
-                "select n.place, p.passage, p.embedding from {WANTED} {passages} wanted on wanted.passage = n.passage
+                "select n.place, p.passage, p.embedding from {REQUESTED_PASSAGES} {passages} wanted on wanted.passage = n.passage
                  join {passages} p on p.document = wanted.document where p.embedded_sequence is not null
                  order by n.place, p.ordinal"
             );

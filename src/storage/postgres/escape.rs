@@ -50,21 +50,21 @@ pub(super) fn unescape(text: &str) -> String {
 /// Converts metadata to JSON for filters.
 pub(super) fn filter_json(metadata: &Metadata) -> String {
     let mut json = String::new();
-    object(metadata, decimal, &mut json);
+    write_object(metadata, format_as_decimal, &mut json);
     json
 }
 
 /// Converts metadata to JSON to store: as it was sent, but with texts escaped.
 pub(super) fn stored_json(metadata: &Metadata) -> String {
     let mut json = String::new();
-    object(metadata, shortest, &mut json);
+    write_object(metadata, format_as_sent, &mut json);
     json
 }
 
 /// Converts a value to JSON in the same way as `stored_json`.
 pub(super) fn stored_value_json(value: &Value) -> String {
     let mut json = String::new();
-    self::value(value, shortest, &mut json);
+    self::write_value(value, format_as_sent, &mut json);
     json
 }
 
@@ -72,29 +72,29 @@ pub(super) fn stored_value_json(value: &Value) -> String {
 pub(super) fn parse_stored_json(json: &str) -> Result<Metadata, serde_json::Error> {
     let metadata = serde_json::from_str(json)?;
     // This is how JSON writes the escape character.
-    Ok(if json.contains("\\u0001") { plain_members(metadata) } else { metadata })
+    Ok(if json.contains("\\u0001") { unescape_members(metadata) } else { metadata })
 }
 
-fn plain_members(members: Metadata) -> Metadata {
-    members.into_iter().map(|(key, member)| (unescape(&key), plain(member))).collect()
+fn unescape_members(members: Metadata) -> Metadata {
+    members.into_iter().map(|(key, member)| (unescape(&key), unescape_value(member))).collect()
 }
 
-fn plain(value: Value) -> Value {
+fn unescape_value(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(unescape(&text)),
-        Value::Array(elements) => Value::Array(elements.into_iter().map(plain).collect()),
-        Value::Object(members) => Value::Object(plain_members(members)),
+        Value::Array(elements) => Value::Array(elements.into_iter().map(unescape_value).collect()),
+        Value::Object(members) => Value::Object(unescape_members(members)),
         other => other,
     }
 }
 
 /// Converts a scalar to JSON in the same way as `filter_json`. Returns `None` for a number that JSON cannot express.
-pub(super) fn scalar(scalar: &Scalar) -> Option<String> {
+pub(super) fn scalar_json(scalar: &Scalar) -> Option<String> {
     let mut json = String::new();
     match scalar {
-        Scalar::Text(text) => string(text, &mut json),
+        Scalar::Text(text) => write_string(text, &mut json),
         Scalar::Integer(integer) => json.push_str(&integer.to_string()),
-        Scalar::Real(real) if real.is_finite() => json.push_str(&decimal_of(*real)),
+        Scalar::Real(real) if real.is_finite() => json.push_str(&format_decimal(*real)),
         Scalar::Real(_) => return None,
         Scalar::Bool(truth) => json.push_str(if *truth { "true" } else { "false" }),
     }
@@ -102,11 +102,11 @@ pub(super) fn scalar(scalar: &Scalar) -> Option<String> {
 }
 
 /// Formats a number that is not a 64-bit integer.
-type Form = fn(&Number) -> String;
+type NumberFormat = fn(&Number) -> String;
 
-fn value(value: &Value, form: Form, json: &mut String) {
+fn write_value(value: &Value, form: NumberFormat, json: &mut String) {
     match value {
-        Value::String(text) => string(text, json),
+        Value::String(text) => write_string(text, json),
         Value::Number(number) => match number.as_i64() {
             Some(integer) => json.push_str(&integer.to_string()),
             None => json.push_str(&form(number)),
@@ -115,44 +115,44 @@ fn value(value: &Value, form: Form, json: &mut String) {
             json.push('[');
             for (place, element) in elements.iter().enumerate() {
                 json.push_str(if place > 0 { "," } else { "" });
-                self::value(element, form, json);
+                self::write_value(element, form, json);
             }
             json.push(']');
         }
-        Value::Object(members) => object(members, form, json),
+        Value::Object(members) => write_object(members, form, json),
         Value::Null | Value::Bool(_) => {
             let _ = write!(json, "{value}");
         }
     }
 }
 
-fn object(members: &Metadata, form: Form, json: &mut String) {
+fn write_object(members: &Metadata, form: NumberFormat, json: &mut String) {
     json.push('{');
     for (place, (key, member)) in members.iter().enumerate() {
         json.push_str(if place > 0 { "," } else { "" });
-        string(key, json);
+        write_string(key, json);
         json.push(':');
-        value(member, form, json);
+        write_value(member, form, json);
     }
     json.push('}');
 }
 
-fn string(text: &str, json: &mut String) {
+fn write_string(text: &str, json: &mut String) {
     let _ = write!(json, "{}", Value::String(escape(text).into_owned()));
 }
 
 /// Formats a number as it was sent.
-fn shortest(number: &Number) -> String {
+fn format_as_sent(number: &Number) -> String {
     number.to_string()
 }
 
 /// Formats a number as the float that filters compare.
-fn decimal(number: &Number) -> String {
-    number.as_f64().map_or_else(|| "null".to_owned(), decimal_of)
+fn format_as_decimal(number: &Number) -> String {
+    number.as_f64().map_or_else(|| "null".to_owned(), format_decimal)
 }
 
 /// Formats a float as a decimal that compares like the float with all other decimals and integers.
-fn decimal_of(real: f64) -> String {
+fn format_decimal(real: f64) -> String {
     if real.abs() < EXACT_MAX { Value::from(real).to_string() } else { format!("{real:.0}") }
 }
 
@@ -181,9 +181,9 @@ mod tests {
             (-9_223_372_036_854_775_808.0, "-9223372036854775808"),
             (18_446_744_073_709_551_615.0, "18446744073709551616"),
         ] {
-            assert_eq!(scalar(&Scalar::Real(real)).as_deref(), Some(expect));
+            assert_eq!(scalar_json(&Scalar::Real(real)).as_deref(), Some(expect));
         }
-        assert_eq!(scalar(&Scalar::Real(f64::NAN)), None);
+        assert_eq!(scalar_json(&Scalar::Real(f64::NAN)), None);
         let metadata = serde_json::json!({"a": [u64::MAX, {"b\u{1}": "\0", "c": null, "d": true}], "e": 5});
         let expect = "{\"a\":[18446744073709551616,{\"b\\u0001\\u0002\":\"\\u0001\\u0001\",\"c\":null,\"d\":true}],\"e\":5}";
         assert_eq!(metadata.as_object().map(filter_json).as_deref(), Some(expect));

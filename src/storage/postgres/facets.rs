@@ -36,15 +36,15 @@ impl Partition {
         let (values, missing) = match &facet.field {
             Field::Language => self.languages(session, condition, facet.limit)?,
             Field::Metadata(path) => {
-                let value = At::of(path, condition);
+                let value = PathExpression::of(path, condition);
                 let values = if facet.limit > 0 { self.values_at(session, &value, facet.limit, bytes_max)? } else { Vec::new() };
-                (values, self.missing(session, &value)?)
+                (values, self.count_missing(session, &value)?)
             }
             Field::Id | Field::CreatedAt | Field::UpdatedAt => (Vec::new(), 0),
         };
         let mut counted = Facet { field: facet.field.clone(), values, missing, stats: None, histogram: None };
         if facet.stats || facet.histogram.is_some() {
-            let summary = self.summary(session, condition, facet)?;
+            let summary = self.summarize(session, condition, facet)?;
             counted.stats = facet.stats.then(|| summary.stats());
             counted.histogram = summary.histogram();
         }
@@ -70,7 +70,7 @@ impl Partition {
     }
 
     /// Returns a table expression of the matching documents, as `d`, with each of their values at a path, as `e.value`.
-    fn elements(&self, at: &At) -> String {
+    fn elements_table(&self, at: &PathExpression) -> String {
         let (live, matches, value) = (self.live(), &at.condition.sql, &at.value);
         format!(
             "(select * from {live} d where {matches}) d cross join lateral jsonb_array_elements(
@@ -80,7 +80,13 @@ impl Partition {
     }
 
     /// Counts the values at a path: at most `most` of them, and no more once their texts exceed `bytes_max` bytes.
-    fn values_at(&self, session: &mut Session, at: &At, most: usize, bytes_max: u64) -> Result<Vec<FacetValue>, Fault> {
+    fn values_at(
+        &self,
+        session: &mut Session,
+        at: &PathExpression,
+        most: usize,
+        bytes_max: u64,
+    ) -> Result<Vec<FacetValue>, Fault> {
         // A value that occurs twice in a document's array is one row of `found`.
         let sql = format!(
             "with found as materialized (
@@ -93,7 +99,7 @@ impl Partition {
              )
              select kind, shown, documents from kinds
              order by documents desc, kind, case when kind = 'number' then shown::numeric end, shown limit {}",
-            self.elements(at),
+            self.elements_table(at),
             at.value,
             limit(most)
         );
@@ -103,7 +109,7 @@ impl Partition {
             let value = match row.try_get::<_, &str>(0)? {
                 "true" => Scalar::Bool(true),
                 "false" => Scalar::Bool(false),
-                "number" => number(text),
+                "number" => parse_number(text),
                 _ => Scalar::Text(unescape(text)),
             };
             bytes += text_bytes(&value);
@@ -116,14 +122,14 @@ impl Partition {
     }
 
     /// Counts the matching documents that have no value or null at a path.
-    fn missing(&self, session: &mut Session, at: &At) -> Result<u64, Fault> {
+    fn count_missing(&self, session: &mut Session, at: &PathExpression) -> Result<u64, Fault> {
         let (live, matches, value) = (self.live(), &at.condition.sql, &at.value);
         let sql = format!("select count(*) from {live} d where {matches} and coalesce(jsonb_typeof{value}, 'null') = 'null'");
         session.query_count(&sql, &at.condition.parameters())
     }
 
     /// Adds up the numbers and dates of a field.
-    fn summary(&self, session: &mut Session, condition: &Condition, facet: &FacetRequest) -> Result<ValueSummary, Fault> {
+    fn summarize(&self, session: &mut Session, condition: &Condition, facet: &FacetRequest) -> Result<ValueSummary, Fault> {
         let mut summary = ValueSummary::new(facet.histogram);
         let mut add = |document: i64, value: NumberOrTime| match summary.add(document, value) {
             true => Ok(()),
@@ -136,19 +142,21 @@ impl Partition {
             Field::CreatedAt | Field::UpdatedAt => {
                 let column = if facet.field == Field::CreatedAt { "created_at_ms" } else { "updated_at_ms" };
                 let sql = format!("select d.document, d.{column} from {} d where {}", self.live(), condition.sql);
-                session.each(&sql, &condition.parameters(), |row| add(row.try_get(0)?, NumberOrTime::Time(row.try_get(1)?)))?;
+                session.for_each_row(&sql, &condition.parameters(), |row| {
+                    add(row.try_get(0)?, NumberOrTime::Time(row.try_get(1)?))
+                })?;
             }
             Field::Metadata(path) => {
-                let at = At::of(path, condition);
+                let at = PathExpression::of(path, condition);
                 // Reads the values document by document. Dates begin with a digit.
                 let sql = format!(
                     "select d.document, jsonb_typeof(e.value) = 'number', e.value #>> '{{}}' from {} where {} is not null
                      and (jsonb_typeof(e.value) = 'number' or jsonb_typeof(e.value) = 'string' and e.value #>> '{{}}' ~ '^[0-9]')
                      order by d.document",
-                    self.elements(&at),
+                    self.elements_table(&at),
                     at.value
                 );
-                session.each(&sql, &at.condition.parameters(), |row| {
+                session.for_each_row(&sql, &at.condition.parameters(), |row| {
                     let (is_number, text): (bool, &str) = (row.try_get(1)?, row.try_get(2)?);
                     let measured = match is_number {
                         true => text.parse::<f64>().ok().map(NumberOrTime::Number),
@@ -167,12 +175,12 @@ impl Partition {
 }
 
 /// The value at a path as an expression, and the condition on documents, whose parameters include the keys of the path.
-struct At {
+struct PathExpression {
     value: String,
     condition: Condition,
 }
 
-impl At {
+impl PathExpression {
     fn of(path: &MetadataPath, condition: &Condition) -> Self {
         let mut condition = condition.clone();
         let keys: String = path.keys().iter().map(|key| format!(" -> {}", condition.text(key))).collect();
@@ -181,7 +189,7 @@ impl At {
 }
 
 /// Parses a number as the database server writes it.
-fn number(text: &str) -> Scalar {
+fn parse_number(text: &str) -> Scalar {
     match text.parse() {
         Ok(integer) => Scalar::Integer(integer),
         Err(_) => Scalar::Real(text.parse().unwrap_or_default()),

@@ -5,7 +5,7 @@
 
 use postgres::types::Type;
 
-use super::escape::{escape, scalar};
+use super::escape::{escape, scalar_json};
 use super::session::Parameter;
 use crate::domain::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 use crate::store::SearchFilter;
@@ -48,7 +48,7 @@ impl Condition {
     }
 
     /// Whether it holds for every passage.
-    pub(super) fn is_everything(&self) -> bool {
+    pub(super) fn matches_everything(&self) -> bool {
         self.sql == "true"
     }
 
@@ -80,7 +80,7 @@ impl Condition {
 /// paths in `indexes` may have indexes.
 pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
     let condition = Condition { sql: "true".to_owned(), values: Vec::new() };
-    let mut compiler = Compiler { condition, indexes, is_denied: false };
+    let mut compiler = Compiler { condition, indexes, is_negated: false };
     if !filter.languages.is_empty() {
         let codes = filter.languages.iter().map(|language| language.code().to_owned()).collect();
         let codes = compiler.value(Operand::Texts(codes));
@@ -101,11 +101,11 @@ pub(super) fn index_expressions(path: &MetadataPath, column: &str) -> Option<[St
     }
     let keys: String = path.keys().iter().map(|key| format!(" -> '{}'", escape(key).replace('\'', "''"))).collect();
     let value = format!("({column}{keys})");
-    let number = number_of(&value);
+    let number = number_expression(&value);
     Some([value, number])
 }
 
-fn number_of(value: &str) -> String {
+fn number_expression(value: &str) -> String {
     format!("(case when jsonb_typeof{value} = 'number' then {value} end)")
 }
 
@@ -113,7 +113,7 @@ struct Compiler<'i> {
     condition: Condition,
     indexes: &'i [MetadataPath],
     /// Whether the current condition is below a `not`.
-    is_denied: bool,
+    is_negated: bool,
 }
 
 impl Compiler<'_> {
@@ -134,22 +134,22 @@ impl Compiler<'_> {
         match filter {
             Filter::And(filters) => self.joined(filters, " and ", "true"),
             Filter::Or(filters) => self.joined(filters, " or ", "false"),
-            Filter::Not(filter) => self.denied(|compiler| compiler.filter(filter)),
+            Filter::Not(filter) => self.negated(|compiler| compiler.filter(filter)),
             Filter::Field(field, Test::Ne(scalar)) => {
                 let test = Test::Eq(scalar.clone());
-                self.denied(|compiler| compiler.field(field, &test));
+                self.negated(|compiler| compiler.field(field, &test));
             }
-            Filter::Field(field, Test::Exists(false)) => self.denied(|compiler| compiler.field(field, &Test::Exists(true))),
+            Filter::Field(field, Test::Exists(false)) => self.negated(|compiler| compiler.field(field, &Test::Exists(true))),
             Filter::Field(field, test) => self.field(field, test),
         }
     }
 
-    fn denied(&mut self, inner: impl FnOnce(&mut Self)) {
-        let outer = std::mem::replace(&mut self.is_denied, true);
+    fn negated(&mut self, inner: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.is_negated, true);
         self.sql("not (");
         inner(self);
         self.sql(")");
-        self.is_denied = outer;
+        self.is_negated = outer;
     }
 
     fn joined(&mut self, filters: &[Filter], word: &str, empty: &str) {
@@ -170,15 +170,15 @@ impl Compiler<'_> {
     fn field(&mut self, field: &Field, test: &Test) {
         let sql = match field {
             Field::Metadata(path) => self.metadata(path, test),
-            Field::Id => self.own_text("d.id", test),
-            Field::Language => self.own_text("d.language", test),
-            Field::CreatedAt => self.own_time("d.created_at_ms", test),
-            Field::UpdatedAt => self.own_time("d.updated_at_ms", test),
+            Field::Id => self.text_column_test("d.id", test),
+            Field::Language => self.text_column_test("d.language", test),
+            Field::CreatedAt => self.time_column_test("d.created_at_ms", test),
+            Field::UpdatedAt => self.time_column_test("d.updated_at_ms", test),
         };
-        self.sql(&if self.is_denied { format!("coalesce({sql}, false)") } else { format!("({sql})") });
+        self.sql(&if self.is_negated { format!("coalesce({sql}, false)") } else { format!("({sql})") });
     }
 
-    fn own_text(&mut self, column: &str, test: &Test) -> String {
+    fn text_column_test(&mut self, column: &str, test: &Test) -> String {
         match test {
             Test::Eq(Scalar::Text(text)) => format!("{column} = {}", self.text(text)),
             Test::In(scalars) => {
@@ -196,7 +196,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn own_time(&mut self, column: &str, test: &Test) -> String {
+    fn time_column_test(&mut self, column: &str, test: &Test) -> String {
         match test {
             Test::Eq(scalar) => self.time(column, "=", scalar),
             Test::Compare(relation, scalar) => self.time(column, sign(*relation), scalar),
@@ -212,7 +212,7 @@ impl Compiler<'_> {
     fn time(&mut self, column: &str, sign: &str, to: &Scalar) -> String {
         match to {
             Scalar::Integer(integer) => format!("{column} {sign} {}", self.value(Operand::Integer(*integer))),
-            Scalar::Real(_) => match scalar(to) {
+            Scalar::Real(_) => match scalar_json(to) {
                 Some(decimal) => format!("{column}::numeric {sign} {}::numeric", self.value(Operand::Text(decimal))),
                 None => "false".to_owned(),
             },
@@ -225,28 +225,28 @@ impl Compiler<'_> {
         let [value, number] = known.unwrap_or_else(|| {
             let keys: Vec<String> = path.keys().iter().map(|key| self.text(key)).collect();
             let value = format!("(d.fields -> {})", keys.join(" -> "));
-            let number = number_of(&value);
+            let number = number_expression(&value);
             [value, number]
         });
         match test {
-            Test::Eq(to) => match scalar(to) {
+            Test::Eq(to) => match scalar_json(to) {
                 Some(json) => format!("{value} = {}::jsonb", self.value(Operand::Text(json))),
                 None => "false".to_owned(),
             },
             Test::In(scalars) => {
-                let scalars = self.value(Operand::Texts(scalars.iter().filter_map(scalar).collect()));
+                let scalars = self.value(Operand::Texts(scalars.iter().filter_map(scalar_json).collect()));
                 format!("{value} = any({scalars}::jsonb[])")
             }
             Test::Any(scalars) => {
                 // An array contains a one-element array if it has that element. Values that are not arrays contain none.
-                let arrays = scalars.iter().filter_map(scalar).map(|scalar| format!("[{scalar}]")).collect();
+                let arrays = scalars.iter().filter_map(scalar_json).map(|scalar| format!("[{scalar}]")).collect();
                 let arrays = self.value(Operand::Texts(arrays));
                 format!("{value} @> any({arrays}::jsonb[])")
             }
             Test::Compare(relation, Scalar::Text(text)) => {
-                format!("jsonb_typeof{value} = 'string' and {} {} {}", text_of(&value), sign(*relation), self.text(text))
+                format!("jsonb_typeof{value} = 'string' and {} {} {}", text_expression(&value), sign(*relation), self.text(text))
             }
-            Test::Compare(relation, to) => match (scalar(to), to) {
+            Test::Compare(relation, to) => match (scalar_json(to), to) {
                 (None, _) => "false".to_owned(),
                 (Some(json), Scalar::Bool(_)) => {
                     let to = self.value(Operand::Text(json));
@@ -255,7 +255,7 @@ impl Compiler<'_> {
                 (Some(json), _) => format!("{number} {} {}::jsonb", sign(*relation), self.value(Operand::Text(json))),
             },
             Test::Prefix(prefix) => {
-                format!("jsonb_typeof{value} = 'string' and starts_with({}, {})", text_of(&value), self.text(prefix))
+                format!("jsonb_typeof{value} = 'string' and starts_with({}, {})", text_expression(&value), self.text(prefix))
             }
             Test::Ne(_) | Test::Exists(_) => format!("jsonb_typeof{value} <> 'null'"),
         }
@@ -263,7 +263,7 @@ impl Compiler<'_> {
 }
 
 /// Returns the text of a string value, compared by code points.
-fn text_of(value: &str) -> String {
+fn text_expression(value: &str) -> String {
     format!("({value} #>> '{{}}') collate \"C\"")
 }
 

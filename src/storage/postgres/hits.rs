@@ -15,12 +15,12 @@ use crate::domain::{DocumentHead, DocumentId, Embedding, Passage, PassageId};
 use crate::store::{DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError};
 
 /// The requested passages in their order, as `n`, to be joined with `passages p`.
-pub(super) const WANTED: &str = "unnest($1) with ordinality as n (passage, place) join";
+pub(super) const REQUESTED_PASSAGES: &str = "unnest($1) with ordinality as n (passage, place) join";
 
 impl Partition {
     /// Selects `columns` of `passages p` and `documents d` for passages of documents that have not expired, in the order of
     /// `ids`.
-    pub(super) fn of_passages<T>(
+    pub(super) fn select_for_passages<T>(
         &self,
         session: &mut Session,
         columns: &str,
@@ -28,7 +28,7 @@ impl Partition {
         read: impl Fn(&Row) -> Result<T, Fault>,
     ) -> Result<Vec<T>, Fault> {
         let sql = format!(
-            "select {columns} from {WANTED} {} p on p.passage = n.passage join {} d on d.document = p.document order by n.place",
+            "select {columns} from {REQUESTED_PASSAGES} {} p on p.passage = n.passage join {} d on d.document = p.document order by n.place",
             self.names.passages,
             self.live()
         );
@@ -38,7 +38,7 @@ impl Partition {
     pub(super) fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
         let columns = "p.passage, d.document, d.id, d.language";
         self.search("reading the documents of passages", |session| {
-            self.of_passages(session, columns, ids, |row| passage_document(row, 0))
+            self.select_for_passages(session, columns, ids, |row| passage_document(row, 0))
         })
     }
 
@@ -55,7 +55,7 @@ impl Partition {
             };
             Ok((passage_id(row.try_get(0)?), head))
         };
-        self.search("reading the documents of passages", |session| self.of_passages(session, columns, ids, head))
+        self.search("reading the documents of passages", |session| self.select_for_passages(session, columns, ids, head))
     }
 
     pub(super) fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
@@ -64,7 +64,7 @@ impl Partition {
 
     pub(super) fn embeddings_in(&self, session: &mut Session, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, Fault> {
         let sql = format!(
-            "select p.passage, p.embedding from {WANTED} {} p on p.passage = n.passage
+            "select p.passage, p.embedding from {REQUESTED_PASSAGES} {} p on p.passage = n.passage
              where p.embedded_sequence is not null order by n.place",
             self.names.passages
         );
@@ -79,7 +79,7 @@ impl Partition {
     fn sizes_in(&self, session: &mut Session, ids: &[PassageId]) -> Result<Vec<(PassageId, HitSizes)>, Fault> {
         let columns = "p.passage, coalesce(octet_length(d.title), 0)::bigint, octet_length(d.text)::bigint,
                        octet_length(d.metadata)::bigint, p.ends - p.begins";
-        self.of_passages(session, columns, ids, |row| {
+        self.select_for_passages(session, columns, ids, |row| {
             let bytes = |column| -> Result<u64, Fault> { Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default()) };
             let sizes = HitSizes { title: bytes(1)?, text: bytes(2)?, metadata: bytes(3)?, passage: bytes(4)? };
             Ok((passage_id(row.try_get(0)?), sizes))
@@ -103,7 +103,7 @@ impl Partition {
                 there.push(passage);
             }
             let columns = format!("{}, p.passage, p.begins, p.ends", document_columns(&self.names));
-            let rows = self.of_passages(session, &columns, &there, |row| {
+            let rows = self.select_for_passages(session, &columns, &there, |row| {
                 let document = rows::document(row)?;
                 let at = |place| row.try_get::<_, i64>(DOCUMENT_COLUMNS + place);
                 let range = rows::range(at(0)?, at(1)?, at(2)?, &document.text)?;

@@ -7,7 +7,7 @@ use super::fault::Fault;
 use super::partition::Partition;
 use super::rows::{limit, passage_id};
 use super::session::Parameter;
-use super::terms::{prefix_upper_bound, split, stored};
+use super::terms::{prefix_upper_bound, split, stored_term};
 use crate::domain::{PassageId, QueryTerms, TermPhrase};
 use crate::store::{RequiredMatches, SearchFilter, StoreError};
 
@@ -72,7 +72,7 @@ impl Builder<'_> {
 
     fn term(&mut self, place: usize, term: &str, prefix: bool) -> String {
         let end = if prefix { prefix_upper_bound(term) } else { None };
-        let term = self.value(stored(term));
+        let term = self.value(stored_term(term));
         match end {
             None => format!("t{place}.term = {term}"),
             Some(end) => format!("t{place}.term >= {term} and t{place}.term < {}", self.value(end)),

@@ -21,35 +21,35 @@ use super::session::Session;
 use crate::store::StoreError;
 
 /// How often the connection is checked.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the database may take to notice that a previous server is gone.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Whether others may use the database at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sharing {
-    Joined,
-    Alone,
+    Shared,
+    Exclusive,
 }
 
 /// The membership of this server. Dropping it ends the membership.
 pub(super) struct Member {
     server: Arc<PostgresServer>,
     shared: Arc<Membership>,
-    given_up: Arc<AtomicBool>,
+    stopped: Arc<AtomicBool>,
     keeper: Option<JoinHandle<()>>,
 }
 
 impl Member {
     /// Joins the servers. Fails with `StoreError::DatabaseInUse` if another server has exclusive use of the database.
     pub(super) fn join(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        Self::acquire(server, Sharing::Joined)
+        Self::acquire(server, Sharing::Shared)
     }
 
     /// Takes the database for this process alone, without writing anything. Fails with `StoreError::DatabaseInUse` if a server
     /// uses it.
     pub(super) fn join_exclusively(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        Self::acquire(server, Sharing::Alone)
+        Self::acquire(server, Sharing::Exclusive)
     }
 
     fn acquire(server: &Arc<PostgresServer>, sharing: Sharing) -> Result<Self, StoreError> {
@@ -64,22 +64,22 @@ impl Member {
                 None => std::thread::sleep(Duration::from_millis(100)),
             }
         };
-        let shared = Arc::new(Membership { id, locks: Mutex::new(Some(session)), looking: Mutex::default() });
-        let given_up = Arc::new(AtomicBool::new(false));
-        let (kept, stop, reached) = (Arc::clone(&shared), Arc::clone(&given_up), Arc::downgrade(server));
+        let shared = Arc::new(Membership { id, locks: Mutex::new(Some(session)), read_session: Mutex::default() });
+        let stopped = Arc::new(AtomicBool::new(false));
+        let (kept, stop, reached) = (Arc::clone(&shared), Arc::clone(&stopped), Arc::downgrade(server));
         let keep = move || {
             while !stop.load(Ordering::Acquire) {
-                std::thread::park_timeout(LOOK_EVERY);
+                std::thread::park_timeout(CHECK_INTERVAL);
                 let Some(server) = reached.upgrade() else { break };
                 ensure_locked(&kept, &server, sharing);
             }
             // Done on this thread, because closing connections blocks.
-            drop((kept.locks.lock().take(), kept.looking.lock().take()));
+            drop((kept.locks.lock().take(), kept.read_session.lock().take()));
         };
         let keeper = std::thread::Builder::new().name("postgres-member".to_owned()).spawn(keep);
         let keeper = keeper.map_err(|source| StoreError::File { path: "postgres-member".into(), source: Arc::new(source) })?;
         server.set_member(Some(Arc::clone(&shared)));
-        Ok(Self { server: Arc::clone(server), shared, given_up, keeper: Some(keeper) })
+        Ok(Self { server: Arc::clone(server), shared, stopped, keeper: Some(keeper) })
     }
 
     /// Returns the number of this server.
@@ -94,16 +94,16 @@ impl Member {
         read: impl Fn(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let look = || {
-            let mut looking = self.shared.looking.lock();
-            if let Some(session) = looking.as_mut()
+            let mut read_session = self.shared.read_session.lock();
+            if let Some(session) = read_session.as_mut()
                 && let Ok(read) = read(session)
             {
                 return Ok(read);
             }
-            *looking = None;
+            *read_session = None;
             let mut session = self.server.connect_alone()?;
             let done = read(&mut session)?;
-            *looking = Some(session);
+            *read_session = Some(session);
             Ok(done)
         };
         run_blocking(look).map_err(|fault: Fault| fault.into_store_error(doing))
@@ -113,7 +113,7 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         self.server.set_member(None);
-        self.given_up.store(true, Ordering::Release);
+        self.stopped.store(true, Ordering::Release);
         if let Some(keeper) = self.keeper.take() {
             keeper.thread().unpark();
             let _ = keeper.join();
@@ -139,8 +139,8 @@ fn ensure_locked(shared: &Membership, server: &PostgresServer, sharing: Sharing)
 fn try_lock(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option<Session>, Fault> {
     let mut session = server.connect_alone()?;
     let common = match sharing {
-        Sharing::Joined => "pg_try_advisory_lock_shared",
-        Sharing::Alone => "pg_try_advisory_lock",
+        Sharing::Shared => "pg_try_advisory_lock_shared",
+        Sharing::Exclusive => "pg_try_advisory_lock",
     };
     for lock in [format!("{common}({SHARED_LOCK})"), format!("pg_try_advisory_lock({id})")] {
         let row = session.row(&format!("select {lock}"), &[])?;
@@ -148,7 +148,7 @@ fn try_lock(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option
             return Ok(None);
         }
     }
-    if sharing == Sharing::Joined {
+    if sharing == Sharing::Shared {
         session.execute("insert into dragoman.servers (id) values ($1) on conflict do nothing", &[(&id, Type::INT8)])?;
     }
     Ok(Some(session))

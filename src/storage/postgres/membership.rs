@@ -15,7 +15,7 @@ pub(super) struct Membership {
     /// The connection that holds the locks. `None` while the database is unreachable.
     pub(super) locks: Mutex<Option<Session>>,
     /// The connection for a read that every request waits for. It is separate, so that this read never waits for the pool.
-    pub(super) looking: Mutex<Option<Session>>,
+    pub(super) read_session: Mutex<Option<Session>>,
 }
 
 impl Membership {

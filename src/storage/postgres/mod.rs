@@ -166,7 +166,7 @@ impl Storage for Postgres {
     }
 
     fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
-        Ok(RequiredPassages::of(self.rows.required_matches(terms)?))
+        Ok(RequiredPassages::from_matches(self.rows.required_matches(terms)?))
     }
 
     fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError> {

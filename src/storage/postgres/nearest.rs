@@ -9,7 +9,7 @@ use postgres::types::Type;
 use super::fault::Fault;
 use super::filter::Condition;
 use super::hits::passage_document;
-use super::partition::{Partition, indexed_value};
+use super::partition::{Partition, indexed_expression};
 use super::rows::{limit, passage_id};
 use super::session::{Parameter, Session, embedding, vector};
 use crate::domain::{DenseMethod, Embedding, Metric, PassageId};
@@ -98,11 +98,11 @@ impl Partition {
 
     /// Whether the scope has too many passages to compare with all.
     fn goes_through_index(&self, asked: &Asked<'_>) -> Result<bool, StoreError> {
-        if indexed_value(self.indexed, self.dimension).is_none() {
+        if indexed_expression(self.indexed, self.dimension).is_none() {
             return Ok(false);
         }
         // Without a condition, the count skips the table of documents. It includes expired documents, but those are few.
-        let tables = if asked.condition.is_everything() { format!("{} p", self.names.passages) } else { self.tables() };
+        let tables = if asked.condition.matches_everything() { format!("{} p", self.names.passages) } else { self.tables() };
         let sql = format!(
             "select count(*) from (select 1 from {tables} where p.embedded_sequence is not null and {} limit {} + 1) found",
             asked.condition.sql, COMPARED_MAX
@@ -140,7 +140,7 @@ impl Partition {
         operator: &str,
         wanted: usize,
     ) -> Result<Vec<FoundRow>, Fault> {
-        let Some(value) = indexed_value(self.indexed, self.dimension) else { return Ok(Vec::new()) };
+        let Some(value) = indexed_expression(self.indexed, self.dimension) else { return Ok(Vec::new()) };
         let cast = value.trim_start_matches("embedding");
         let usual = asked.search.ef_search.saturating_mul(WIDER);
         let ef = asked.search.parameters.ef_search.unwrap_or(usual).max(wanted).clamp(1, EF_MAX);
@@ -154,7 +154,7 @@ impl Partition {
         session.in_transaction("begin read only", |session| {
             // So many passages match that the fastest plan is the index, followed by a lookup of each document by key. Forces
             // that plan, whatever the database server estimates.
-            session.batch(&format!(
+            session.execute_batch(&format!(
                 "set local hnsw.ef_search = {ef}; set local hnsw.iterative_scan = relaxed_order;
                  set local hnsw.max_scan_tuples = {SCANNED_MAX}; set local enable_sort = off;
                  set local enable_seqscan = off; set local enable_bitmapscan = off; set local enable_hashjoin = off;

@@ -99,8 +99,9 @@ impl Partition {
         clock: Option<Clock>,
     ) -> Result<Self, StoreError> {
         let maker = server.member_id();
-        let made =
-            |session: &mut Session, indexed| session.in_transaction("begin", |session| key_of(session, row, indexed, maker));
+        let made = |session: &mut Session, indexed| {
+            session.in_transaction("begin", |session| find_or_create_key(session, row, indexed, maker))
+        };
         Self::open_by(made, server, row, (terms_of, writes_max), clock)
     }
 
@@ -121,7 +122,7 @@ impl Partition {
         (terms_of, writes_max): (TermsOf, usize),
         clock: Option<Clock>,
     ) -> Result<Self, StoreError> {
-        let indexed = indexed(row.metric, row.quantization, row.dimension);
+        let indexed = index_type_for(row.metric, row.quantization, row.dimension);
         let opened = server.session().and_then(|mut session| {
             let key = key_of(&mut session, indexed)?;
             let paths = metadata_indexes(&mut session, key)?;
@@ -251,12 +252,12 @@ impl Partition {
         if self.running.is_closed.load(Ordering::SeqCst) {
             return Err(StoreError::Closed);
         }
-        let work = |mut session: PooledConnection<Manager>| self.endable(&mut session, work);
+        let work = |mut session: PooledConnection<Manager>| self.interruptible(&mut session, work);
         run_blocking(|| self.server.session().and_then(work)).map_err(|fault| fault.into_store_error(doing))
     }
 
     /// Runs statements so that `interrupt_after` can end them.
-    pub(super) fn endable<T>(
+    pub(super) fn interruptible<T>(
         &self,
         session: &mut Session,
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
@@ -307,7 +308,7 @@ impl Drop for Waiting<'_> {
 }
 
 /// Decides how embeddings are indexed.
-fn indexed(metric: Metric, quantization: Quantization, dimension: usize) -> Indexed {
+fn index_type_for(metric: Metric, quantization: Quantization, dimension: usize) -> Indexed {
     let fits_half = metric == Metric::Cosine || quantization.value_max() <= HALF_MAX;
     match (fits_half, dimension) {
         (true, ..=HALFVEC_DIMENSION_MAX) => Indexed::Half,
@@ -317,7 +318,7 @@ fn indexed(metric: Metric, quantization: Quantization, dimension: usize) -> Inde
 }
 
 /// Returns the key of a collection, and creates its partitions if it is new.
-fn key_of(session: &mut Session, row: &Collection, indexed: Indexed, maker: Option<i64>) -> Result<i64, Fault> {
+fn find_or_create_key(session: &mut Session, row: &Collection, indexed: Indexed, maker: Option<i64>) -> Result<i64, Fault> {
     // Looks first, because a read-only connection would refuse the insertion.
     if let Some(found) = find_key(session, &row.id)? {
         return Ok(found);
@@ -356,12 +357,12 @@ pub(super) fn drop_unnamed(server: &PostgresServer, id: &CollectionId) -> Result
 pub(super) fn drop_collection(session: &mut Session, id: &CollectionId) -> Result<(), Fault> {
     // A write locks the row before it uses the tables, so locking the row first waits for writes. The timeout limits how long
     // this waits for reads.
-    session.batch(&format!("set local lock_timeout = '{DROP_PATIENCE_S}s'"))?;
+    session.execute_batch(&format!("set local lock_timeout = '{DROP_PATIENCE_S}s'"))?;
     let found = session.row("select key from dragoman.collections where id = $1 for update", &[(&id.0, Type::TEXT)])?;
     let Some(found) = found else { return Ok(()) };
     let key: i64 = found.try_get(0)?;
     for table in PARTITIONED {
-        session.batch(&format!("drop table if exists dragoman.{table}_{key}"))?;
+        session.execute_batch(&format!("drop table if exists dragoman.{table}_{key}"))?;
     }
     for table in ["tombstones", "idempotency_records", "job_checkpoints", "metadata_indexes"] {
         session.execute(&format!("delete from dragoman.{table} where collection = $1"), &[(&key, Type::INT8)])?;
@@ -373,12 +374,12 @@ pub(super) fn drop_collection(session: &mut Session, id: &CollectionId) -> Resul
 /// every other collection wait.
 fn create(session: &mut Session, key: i64, row: &Collection, indexed: Indexed) -> Result<(), Fault> {
     for table in PARTITIONED {
-        session.batch(&format!(
+        session.execute_batch(&format!(
             "create table dragoman.{table}_{key} (like dragoman.{table} including all);
              alter table dragoman.{table} attach partition dragoman.{table}_{key} for values in ({key});"
         ))?;
     }
-    let Some(value) = indexed_value(indexed, row.dimension) else { return Ok(()) };
+    let Some(value) = indexed_expression(indexed, row.dimension) else { return Ok(()) };
     let HnswSettings { m, ef_construction, .. } = row.hnsw;
     let m = m.min(M_MAX);
     let ef_construction = ef_construction.clamp(2 * m, EF_CONSTRUCTION_MAX);
@@ -388,13 +389,13 @@ fn create(session: &mut Session, key: i64, row: &Collection, indexed: Indexed) -
         (_, Metric::L2) => "vector_l2_ops",
         _ => "vector_ip_ops",
     };
-    session.batch(&format!(
+    session.execute_batch(&format!(
         "create index on dragoman.passages_{key} using hnsw (({value}) {class}) with (m = {m}, ef_construction = {ef_construction})"
     ))
 }
 
 /// Returns the indexed expression, or `None` if there is no index.
-pub(super) fn indexed_value(indexed: Indexed, dimension: usize) -> Option<String> {
+pub(super) fn indexed_expression(indexed: Indexed, dimension: usize) -> Option<String> {
     match indexed {
         Indexed::Half => Some(format!("embedding::halfvec({dimension})")),
         Indexed::Full => Some(format!("embedding::vector({dimension})")),

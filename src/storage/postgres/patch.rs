@@ -5,14 +5,14 @@ use postgres::types::Type;
 use super::batch::Batch;
 use super::escape::{escape, filter_json, stored_json};
 use super::fault::Fault;
-use super::reading::{self, Found};
+use super::reading::{self, FoundDocument};
 use super::upsert::{add_passages, remove_passages};
 use super::writing::Writing;
 use crate::domain::{Document, DocumentPatch};
 use crate::store::{PendingPassage, ResplitText, compute_patched_fields};
 
 /// Applies a patch to the row of a document. Returns whether that changed anything.
-pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentPatch) -> Result<bool, Fault> {
+pub(super) fn change(writing: &mut Writing<'_>, found: &FoundDocument, patch: &DocumentPatch) -> Result<bool, Fault> {
     let document = &found.document;
     let Some(changed) = compute_patched_fields(document, patch)? else { return Ok(false) };
     // A clock that jumps back must not make a document older than it was.

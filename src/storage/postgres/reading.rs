@@ -16,16 +16,21 @@ use crate::domain::{
 use crate::store::{CUTTING_RULES, PendingPassage, SearchFilter, StoreError};
 
 /// A document with its key.
-pub(super) struct Found {
+pub(super) struct FoundDocument {
     pub(super) key: i64,
     pub(super) document: Document,
 }
 
 /// Reads a document from the table expression `live`.
-pub(super) fn find(session: &mut Session, names: &Names, live: &str, id: &DocumentId) -> Result<Option<Found>, Fault> {
+pub(super) fn find_document(
+    session: &mut Session,
+    names: &Names,
+    live: &str,
+    id: &DocumentId,
+) -> Result<Option<FoundDocument>, Fault> {
     let sql = format!("select {} from {live} d where d.id = $1", document_columns(names));
     let Some(row) = session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
-    Ok(Some(Found { key: row.try_get(0)?, document: rows::document(&row)? }))
+    Ok(Some(FoundDocument { key: row.try_get(0)?, document: rows::document(&row)? }))
 }
 
 /// Reads the passages of a document with their texts, in order.
@@ -56,7 +61,7 @@ pub(super) fn read_embedding(row: &Row, column: usize) -> Result<(PassageId, Emb
 
 /// Reads the documents of a page, and whether there are more: at most `limit` documents of the table expression `live`, as `d`,
 /// for which `which` holds, in this order.
-pub(super) fn page(
+pub(super) fn read_page(
     session: &mut Session,
     names: &Names,
     (live, which, order, limit): (&str, &str, &str, usize),
@@ -86,7 +91,9 @@ pub(super) fn page(
 
 impl Partition {
     pub(super) fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError> {
-        self.read("reading a document", |session| Ok(find(session, &self.names, &self.live(), id)?.map(|found| found.document)))
+        self.read("reading a document", |session| {
+            Ok(find_document(session, &self.names, &self.live(), id)?.map(|found| found.document))
+        })
     }
 
     pub(super) fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
@@ -122,7 +129,7 @@ impl Partition {
         let after = page.after.as_ref().map_or("", DocumentId::as_str);
         let live = self.live();
         let which = (live.as_str(), "d.id > $1", "d.id", page.limit);
-        let (documents, more) = self::page(session, &self.names, which, bytes_max, &[(&after, Type::TEXT)])?;
+        let (documents, more) = self::read_page(session, &self.names, which, bytes_max, &[(&after, Type::TEXT)])?;
         let next = documents.last().filter(|_| more).map(|document| document.id.clone());
         Ok(DocumentPage { documents, next })
     }
@@ -214,7 +221,7 @@ impl Partition {
                 .map(|row| Ok((path(row.try_get(0)?)?, row.try_get(1)?)))
                 .collect::<Result<Vec<(_, i64)>, Fault>>()?;
             for (gone, number) in declared.iter().filter(|(path, _)| !set.contains(path)) {
-                session.batch(&format!("drop index dragoman.{0}, dragoman.{0}_number", index_name(key, *number)))?;
+                session.execute_batch(&format!("drop index dragoman.{0}, dragoman.{0}_number", index_name(key, *number)))?;
                 let sql = "delete from dragoman.metadata_indexes where collection = $1 and number = $2";
                 session.execute(sql, &[collection.clone(), (number as _, Type::INT8)])?;
                 tracing::debug!(path = %gone, "an index was dropped");
@@ -222,7 +229,7 @@ impl Partition {
             let mut number = declared.iter().map(|(_, number)| *number).max().unwrap_or_default();
             for path in set.iter().filter(|path| declared.iter().all(|(known, _)| known != *path)) {
                 number += 1;
-                declare(session, &self.names, key, path, number)?;
+                create_path_indexes(session, &self.names, key, path, number)?;
             }
             Ok(())
         })?;
@@ -262,7 +269,13 @@ fn index_name(collection: i64, number: i64) -> String {
 }
 
 /// Creates the two indexes of a path: one for equality of values of any size, the other for ranges of numbers.
-fn declare(session: &mut Session, names: &Names, collection: i64, path: &MetadataPath, number: i64) -> Result<(), Fault> {
+fn create_path_indexes(
+    session: &mut Session,
+    names: &Names,
+    collection: i64,
+    path: &MetadataPath,
+    number: i64,
+) -> Result<(), Fault> {
     let text = path.to_string();
     let Some([value, number_of]) = index_expressions(path, "fields") else {
         return Err(StoreError::PathNotIndexable { path: text }.into());
@@ -272,7 +285,7 @@ fn declare(session: &mut Session, names: &Names, collection: i64, path: &Metadat
     let values = [(&collection as _, Type::INT8), (&escaped.as_ref() as _, Type::TEXT), (&number as _, Type::INT8)];
     session.execute(sql, &values)?;
     let (name, documents) = (index_name(collection, number), &names.documents);
-    session.batch(&format!(
+    session.execute_batch(&format!(
         "create index {name} on {documents} using hash ({value}); create index {name}_number on {documents} ({number_of})"
     ))
 }

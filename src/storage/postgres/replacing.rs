@@ -14,7 +14,7 @@ use crate::domain::{CollectionId, JobId, MetadataPath};
 use crate::store::StoreError;
 
 /// Minimum time that the rows of a replaced collection are kept.
-const STAYS_MS: i64 = 10_000;
+const REPLACED_KEPT_MIN_MS: i64 = 10_000;
 /// Idle time after which the database ends the transaction that holds writes.
 const HELD_MAX_S: u32 = 120;
 
@@ -103,7 +103,7 @@ impl Partition {
 pub(super) fn remove_unread(session: &mut Session, key: i64) -> Result<bool, Fault> {
     let sql = format!("select id, {NOW_MS} - replaced_at_ms from dragoman.collections where key = $1");
     let Some(row) = session.row(&sql, &[(&key, Type::INT8)])? else { return Ok(true) };
-    if row.try_get::<_, Option<i64>>(1)?.is_none_or(|age_ms| age_ms < STAYS_MS) {
+    if row.try_get::<_, Option<i64>>(1)?.is_none_or(|age_ms| age_ms < REPLACED_KEPT_MIN_MS) {
         return Ok(false);
     }
     let sql = "select pg_try_advisory_xact_lock(hashtextextended($1, 0))";

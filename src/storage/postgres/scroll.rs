@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::escape::{scalar, stored_value_json};
+use super::escape::{scalar_json, stored_value_json};
 use super::filter::Condition;
 use super::partition::Partition;
-use super::reading::page;
+use super::reading::read_page;
 use crate::domain::{Document, DocumentOrder, MetadataPath, Scalar, ScrollPage, ScrollPosition, ScrollRequest};
 use crate::store::{SearchFilter, StoreError};
 
@@ -25,13 +25,13 @@ impl OrderKey {
             DocumentOrder::Id => own(&[]),
             DocumentOrder::CreatedAt => own(&["d.created_at_ms"]),
             DocumentOrder::UpdatedAt => own(&["d.updated_at_ms"]),
-            DocumentOrder::Metadata(path) => Self::at(path, condition),
+            DocumentOrder::Metadata(path) => Self::by_path(path, condition),
         }
     }
 
     /// Compiles the order by a path: first numbers and booleans, then texts. Arrays and objects are sorted among the texts by
     /// their JSON as it was sent.
-    fn at(path: &MetadataPath, condition: &mut Condition) -> Self {
+    fn by_path(path: &MetadataPath, condition: &mut Condition) -> Self {
         let keys: String = path.keys().iter().map(|key| format!(" -> {}", condition.text(key))).collect();
         let value = format!("(d.fields{keys})");
         let kind = format!("jsonb_typeof{value}");
@@ -58,7 +58,7 @@ impl OrderKey {
         let places = match (self.columns.len(), &position.value) {
             (0, _) => Some(Vec::new()),
             (1, Some(Scalar::Integer(ms))) => Some(vec![condition.integer(*ms)]),
-            (3, Some(value)) => places(value, condition),
+            (3, Some(value)) => sort_values(value, condition),
             _ => None,
         };
         let Some(mut places) = places else { return "false".to_owned() };
@@ -75,11 +75,11 @@ impl OrderKey {
 }
 
 /// Returns the values of the three columns that sort a value at a path, or `None` for a number that no document can have.
-fn places(value: &Scalar, condition: &mut Condition) -> Option<Vec<String>> {
+fn sort_values(value: &Scalar, condition: &mut Condition) -> Option<Vec<String>> {
     let (rank, number, text) = match value {
         Scalar::Text(text) => ("1", "0".to_owned(), text.as_str()),
         Scalar::Bool(truth) => ("0", i64::from(*truth).to_string(), ""),
-        Scalar::Integer(_) | Scalar::Real(_) => ("0", scalar(value)?, ""),
+        Scalar::Integer(_) | Scalar::Real(_) => ("0", scalar_json(value)?, ""),
     };
     let (number, text) = (condition.text(&number), condition.text(text));
     Some(vec![rank.to_owned(), format!("{number}::numeric"), text])
@@ -114,7 +114,7 @@ impl Partition {
         let (live, order) = (self.live(), key.order(direction));
         let (documents, more) = self.search("listing documents", |session| {
             let which = (live.as_str(), condition.sql.as_str(), order.as_str(), request.limit);
-            page(session, &self.names, which, bytes_max, &condition.parameters())
+            read_page(session, &self.names, which, bytes_max, &condition.parameters())
         })?;
         let last = documents.last().filter(|_| more);
         let next = last.map(|last| ScrollPosition { value: value_of(&request.order, last), id: last.id.clone() });

@@ -217,7 +217,7 @@ fn check_server(session: &mut Session) -> Result<(), Fault> {
 fn check_pgvector(session: &mut Session) -> Result<(), Fault> {
     let version = "select extversion from pg_extension where extname = 'vector'";
     if session.row(version, &[])?.is_none() {
-        session.batch("create extension vector").map_err(|fault| match fault {
+        session.execute_batch("create extension vector").map_err(|fault| match fault {
             Fault::Server(error) if error.code().is_some() => {
                 let cause = error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
                 unsuitable(&format!("the extension pgvector is missing and cannot be created: {cause}")).into()
@@ -258,14 +258,14 @@ fn vector_types(session: &mut Session) -> Result<VectorTypes, Fault> {
 }
 
 /// Returns how many migrations the database has, which may be none.
-fn found(session: &mut Session) -> Result<usize, Fault> {
+fn migration_count_or_zero(session: &mut Session) -> Result<usize, Fault> {
     let sql = "select count(*) from pg_tables where schemaname = 'dragoman' and tablename = 'migrations'";
-    if session.query_count(sql, &[])? == 1 { applied(session) } else { Ok(0) }
+    if session.query_count(sql, &[])? == 1 { migration_count(session) } else { Ok(0) }
 }
 
 /// Refuses a database with missing migrations.
 fn check_migrated(session: &mut Session) -> Result<(), Fault> {
-    match found(session)? {
+    match migration_count_or_zero(session)? {
         found if found == MIGRATIONS.len() => Ok(()),
         found => Err(StoreError::NotUpToDate { problem: format!("it has version {found} of {}", MIGRATIONS.len()) }.into()),
     }
@@ -273,33 +273,33 @@ fn check_migrated(session: &mut Session) -> Result<(), Fault> {
 
 /// Applies missing migrations, one server at a time. If none is missing, needs no privilege to create anything.
 fn migrate(session: &mut Session) -> Result<(), Fault> {
-    if found(session)? == MIGRATIONS.len() {
+    if migration_count_or_zero(session)? == MIGRATIONS.len() {
         return Ok(());
     }
     session.in_transaction("begin", |session| {
-        session.batch(&format!("select pg_advisory_xact_lock({MIGRATION_LOCK})"))?;
+        session.execute_batch(&format!("select pg_advisory_xact_lock({MIGRATION_LOCK})"))?;
         let beside_others = format!(
             "set local lock_timeout = '{PATIENCE_S}s'; select pg_advisory_xact_lock_shared({SHARED_LOCK}); set local lock_timeout = 0"
         );
-        session.batch(&beside_others).map_err(|fault| match fault {
+        session.execute_batch(&beside_others).map_err(|fault| match fault {
             Fault::Server(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => StoreError::DatabaseInUse.into(),
             other => other,
         })?;
-        session.batch(
+        session.execute_batch(
             "create schema if not exists dragoman;
              create table if not exists dragoman.migrations (version bigint primary key)",
         )?;
-        let done = applied(session)?;
+        let done = migration_count(session)?;
         for (version, migration) in (1..).zip(MIGRATIONS).skip(done) {
-            session.batch(migration)?;
-            session.batch(&format!("insert into dragoman.migrations values ({version})"))?;
+            session.execute_batch(migration)?;
+            session.execute_batch(&format!("insert into dragoman.migrations values ({version})"))?;
         }
         Ok(())
     })
 }
 
 /// Returns how many migrations the database has. Fails if it has some that this version does not know.
-fn applied(session: &mut Session) -> Result<usize, Fault> {
+fn migration_count(session: &mut Session) -> Result<usize, Fault> {
     let applied = session.query_count("select coalesce(max(version), 0) from dragoman.migrations", &[])?;
     let (found, known) = (i64::try_from(applied).unwrap_or(i64::MAX), MIGRATIONS.len() as i64);
     if found > known { Err(StoreError::NewerDatabase { found, known }.into()) } else { Ok(applied as usize) }

@@ -58,7 +58,7 @@ impl Session {
     }
 
     /// Runs a statement and passes on its rows one by one, without collecting them.
-    pub(super) fn each(
+    pub(super) fn for_each_row(
         &mut self,
         sql: &str,
         parameters: &[Parameter<'_>],
@@ -89,7 +89,7 @@ impl Session {
     }
 
     /// Runs statements without parameters.
-    pub(super) fn batch(&mut self, sql: &str) -> Result<(), Fault> {
+    pub(super) fn execute_batch(&mut self, sql: &str) -> Result<(), Fault> {
         Ok(self.client.batch_execute(sql)?)
     }
 
@@ -109,12 +109,12 @@ impl Session {
     /// Begins a transaction that lasts until `commit`. Without a commit, it is rolled back when the connection closes.
     pub(super) fn begin_transaction(&mut self, begin: &str) -> Result<(), Fault> {
         self.is_open = true;
-        self.batch(begin)
+        self.execute_batch(begin)
     }
 
     /// Ends the transaction that `begin_transaction` began.
     pub(super) fn commit(&mut self) -> Result<(), Fault> {
-        self.batch("commit")?;
+        self.execute_batch("commit")?;
         self.is_open = false;
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Session {
             _ => None,
         });
         let worked = work(self, row);
-        let ended = self.batch(if worked.is_ok() { "commit" } else { "rollback" });
+        let ended = self.execute_batch(if worked.is_ok() { "commit" } else { "rollback" });
         self.is_open = ended.is_err();
         match (worked, ended) {
             (Err(fault), _) | (Ok(_), Err(fault)) => Err(fault),

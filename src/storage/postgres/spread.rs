@@ -31,7 +31,7 @@ const NEWEST: &str = "
 const APPLIED: &str = "select coalesce((pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint, 0)";
 
 /// What a read must see.
-struct Wanted {
+struct RequiredState {
     /// The mark of the primary's timeline.
     mark: String,
     /// The collection's changes up to this one.
@@ -42,7 +42,7 @@ struct Wanted {
     now_ms: i64,
 }
 
-impl Wanted {
+impl RequiredState {
     /// Begins a transaction on the replica, and selects whether it is a replica with the mark, and the collection's last
     /// change, or null for an incomplete collection that a job is still building.
     fn begin(&self, collection: i64) -> String {
@@ -54,7 +54,7 @@ impl Wanted {
         )
     }
 
-    fn is_seen(&self, row: Option<&SimpleQueryRow>) -> bool {
+    fn is_satisfied_by(&self, row: Option<&SimpleQueryRow>) -> bool {
         let Some(row) = row else { return false };
         let sequence = row.get(1).and_then(|number| number.parse::<i64>().ok());
         row.get(0) == Some("t") && sequence.is_some_and(|sequence| sequence >= self.sequence)
@@ -68,7 +68,7 @@ impl Partition {
         doing: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        match self.on_replica(doing, true, &mut work)? {
+        match self.read_on_replica(doing, true, &mut work)? {
             Some(found) => Ok(found),
             None => self.read(doing, work),
         }
@@ -80,7 +80,7 @@ impl Partition {
         doing: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        match self.on_replica(doing, true, &mut work)? {
+        match self.read_on_replica(doing, true, &mut work)? {
             Some(found) => Ok(found),
             None => self.snapshot(doing, work),
         }
@@ -92,7 +92,7 @@ impl Partition {
         doing: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        match self.on_replica(doing, false, &mut work)? {
+        match self.read_on_replica(doing, false, &mut work)? {
             Some(found) => Ok(found),
             None => self.read(doing, work),
         }
@@ -104,14 +104,14 @@ impl Partition {
         doing: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        match self.on_replica(doing, false, &mut work)? {
+        match self.read_on_replica(doing, false, &mut work)? {
             Some(found) => Ok(found),
             None => self.snapshot(doing, work),
         }
     }
 
     /// Runs a read on the replica. Returns `None` if the primary has to answer.
-    fn on_replica<T>(
+    fn read_on_replica<T>(
         &self,
         doing: &'static str,
         may_lag: bool,
@@ -124,14 +124,16 @@ impl Partition {
         }
         let recent = if may_lag { replica.recent() } else { None };
         let wanted = match recent {
-            Some(recent) => Some(Wanted { mark: recent.mark, sequence: 0, log_bytes: Some(recent.bytes), now_ms: recent.now_ms }),
-            None => self.newest(doing, replica)?,
+            Some(recent) => {
+                Some(RequiredState { mark: recent.mark, sequence: 0, log_bytes: Some(recent.bytes), now_ms: recent.now_ms })
+            }
+            None => self.required_state(doing, replica)?,
         };
         let Some(wanted) = wanted else {
             replica.count(Outcome::Behind);
             return Ok(None);
         };
-        let answered = run_blocking(|| self.ask(replica, &wanted, work));
+        let answered = run_blocking(|| self.try_replica(replica, &wanted, work));
         let (outcome, answer) = match answered {
             Ok(Some(answer)) => (Outcome::Replica, Some(answer)),
             Ok(None) => (Outcome::Behind, None),
@@ -150,31 +152,31 @@ impl Partition {
     }
 
     /// Returns what a read must see to see every change. `None` if the collection is gone or the timeline has no mark yet.
-    fn newest(&self, doing: &'static str, replica: &Replica) -> Result<Option<Wanted>, StoreError> {
+    fn required_state(&self, doing: &'static str, replica: &Replica) -> Result<Option<RequiredState>, StoreError> {
         let system = replica.system();
         self.read(doing, |session| {
             let Some(row) = session.row(NEWEST, &[(&self.key, Type::INT8), (&system, Type::TEXT)])? else { return Ok(None) };
             let (sequence, now_ms): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
             let mark: Option<String> = row.try_get(2)?;
-            Ok(mark.map(|mark| Wanted { mark, sequence, log_bytes: None, now_ms }))
+            Ok(mark.map(|mark| RequiredState { mark, sequence, log_bytes: None, now_ms }))
         })
     }
 
     /// Runs a read on the replica. Returns `None` if it has not applied what the read must see, or if it is no longer used.
-    fn ask<T>(
+    fn try_replica<T>(
         &self,
         replica: &Replica,
-        wanted: &Wanted,
+        wanted: &RequiredState,
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
     ) -> Result<Option<T>, Fault> {
         let Some(mut session) = replica.session()? else { return Ok(None) };
-        self.endable(&mut session, |session| {
+        self.interruptible(&mut session, |session| {
             if let Some(bytes) = wanted.log_bytes
                 && (session.query_count(APPLIED, &[])? as i64) < bytes
             {
                 return Ok(None);
             }
-            session.in_transaction_with_row(&wanted.begin(self.key), |session, row| match wanted.is_seen(row.as_ref()) {
+            session.in_transaction_with_row(&wanted.begin(self.key), |session, row| match wanted.is_satisfied_by(row.as_ref()) {
                 true => work(session).map(Some),
                 false => Ok(None),
             })

@@ -23,12 +23,12 @@ pub(super) struct TermRow {
 }
 
 /// Returns the terms of a passage, and their total number with repetitions.
-pub(super) fn rows(terms: &PassageTerms) -> (Vec<TermRow>, i32) {
+pub(super) fn term_rows(terms: &PassageTerms) -> (Vec<TermRow>, i32) {
     let mut places: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
     let mut length = 0;
     for (column, text) in [&terms.words, &terms.folded].into_iter().enumerate() {
         for (place, term) in split(text).enumerate() {
-            places.entry(stored(&term)).or_default()[column].push(place);
+            places.entry(stored_term(&term)).or_default()[column].push(place);
             length += 1;
         }
     }
@@ -52,7 +52,7 @@ pub(super) fn split(text: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 /// Returns a term in the form in which it is stored.
-pub(super) fn stored(term: &str) -> String {
+pub(super) fn stored_term(term: &str) -> String {
     if term.len() <= BYTES_MAX {
         return term.to_owned();
     }
@@ -77,15 +77,15 @@ mod tests {
     #[test]
     fn each_term_lists_its_positions_in_both_columns() {
         let terms = PassageTerms { words: "old sea old".to_owned(), folded: "sea".to_owned(), ..PassageTerms::default() };
-        let (rows, length) = rows(&terms);
+        let (rows, length) = term_rows(&terms);
         let rows: Vec<_> = rows.iter().map(|row| (row.term.as_str(), row.words.as_str(), row.folded.as_str())).collect();
         assert_eq!((rows, length), (vec![("old", "{0,2}", "{}"), ("sea", "{1}", "{0}")], 4));
     }
 
     #[test]
     fn long_terms_are_shortened_but_stay_distinct() {
-        let [a, b] = ["a", "b"].map(|end| stored(&("é".repeat(1_000) + end)));
+        let [a, b] = ["a", "b"].map(|end| stored_term(&("é".repeat(1_000) + end)));
         assert!(a != b && a.len() <= BYTES_MAX && a.starts_with("éé"));
-        assert_eq!(stored("sea"), "sea");
+        assert_eq!(stored_term("sea"), "sea");
     }
 }

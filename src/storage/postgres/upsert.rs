@@ -71,7 +71,7 @@ struct StoredPassage {
 }
 
 fn upsert_distinct(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<Vec<Upserted>, Fault> {
-    let mut stored = stored(writing, documents)?;
+    let mut stored = read_stored(writing, documents)?;
     let mut batch = Batch::default();
     let mut outcomes = Vec::with_capacity(documents.len());
     for document in documents {
@@ -100,7 +100,7 @@ fn replace(
     stored: &Stored,
     document: &PreparedDocument,
 ) -> Result<Upserted, Fault> {
-    let kept = if stored.same_text { kept_passages(&stored.passages, document)? } else { None };
+    let kept = if stored.same_text { reusable_passages(&stored.passages, document)? } else { None };
     let (pending, removed) = match kept {
         Some(pending) => (pending, Vec::new()),
         None => {
@@ -123,7 +123,7 @@ fn replace(
 }
 
 /// Reads the stored documents with these ids, and their passages.
-fn stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<HashMap<String, Stored>, Fault> {
+fn read_stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<HashMap<String, Stored>, Fault> {
     let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     let texts: Vec<_> = documents.iter().map(|document| escape(&document.text)).collect();
     let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
@@ -182,7 +182,7 @@ fn read_passages(writing: &mut Writing<'_>, stored: &mut HashMap<String, Stored>
 
 /// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as before
 /// and its own vector, if it has one, is the same. Otherwise returns `None`.
-fn kept_passages(stored: &[StoredPassage], document: &PreparedDocument) -> Result<Option<Vec<PendingPassage>>, Fault> {
+fn reusable_passages(stored: &[StoredPassage], document: &PreparedDocument) -> Result<Option<Vec<PendingPassage>>, Fault> {
     if stored.len() != document.passages.len() {
         return Ok(None);
     }

@@ -103,7 +103,7 @@ impl<'s> Collection<'s> {
     ) -> Result<Self, Error> {
         let mut tokens = TokenIndex::default();
         for (number, ids) in (0..).zip(tokenize(&encoder.tokenizer, &pool.passages, encoder.tokens_max)?) {
-            tokens.insert(PassageId(number), &TokenSet::of(&ids));
+            tokens.insert(PassageId(number), &TokenSet::from_ids(&ids));
         }
         let words = Words::new(&pool.passages, language);
         let mut plain = WordIndex::default();

@@ -13,7 +13,7 @@ const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 const RECORDS_MAX: i64 = 10_000;
 
 /// Blocks other requests with this key until the end of the transaction.
-pub(super) fn wait_for_others(session: &mut Session, request: &RequestKey) -> Result<(), Fault> {
+pub(super) fn lock_request_key(session: &mut Session, request: &RequestKey) -> Result<(), Fault> {
     let sql = "select pg_advisory_xact_lock(hashtextextended($1, 0)) is null";
     session.row(sql, &[(&request.record_key(), Type::TEXT)]).map(drop)
 }

@@ -14,7 +14,7 @@ use crate::domain::{
 use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::member::remove_dead_servers;
 use crate::storage::postgres::session::{Parameter, Session};
-use crate::store::{StoreError, created_job, read_job};
+use crate::store::{StoreError, parse_created_job, read_job};
 
 const COLUMNS: &str = "id, type, status, collection, request, details, done, total, unit, error_code, error_detail,
     cancel_requested, created_at_ms, started_at_ms, finished_at_ms, key";
@@ -101,8 +101,8 @@ impl PostgresCatalog {
     /// Adds a job, unless this request was accepted before; then returns the id of that job.
     pub(crate) fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
         self.transaction("creating a job", |session| {
-            creations::wait_for_others(session, request)?;
-            if let Some(before) = created_job(creations::find(session, request, new.created_at_ms)?)? {
+            creations::lock_request_key(session, request)?;
+            if let Some(before) = parse_created_job(creations::find(session, request, new.created_at_ms)?)? {
                 return Ok(Some(before));
             }
             insert(session, new, self.member.id())?;
@@ -113,7 +113,7 @@ impl PostgresCatalog {
 
     /// Returns the job that this request created earlier.
     pub(crate) fn find_job_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
-        self.run("reading an idempotency record", |session| Ok(created_job(creations::find(session, request, now_ms)?)?))
+        self.run("reading an idempotency record", |session| Ok(parse_created_job(creations::find(session, request, now_ms)?)?))
     }
 
     /// Finds a job.
@@ -169,7 +169,7 @@ impl PostgresCatalog {
         let sql = "update dragoman.jobs set status = 'running', started_at_ms = coalesce(started_at_ms, $2)
                    where id = $1 and owner = $3";
         let values = [(&id.as_str() as _, Type::TEXT), (&now_ms as _, Type::INT8), (&self.member.id() as _, Type::INT8)];
-        self.change_own("starting a job", sql, &values)
+        self.change_own_job("starting a job", sql, &values)
     }
 
     /// Records a job's progress.
@@ -182,7 +182,7 @@ impl PostgresCatalog {
             (&json(details), Type::TEXT),
             (&self.member.id(), Type::INT8),
         ];
-        self.change_own("recording a job's progress", sql, &values)
+        self.change_own_job("recording a job's progress", sql, &values)
     }
 
     /// Records that a job should stop. Does nothing to a finished one.
@@ -211,7 +211,7 @@ impl PostgresCatalog {
             (&now_ms, Type::INT8),
             (&self.member.id(), Type::INT8),
         ];
-        self.change_own("finishing a job", sql, &values)
+        self.change_own_job("finishing a job", sql, &values)
     }
 
     /// Keeps the `kept_max` jobs that finished last, unless they finished before `before_ms`, and deletes all other finished
@@ -236,7 +236,7 @@ impl PostgresCatalog {
     }
 
     /// Changes a job of this server. Fails with `StoreError::JobTakenOver` if it belongs to another one.
-    fn change_own(&self, doing: &'static str, sql: &str, values: &[Parameter<'_>]) -> Result<(), StoreError> {
+    fn change_own_job(&self, doing: &'static str, sql: &str, values: &[Parameter<'_>]) -> Result<(), StoreError> {
         self.run(doing, |session| match session.execute(sql, values)? {
             0 => Err(StoreError::JobTakenOver.into()),
             _ => Ok(()),

@@ -256,7 +256,7 @@ impl PostgresCatalog {
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let (done, version) = self.transaction(doing, |session| {
-            let version = versions::draw(session, part, self.known_version(part))?;
+            let version = versions::increment(session, part, self.known_version(part))?;
             Ok((work(session)?, version))
         })?;
         self.set_known_version(part, version);

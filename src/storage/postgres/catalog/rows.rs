@@ -30,7 +30,7 @@ impl Columns for CatalogRow {
         Ok(self.0.try_get(column)?)
     }
 
-    fn truth(&self, column: usize) -> Result<bool, Fault> {
+    fn boolean(&self, column: usize) -> Result<bool, Fault> {
         Ok(self.0.try_get(column)?)
     }
 

@@ -20,7 +20,7 @@ impl PostgresCatalog {
     pub fn swap_in(&self, held: &mut HeldWrites, job: &JobId, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
         const DOING: &str = "replacing a collection";
         let drawn = held.run(DOING, |session, old_key| {
-            let version = versions::draw(session, CatalogPart::Names, self.known_version(CatalogPart::Names))?;
+            let version = versions::increment(session, CatalogPart::Names, self.known_version(CatalogPart::Names))?;
             check_job(session, job, self.member.id())?;
             if rename(session, old, new)? == 0 {
                 return Ok(None);

@@ -75,7 +75,7 @@ pub(super) fn read(session: &mut Session) -> Result<CatalogVersions, Fault> {
 
 /// Increments the version of a part and returns it. Fails with `StoreError::CatalogChanged` if the current version is not
 /// `known`.
-pub(super) fn draw(session: &mut Session, part: CatalogPart, known: i64) -> Result<i64, Fault> {
+pub(super) fn increment(session: &mut Session, part: CatalogPart, known: i64) -> Result<i64, Fault> {
     let column = part.column();
     let sql = format!(
         "update dragoman.catalog_state set version = version + 1, {column} = version + 1 where {column} = $1 returning {column}"

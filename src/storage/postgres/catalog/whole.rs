@@ -15,7 +15,7 @@ impl PostgresCatalog {
     pub(crate) fn import_contents(&self, whole: &CatalogContents) -> Result<(), StoreError> {
         self.transaction("importing a catalog", |session| {
             for row in &whole.collections {
-                if is_there(session, "aliases", "name", row.name.as_str())? {
+                if row_exists(session, "aliases", "name", row.name.as_str())? {
                     return Err(StoreError::AliasExists { name: row.name.clone() }.into());
                 }
                 if super::insert(session, row)? == 0 {
@@ -28,7 +28,7 @@ impl PostgresCatalog {
                 }
             }
             for stored in &whole.keys {
-                if !is_there(session, "api_keys", "id", stored.key.id.as_str())? {
+                if !row_exists(session, "api_keys", "id", stored.key.id.as_str())? {
                     super::insert_key(session, stored)?;
                 }
             }
@@ -48,13 +48,13 @@ impl PostgresCatalog {
 
 /// Whether a table has a row with this value. `table` and `column` must be literals of this file, because they become part of
 /// the statement.
-fn is_there(session: &mut Session, table: &'static str, column: &'static str, value: &str) -> Result<bool, Fault> {
+fn row_exists(session: &mut Session, table: &'static str, column: &'static str, value: &str) -> Result<bool, Fault> {
     let sql = format!("select 1 from dragoman.{table} where {column} = $1");
     Ok(session.row(&sql, &[(&value, Type::TEXT)])?.is_some())
 }
 
 fn add_alias(session: &mut Session, name: &CollectionName, collection: &CollectionId) -> Result<(), Fault> {
-    if is_there(session, "catalog", "name", name.as_str())? {
+    if row_exists(session, "catalog", "name", name.as_str())? {
         return Err(StoreError::CollectionExists { name: name.clone() }.into());
     }
     let sql = "insert into dragoman.aliases (name, collection) values ($1, $2) on conflict (name) do nothing";

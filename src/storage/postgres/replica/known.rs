@@ -14,11 +14,11 @@ use crate::storage::postgres::fault::Fault;
 use crate::store::StoreError;
 
 /// Longest time between two checks of the watcher.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Shortest time between two checks.
-const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// How long the result of a check is valid.
-const LOOK_HOLDS: Duration = Duration::from_secs(3);
+const CHECK_VALIDITY: Duration = Duration::from_secs(3);
 /// How long a read waits for a connection. It is short, because the primary can answer instead.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of remembered log positions that the replica has not applied.
@@ -59,13 +59,13 @@ pub(super) struct ReplicaTracker {
     manager: Manager,
     connections_max: u32,
     lag_max: Duration,
-    seen: RwLock<Seen>,
+    seen: RwLock<TrackedState>,
 }
 
-struct Seen {
+struct TrackedState {
     pool: Option<Pool<Manager>>,
     answers: bool,
-    looked_at: Instant,
+    checked_at: Instant,
     lag: Option<ReplicaLag>,
     system: String,
     mark: String,
@@ -75,10 +75,10 @@ struct Seen {
 
 impl ReplicaTracker {
     pub(super) fn new(manager: &Manager, lag_max: Duration, connections_max: u32) -> Self {
-        let seen = Seen {
+        let seen = TrackedState {
             pool: None,
             answers: false,
-            looked_at: Instant::now(),
+            checked_at: Instant::now(),
             lag: None,
             system: String::new(),
             mark: String::new(),
@@ -89,16 +89,16 @@ impl ReplicaTracker {
 
     /// Returns the time until the next check.
     pub(super) fn interval(&self) -> Duration {
-        if self.lag_max.is_zero() { LOOK_EVERY } else { (self.lag_max / 4).clamp(LOOK_EVERY_MIN, LOOK_EVERY) }
+        if self.lag_max.is_zero() { CHECK_INTERVAL_MAX } else { (self.lag_max / 4).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX) }
     }
 
     pub(super) fn answers(&self) -> bool {
-        self.seen.read().is_asked()
+        self.seen.read().is_usable()
     }
 
     pub(super) fn pool(&self) -> Option<Pool<Manager>> {
         let seen = self.seen.read();
-        seen.pool.clone().filter(|_| seen.is_asked())
+        seen.pool.clone().filter(|_| seen.is_usable())
     }
 
     pub(super) fn system(&self) -> String {
@@ -107,7 +107,7 @@ impl ReplicaTracker {
 
     pub(super) fn lag(&self) -> Option<ReplicaLag> {
         let seen = self.seen.read();
-        seen.lag.filter(|_| seen.is_asked())
+        seen.lag.filter(|_| seen.is_usable())
     }
 
     pub(super) fn recent(&self) -> Option<Recent> {
@@ -153,7 +153,7 @@ impl ReplicaTracker {
         let pool = (!was_asked).then(|| pool(&self.manager, self.connections_max)).transpose()?;
         let mut seen = self.seen.write();
         seen.lag = lag(&mut seen.ends, applied);
-        seen.looked_at = Instant::now();
+        seen.checked_at = Instant::now();
         seen.answers = true;
         let left = pool.and_then(|pool| seen.pool.replace(pool));
         drop(seen);
@@ -163,9 +163,9 @@ impl ReplicaTracker {
     }
 }
 
-impl Seen {
-    fn is_asked(&self) -> bool {
-        self.answers && self.looked_at.elapsed() < LOOK_HOLDS
+impl TrackedState {
+    fn is_usable(&self) -> bool {
+        self.answers && self.checked_at.elapsed() < CHECK_VALIDITY
     }
 }
 

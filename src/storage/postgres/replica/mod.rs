@@ -75,7 +75,7 @@ pub(super) struct Replica {
 impl Replica {
     /// Starts to monitor the replica. Fails if it is not a replica of this primary. A replica that is away may come back later.
     pub(super) fn start(options: &ReplicaOptions, primary: &Manager, connections_max: u32) -> Result<Self, StoreError> {
-        let manager = primary.of_replica(&options.url)?;
+        let manager = primary.for_replica(&options.url)?;
         let known = Arc::new(ReplicaTracker::new(&manager, options.lag_max, connections_max));
         let watcher = Watcher::start(primary.without_types(), manager.without_types(), &known)?;
         Ok(Self { known, counts: Default::default(), _watcher: watcher })

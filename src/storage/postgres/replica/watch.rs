@@ -32,9 +32,9 @@ enum Problem {
     /// The primary does not answer.
     Primary(Fault),
     /// The replica does not answer.
-    Away(Fault),
+    Unreachable(Fault),
     /// It answers but is not a replica of the primary.
-    Unfit(String),
+    Unsuitable(String),
 }
 
 /// Monitors in a thread until it is dropped.
@@ -47,11 +47,11 @@ impl Watcher {
     /// Checks once, and then continues in a thread.
     pub(super) fn start(primary: Manager, replica: Manager, known: &Arc<ReplicaTracker>) -> Result<Self, StoreError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (primary, replica) = (Side::of(primary), Side::of(replica));
+        let (primary, replica) = (MonitoredServer::of(primary), MonitoredServer::of(replica));
         let mut watch = Watch { primary, replica, system: String::new(), last_reported: None, known: Arc::clone(known) };
         match watch.check() {
             Err(Problem::Primary(fault)) => return Err(fault.into_store_error("looking at the primary of a replica")),
-            Err(Problem::Unfit(problem)) => return Err(StoreError::UnsuitableReplica { problem }),
+            Err(Problem::Unsuitable(problem)) => return Err(StoreError::UnsuitableReplica { problem }),
             looked => watch.report(looked),
         }
         let stopped = Arc::clone(&stop);
@@ -77,8 +77,8 @@ impl Drop for Watcher {
 }
 
 struct Watch {
-    primary: Side,
-    replica: Side,
+    primary: MonitoredServer,
+    replica: MonitoredServer,
     /// The prefix of the names of the primary's timelines.
     system: String,
     /// The problem that was logged last.
@@ -87,12 +87,12 @@ struct Watch {
 }
 
 /// A server and the connection to it.
-struct Side {
+struct MonitoredServer {
     manager: Manager,
     session: Option<Session>,
 }
 
-impl Side {
+impl MonitoredServer {
     fn of(manager: Manager) -> Self {
         Self { manager, session: None }
     }
@@ -112,8 +112,8 @@ impl Watch {
         let (problem, fault) = match looked {
             Ok(()) => (String::new(), None),
             Err(Problem::Primary(fault)) => ("the primary does not answer".to_owned(), Some(fault)),
-            Err(Problem::Away(fault)) => ("it does not answer".to_owned(), Some(fault)),
-            Err(Problem::Unfit(problem)) => (problem, None),
+            Err(Problem::Unreachable(fault)) => ("it does not answer".to_owned(), Some(fault)),
+            Err(Problem::Unsuitable(problem)) => (problem, None),
         };
         if !problem.is_empty() {
             self.known.mark_unavailable();
@@ -140,7 +140,7 @@ impl Watch {
         if looked.is_err() {
             self.replica.session = None;
         }
-        self.known.mark_healthy(looked?).map_err(|error| Problem::Away(error.into()))
+        self.known.mark_healthy(looked?).map_err(|error| Problem::Unreachable(error.into()))
     }
 
     fn check_primary(&mut self) -> Result<(), Fault> {
@@ -150,7 +150,7 @@ impl Watch {
         if is_new {
             self.system = row.try_get(0)?;
             let timeline = format!("{}{}", self.system, row.try_get::<_, &str>(1)?);
-            let mark = mark(session, &timeline)?;
+            let mark = timeline_mark(session, &timeline)?;
             self.known.record_primary(self.system.clone(), mark);
         }
         self.known.record_log_end(LogEnd { at, bytes: row.try_get(2)?, now_ms: row.try_get(3)? });
@@ -160,37 +160,37 @@ impl Watch {
     /// Returns how much of the log the replica has applied.
     fn check_replica(&mut self) -> Result<i64, Problem> {
         let away = |fault: Fault| match refusal(&fault) {
-            Some(problem) => Problem::Unfit(problem),
-            None => Problem::Away(fault),
+            Some(problem) => Problem::Unsuitable(problem),
+            None => Problem::Unreachable(fault),
         };
         let (session, is_new) = self.replica.session().map_err(away)?;
-        let row = session.row(REPLICA, &[]).map_err(Problem::Away)?;
-        let Some(row) = row else { return Err(Problem::Unfit("it does not say what it is".to_owned())) };
+        let row = session.row(REPLICA, &[]).map_err(Problem::Unreachable)?;
+        let Some(row) = row else { return Err(Problem::Unsuitable("it does not say what it is".to_owned())) };
         let read = || Ok::<(String, bool, i64), postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
-        let (system, is_replica, applied) = read().map_err(|error| Problem::Away(error.into()))?;
+        let (system, is_replica, applied) = read().map_err(|error| Problem::Unreachable(error.into()))?;
         if system != self.system {
-            return Err(Problem::Unfit("it belongs to another database system than the primary".to_owned()));
+            return Err(Problem::Unsuitable("it belongs to another database system than the primary".to_owned()));
         }
         if !is_replica {
-            return Err(Problem::Unfit("it is not in recovery, so it is no replica, or was promoted".to_owned()));
+            return Err(Problem::Unsuitable("it is not in recovery, so it is no replica, or was promoted".to_owned()));
         }
         if is_new {
             let (primary, _) = self.primary.session().map_err(Problem::Primary)?;
-            let there = number(primary).map_err(Problem::Primary)?;
-            if number(session).map_err(Problem::Away)? != there {
-                return Err(Problem::Unfit("it is asked for another database than the primary".to_owned()));
+            let there = database_oid(primary).map_err(Problem::Primary)?;
+            if database_oid(session).map_err(Problem::Unreachable)? != there {
+                return Err(Problem::Unsuitable("it is asked for another database than the primary".to_owned()));
             }
         }
         Ok(applied)
     }
 }
 
-fn number(session: &mut Session) -> Result<u32, Fault> {
+fn database_oid(session: &mut Session) -> Result<u32, Fault> {
     Ok(session.row(DATABASE, &[])?.map_or(Ok(0), |row| row.try_get(0))?)
 }
 
 /// Returns the mark of a timeline, and creates one if it has none.
-fn mark(session: &mut Session, timeline: &str) -> Result<String, Fault> {
+fn timeline_mark(session: &mut Session, timeline: &str) -> Result<String, Fault> {
     let timeline = [(&timeline as _, Type::TEXT)];
     let sql = "select mark::text from dragoman.timelines where timeline = $1";
     if let Some(row) = session.row(sql, &timeline)? {
