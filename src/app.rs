@@ -13,7 +13,6 @@ mod writable;
 
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -21,7 +20,7 @@ use crate::config::{Config, DeviceSetting, Durability, ModelSetting};
 use crate::domain::Limits;
 use crate::embed::{DeviceChoice, EmbedOptions, Embedder};
 use crate::http;
-use crate::server::{ServeOptions, WRITE_TIMEOUT, serve};
+use crate::server::{ServeOptions, WRITE_TIMEOUT, listen, serve};
 use crate::service::{Parts, Service};
 
 pub use arenas::bound_arenas;
@@ -53,9 +52,11 @@ pub fn serve_until_signal(config: Config) -> Result<(), AppError> {
 async fn run(config: Config) -> Result<(), AppError> {
     let mut stop = stop_signal().map_err(AppError::Serve)?;
     let hangup = signal(SignalKind::hangup()).map_err(AppError::Serve)?;
-    let listen = |source| AppError::Listen { address: config.listen.clone(), source };
-    let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
-    let address = listener.local_addr().map_err(listen)?;
+    // A write beyond the limit of a file's size then fails like one to a full disk, and does not end the process.
+    let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ)).map_err(AppError::Serve)?;
+    let listen_error = |source| AppError::Listen { address: config.listen.clone(), source };
+    let listener = listen(&config.listen).await.map_err(listen_error)?;
+    let address = listener.local_addr().map_err(listen_error)?;
     let (mut http_settings, tls, admin_key) =
         (settings::http_settings(&config)?, settings::load_tls(&config)?, settings::admin_key(&config)?);
     http_settings.hosts = http_settings.hosts.listening_on(address.ip());

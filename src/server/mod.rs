@@ -5,6 +5,7 @@
 
 mod connections;
 mod http2;
+mod listen;
 mod socket;
 pub mod tls;
 
@@ -31,6 +32,7 @@ use crate::http::middleware::permit_body::PermitBody;
 use crate::http::middleware::traffic::ClientAddress;
 use crate::http::settings::{ConnectionMeter, Drain};
 use connections::{ConnectionSlot, Connections};
+pub use listen::listen;
 use socket::Socket;
 pub use tls::{Tls, TlsError};
 

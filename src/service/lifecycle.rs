@@ -262,11 +262,16 @@ fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
     let mut failures = 0u32;
     while !collection.should_stop() {
         match recover(collection) {
-            Ok(true) => return state.start_worker(collection),
+            Ok(true) => {
+                collection.unrecoverable.store(false, Ordering::Relaxed);
+                return state.start_worker(collection);
+            }
             Ok(false) => return,
             Err(_) if collection.should_stop() => return,
             Err(error) => {
-                let error = &collection.report_damage(error) as &dyn std::error::Error;
+                let error = collection.report_damage(error);
+                collection.unrecoverable.store(matches!(error, Error::Damaged { .. }), Ordering::Relaxed);
+                let error = &error as &dyn std::error::Error;
                 failures += 1;
                 // A permanent failure must not fill the disk with log lines.
                 if failures.is_power_of_two() {

@@ -122,12 +122,14 @@ impl Service {
         self.state.embedder.model()
     }
 
-    /// Returns whether every collection is ready, and which ones are not.
+    /// Returns whether every collection is ready, and which ones are not. A collection whose index cannot be recovered, because
+    /// its database is damaged, counts as damaged.
     pub fn readiness(&self) -> Readiness {
         let open = self.state.open.read();
         let recovering: Vec<_> = open
             .iter()
             .filter(|(_, collection)| collection.store.ready().is_err())
+            .filter(|(_, collection)| !collection.unrecoverable.load(std::sync::atomic::Ordering::Relaxed))
             .map(|(name, collection)| {
                 let (done, total) = collection.embedded().map_or((0, 0), |embedded| embedded.progress());
                 (name.clone(), done, total)

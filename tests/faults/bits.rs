@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::program::{Client, Program};
@@ -275,4 +276,45 @@ fn startup_reports_a_newer_database_and_its_collection() {
     rusqlite::Connection::open(&database).unwrap().pragma_update(None, "user_version", 9_999).unwrap();
     let error = super::failure(super::program::command(folder.path(), MODEL));
     assert!(error.contains("cannot open collection news") && error.contains("version 9999"), "{error}");
+}
+
+/// Overwrites a page in the middle of a table with zeros.
+fn erase_page(database: &Path, table: &str) {
+    let connection = Connection::open(database).unwrap();
+    connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+    let pages = "select pageno from dbstat where name = ?1 and pagetype = 'leaf' order by pageno";
+    let mut statement = connection.prepare(pages).unwrap();
+    let pages: Vec<u32> = statement.query_map([table], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let page_bytes: u32 = connection.query_row("pragma page_size", [], |row| row.get(0)).unwrap();
+    assert!(pages.len() > 4, "{table} has only {} pages", pages.len());
+    let mut content = std::fs::read(database).unwrap();
+    let start = (pages[pages.len() / 2] - 1) * page_bytes;
+    content[start as usize..][..page_bytes as usize].fill(0);
+    std::fs::write(database, content).unwrap();
+}
+
+#[test]
+fn passages_on_a_damaged_page_are_left_out_of_a_rebuilt_index() {
+    const MANY: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Program::start(folder.path(), MODEL);
+    for collection in ["news", "other"] {
+        create(&server.client(), collection);
+        fill(&server.client(), collection, MANY);
+    }
+    // No index is saved, so the next start rebuilds it.
+    drop(server.kill());
+    erase_page(&news(folder.path()).join("documents.sqlite"), "passages");
+    for _ in 0..2 {
+        let server = Program::start(folder.path(), MODEL);
+        let client = server.client();
+        assert_eq!(readiness(&client), (200, json!(["news"])));
+        let request = json!({ "query": text(7), "mode": "dense", "limit": MANY, "include": [] });
+        let found = client.hits("news", &request).len();
+        assert!((MANY / 2..MANY).contains(&found), "{found} of {MANY} documents are searchable");
+        check_found(&client, "other", 7);
+        assert_eq!(client.get("/v1/collections/news").1["index_state"], "ready");
+        // A clean stop saves no index without the damaged passages.
+        assert!(server.terminate().success());
+    }
 }

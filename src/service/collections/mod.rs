@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use uuid::Uuid;
 
@@ -441,10 +442,15 @@ fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
         counts => counts?,
     };
     counts.disk_bytes += index_bytes(&collection.folder);
+    let index_state = match collection.store.ready() {
+        Ok(()) => IndexState::Ready,
+        Err(_) if collection.unrecoverable.load(Ordering::Relaxed) => IndexState::Damaged,
+        Err(_) => IndexState::Recovering,
+    };
     Ok(CollectionView {
         collection: collection.current(),
         counts,
-        index_state: if collection.store.ready().is_ok() { IndexState::Ready } else { IndexState::Recovering },
+        index_state,
         metadata_indexes: collection.store.metadata_indexes(),
         damage: collection.damage.all(),
     })

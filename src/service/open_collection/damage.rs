@@ -5,6 +5,8 @@
 //! as before. A damaged embedding is dropped and computed again from its text. To repair a damaged document, a caller replaces
 //! or deletes it. To repair a damaged file, an operator restores a snapshot.
 
+use std::sync::atomic::Ordering;
+
 use super::OpenCollection;
 use super::found_damage::PLACES_MAX;
 use crate::domain::{CollectionCounts, CollectionView, Damage, DocumentId, IndexState, PassageId, chain};
@@ -57,6 +59,13 @@ impl OpenCollection {
                 result => return Ok(result?),
             }
         }
+    }
+
+    /// Records damage because of which passages are not in the index. Such an index is not saved, so that the next start finds
+    /// the damage again.
+    pub(crate) fn leave_out_damaged(&self, error: &StoreError) {
+        self.record_damage(error);
+        self.incomplete.store(true, Ordering::Relaxed);
     }
 
     /// Drops a damaged embedding. Returns whether it did. A caller's own vector stays, because it cannot be computed again.

@@ -88,6 +88,10 @@ pub(crate) struct OpenCollection {
     applied: Mutex<Applied>,
     /// Whether the index was repaired since it was saved.
     mended: AtomicBool,
+    /// Whether the index lacks passages that cannot be read.
+    incomplete: AtomicBool,
+    /// Whether the index cannot be recovered because the database is damaged.
+    pub(crate) unrecoverable: AtomicBool,
     /// Minimum number of changes after which the index is saved.
     save_changes: u64,
     /// When to try again after a failed save.
@@ -155,6 +159,8 @@ impl OpenCollection {
             tokens: CollectionTokens::default(),
             applied: Mutex::new(Applied::default()),
             mended: AtomicBool::new(false),
+            incomplete: AtomicBool::new(false),
+            unrecoverable: AtomicBool::new(false),
             save_changes: limits.index_save_changes,
             save_after: Mutex::new(None),
             reserved: ReservedPassages::default(),
@@ -374,7 +380,8 @@ impl OpenCollection {
         let Ok(embedded) = self.embedded() else { return Ok(()) };
         let Ok((index, _)) = embedded.index() else { return Ok(()) };
         let mut applied = self.applied.lock();
-        if self.is_deleted() || (applied.unsaved == 0 && !self.mended.load(Ordering::Relaxed)) {
+        let is_unchanged = applied.unsaved == 0 && !self.mended.load(Ordering::Relaxed);
+        if self.is_deleted() || is_unchanged || self.incomplete.load(Ordering::Relaxed) {
             return Ok(());
         }
         // Reset before the save, because it may miss later repairs.

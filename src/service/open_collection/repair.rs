@@ -2,13 +2,19 @@
 //! changes. The worker embeds passages that have no embedding yet.
 
 use super::{Applied, OpenCollection};
-use crate::domain::{PassageId, Sequence};
+use crate::domain::{Embedding, PassageId, Sequence};
 use crate::index::{self, Index};
 use crate::service::error::Error;
-use crate::store::StoreError;
+use crate::store::{DocumentStore, StoreError};
 
 /// Number of embeddings read from the store at a time.
 const EMBEDDINGS_PER_READ: usize = 4_096;
+
+/// After damage, how many passages are tried one by one before the steps get longer.
+const SINGLE_STEPS: u64 = 64;
+
+/// If as many passages cannot be read, nothing after them is.
+const UNREADABLE_MAX: u64 = 1 << 40;
 
 /// Brings the collection's index up to date and installs it. Returns `false` if the collection was stopped before.
 pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
@@ -61,11 +67,12 @@ fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
     match collection.apply_some(&loaded.index, &mut applied) {
         Ok(_) => Ok((loaded.index, applied)),
         Err(Error::Store(error @ StoreError::ChangesPurged { .. })) => Err(Unusable::Behind(error)),
+        Err(Error::Store(error)) if error.is_damage() => Err(Unusable::Behind(error)),
         Err(error) => Err(Unusable::Store(error)),
     }
 }
 
-/// Builds the index from all embeddings of the store. Changes made meanwhile have higher sequence numbers than the one read at
+/// Builds the index from all embeddings of the store that can be read. Changes made meanwhile have higher sequence numbers than the one read at
 /// the beginning, so they are applied afterwards.
 fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
     let embedded = collection.embedded()?;
@@ -78,11 +85,54 @@ fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
     let mut after = PassageId(0);
     while !collection.should_stop() {
         embedded.set_progress(done, total);
-        let embeddings = collection.read_with_repair(|| store.embeddings(after, EMBEDDINGS_PER_READ))?;
+        let embeddings = read_embeddings(collection, store, after)?;
         let Some(&(last, _)) = embeddings.last() else { break };
         index.add_all(&embeddings)?;
         done += embeddings.len() as u64;
         after = last;
     }
     Ok((index, Applied { sequence, unsaved: done }))
+}
+
+/// Reads the next embeddings with keys above `after`. Skips passages that cannot be read because the database is damaged.
+fn read_embeddings(
+    collection: &OpenCollection,
+    store: &DocumentStore,
+    after: PassageId,
+) -> Result<Vec<(PassageId, Embedding)>, Error> {
+    let read = |after, limit| match collection.read_with_repair(|| store.embeddings(PassageId(after), limit)) {
+        Err(Error::Store(error)) if error.is_damage() => {
+            collection.leave_out_damaged(&error);
+            Ok(None)
+        }
+        result => result.map(Some),
+    };
+    // First the passages before the damage.
+    let limits = std::iter::successors(Some(EMBEDDINGS_PER_READ), |limit| Some(limit / 2)).take_while(|limit| *limit > 0);
+    for limit in limits {
+        if let Some(embeddings) = read(after.0, limit)? {
+            return Ok(embeddings);
+        }
+    }
+    // Reading after `failed` fails; reading after `reached` does not.
+    let (mut failed, mut reached) = (after.0, after.0);
+    loop {
+        let skipped = failed - after.0;
+        if skipped > UNREADABLE_MAX {
+            return Ok(Vec::new());
+        }
+        reached = reached.saturating_add(if skipped < SINGLE_STEPS { 1 } else { skipped });
+        if read(reached, 1)?.is_some() {
+            break;
+        }
+        failed = reached;
+    }
+    while reached - failed > 1 {
+        let middle = failed + (reached - failed) / 2;
+        match read(middle, 1)? {
+            Some(_) => reached = middle,
+            None => failed = middle,
+        }
+    }
+    Ok(read(reached, EMBEDDINGS_PER_READ)?.or(read(reached, 1)?).unwrap_or_default())
 }
