@@ -3,7 +3,7 @@
 //! Each batch commits its documents and the job's checkpoint in one transaction. The checkpoint has the position in the file,
 //! the counts, and the batch's results. After the commit the results are appended to a file, which is durable before the next
 //! batch. After a crash, the file is truncated to the length in the checkpoint, and the checkpoint's own results are written
-//! again. So no line is lost or counted twice. The collection's worker embeds the documents. The import pauses while many
+//! again. So no line is lost or counted twice. On a full disk an import waits for room and continues in the same way. The collection's worker embeds the documents. The import pauses while many
 //! passages wait for the worker, and ends when all documents can be found.
 
 mod records;
@@ -31,8 +31,8 @@ use results::{Checkpoint, Counts, Line, Results};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Collection, CollectionId, CollectionName, ColumnTypes, DocumentFailure, DocumentId, FileEncoding, FileFormat, Job, JobId,
-    JobUnit, NewDocument, RefusedDocument, Scope,
+    Code, Collection, CollectionId, CollectionName, ColumnTypes, DocumentFailure, DocumentId, FileEncoding, FileFormat, Job,
+    JobId, JobUnit, NewDocument, RefusedDocument, Scope,
 };
 use crate::store::{PreparedDocument, StoreError, Upserted};
 
@@ -43,6 +43,9 @@ const BATCH_RECORDS: usize = 500;
 const BATCH_BYTES: usize = 4 << 20;
 /// Pause between checks of how many passages wait for their embedding.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(50);
+/// Pause before an import continues on a full disk. Doubles with each attempt.
+const SPACE_PAUSE: Duration = Duration::from_secs(1);
+const SPACE_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// A file of documents from a caller.
 #[derive(Debug, Clone)]
@@ -120,10 +123,15 @@ impl JobKind for ImportJob {
     /// Stores the file's documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {
         let mut collection = collection(context, &plan.collection_id)?;
+        let mut failures = 0;
         let ended = loop {
             match store_all(context, &collection, (plan.format, &plan.types)).await {
                 Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
                     collection = context.replacement_of(&collection).await?
+                }
+                Err(JobError::Failed(error)) if error.code() == Code::StorageUnavailable && !collection.is_gone(&error) => {
+                    failures += 1;
+                    wait_for_space(context, failures, &error).await?;
                 }
                 ended => break ended,
             }
@@ -150,6 +158,15 @@ impl JobKind for ImportJob {
             tracing::warn!(path = %folder.display(), error = &error as &dyn std::error::Error, "removing an import's file failed");
         }
     }
+}
+
+/// Pauses an import that the storage refused for the `failures`th time.
+async fn wait_for_space(context: &JobContext, failures: u32, error: &Error) -> Result<(), JobError> {
+    if failures.is_power_of_two() {
+        let error = error as &dyn std::error::Error;
+        tracing::warn!(job = %context.job.id, failures, error, "an import waits for the storage");
+    }
+    context.pause(SPACE_PAUSE.saturating_mul(2_u32.saturating_pow(failures - 1)).min(SPACE_PAUSE_MAX)).await
 }
 
 async fn store_all(
