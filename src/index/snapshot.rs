@@ -14,6 +14,8 @@ use crate::domain::Sequence;
 
 /// The version of `index.json` and of what it describes.
 const FORMAT: u32 = 2;
+/// A disk with fewer free bytes is full: usearch writes less at a time.
+const FREE_BYTES_MIN: u64 = 1 << 20;
 const GRAPH: &str = "index.usearch";
 const COPIES: &str = "index.copies";
 const DESCRIPTION: &str = "index.json";
@@ -37,19 +39,30 @@ pub struct Loaded {
 /// ones.
 pub fn save(index: &Index, folder: &Path, sequence: Sequence, origin: &str) -> Result<(), IndexError> {
     let new = FILES.map(|name| temporary_path(folder, name));
-    let written = write_files(index, (sequence, origin), &new);
-    if written.is_err() {
+    if let Err(error) = write_files(index, (sequence, origin), &new) {
+        let error = recognize_full_disk(error, folder);
         // The partial files may be what filled the disk.
         for path in &new {
             let _ = std::fs::remove_file(path);
         }
-        return written;
+        return Err(error);
     }
     for (new, name) in new.iter().zip(FILES) {
         let old = folder.join(name);
         std::fs::rename(new, &old).map_err(file_error(&old))?;
     }
     sync(folder)
+}
+
+/// usearch does not say why it cannot write a file. If the disk has hardly any room left, that is taken for the reason.
+fn recognize_full_disk(error: IndexError, folder: &Path) -> IndexError {
+    let free = rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    match error {
+        IndexError::Engine { .. } | IndexError::Torn { .. } if free < FREE_BYTES_MIN => {
+            IndexError::File { path: folder.to_owned(), source: std::io::ErrorKind::StorageFull.into() }
+        }
+        other => other,
+    }
 }
 
 /// Returns the temporary path of a file.
