@@ -33,7 +33,8 @@ macro_rules! delegate_to {
                 -> Result<Vec<Upserted>, StoreError>;
             fn patch(id: &DocumentId, patch: DocumentPatch, resplit: Option<ResplitText>, precondition: Precondition)
                 -> Result<PatchOutcome, StoreError>;
-            fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: RecordFn<Patched>) -> Result<Vec<Patched>, StoreError>;
+            fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: RecordFn<Patched>)
+                -> Result<Vec<Patched>, StoreError>;
             fn delete_if(id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
             fn delete_batch(filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError>;
             fn update_batch(filter: &SearchFilter, until: Sequence, after: i64, patch: DocumentPatch)

@@ -58,8 +58,8 @@ pub(crate) struct EvaluateJob;
 pub(crate) struct EvaluatePlan {
     #[serde(flatten)]
     documents: ClassifierJobPlan,
-    /// The collections whose labels the result shows, as the classifier and the request name them. Only keys with access to all of them may see the job. `None` in jobs of
-    /// earlier versions.
+    /// The collections whose labels the result shows, by the names in the classifier and the catalog. Only keys with access to
+    /// all of them may see the job. `None` in jobs of earlier versions.
     collections: Option<Vec<CollectionName>>,
 }
 

@@ -288,7 +288,8 @@ proptest! {
             let part = &text[passage.clone()];
             let embedded = embedded_text(&tokenizer, context, part, reading.tokens_max).expect("tokens");
             prop_assert_eq!(tokens, &tokenizer.encode(&embedded, usize::MAX).expect("tokens"));
-            prop_assert!(covered == 0 || (passage.start > start && passage.end > covered), "each passage must start and end after the previous one");
+            let is_after = passage.start > start && passage.end > covered;
+            prop_assert!(covered == 0 || is_after, "each passage must start and end after the previous one");
             prop_assert!(bounds.overlap_tokens > 0 || passage.start >= covered);
             prop_assert!(passage.start <= covered || text[covered..passage.start].chars().all(char::is_whitespace));
             let fits = tokens.ids.len() <= reading.tokens_max && !tokenizer.encode(part, tokens_max).expect("tokens").truncated;

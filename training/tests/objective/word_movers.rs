@@ -79,7 +79,11 @@ fn best_assignment(costs: &[Vec<f64>]) -> f64 {
 proptest! {
     /// Copying each row once per column, and each column once per row, turns it into an assignment problem.
     #[test]
-    fn the_transport_cost_is_the_minimum_over_all_plans(rows in 1usize..=3, columns in 1usize..=2, costs in prop::collection::vec(0.0f64..10.0, 6)) {
+    fn the_transport_cost_is_the_minimum_over_all_plans(
+        rows in 1usize..=3,
+        columns in 1usize..=2,
+        costs in prop::collection::vec(0.0f64..10.0, 6),
+    ) {
         let costs = &costs[..rows * columns];
         let size = rows * columns;
         let copied: Vec<Vec<f64>> =

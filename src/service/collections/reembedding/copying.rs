@@ -73,7 +73,8 @@ impl<'c> CollectionCopier<'c> {
         self.copy_from(Revision::FIRST).await
     }
 
-    /// Compares and copies the documents that changed after `seen`, but no deletions. Returns the sequence number like `copy_all`.
+    /// Compares and copies the documents that changed after `seen`, but no deletions. Returns the sequence number, like
+    /// `copy_all`.
     pub(crate) async fn copy_changes(&mut self, seen: Sequence) -> Result<Sequence, JobError> {
         self.copy_from(revision_after(seen)).await
     }

@@ -3,8 +3,10 @@
 //! Each batch commits its documents and the job's checkpoint in one transaction. The checkpoint has the position in the file,
 //! the counts, and the batch's results. After the commit the results are appended to a file, which is durable before the next
 //! batch. After a crash, the file is truncated to the length in the checkpoint, and the checkpoint's own results are written
-//! again. So no line is lost or counted twice. On a full disk an import waits for room and continues in the same way. The collection's worker embeds the documents. The import pauses while many
-//! passages wait for the worker, and ends when all documents can be found.
+//! again. So no line is lost or counted twice. On a full disk an import waits for room and continues in the same way.
+//!
+//! The collection's worker embeds the documents. The import pauses while many passages wait for the worker, and ends when all
+//! documents can be found.
 
 mod records;
 mod results;
