@@ -36,7 +36,7 @@ fn failed_start_log(command: Command) -> String {
 }
 
 #[test]
-fn another_server_enforces_the_keys_of_a_killed_one() {
+fn another_server_has_the_keys_and_documents_of_a_killed_one() {
     let database = Database::start();
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut server = Program::run(on(&database, first.path()));

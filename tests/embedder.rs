@@ -196,7 +196,7 @@ async fn stopping_fails_waiting_requests_and_refuses_new_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_callers_get_equal_embeddings_for_equal_texts() {
+async fn concurrent_callers_get_the_embeddings_of_their_own_texts() {
     let (embedder, _control) = fake(10_000, 64);
     // The same encoder with a single caller.
     let (alone, _control_of_alone) = fake(10_000, 64);

@@ -148,7 +148,7 @@ pub enum IndexState {
     Ready,
     /// After a start, the index is still catching up with the database.
     Recovering,
-    /// The database cannot be opened.
+    /// The database or its index is damaged.
     Damaged,
 }
 

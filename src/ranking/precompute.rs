@@ -92,7 +92,7 @@ mod tests {
         while let Some(rows) = weak.upgrade() {
             found = rows.searched_count();
             drop(rows);
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(5));
         }
         thread.join().unwrap();
         assert!(found < TOKENS, "the thread kept the table until it had computed all tokens");

@@ -34,16 +34,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn connections_wait_without_being_accepted() {
+    async fn hundreds_of_connections_wait_to_be_accepted() {
+        const CLIENTS: u32 = 300;
         let limit = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
-        if limit.trim().parse::<u32>().is_ok_and(|limit| limit < BACKLOG) {
+        if limit.trim().parse::<u32>().is_ok_and(|limit| limit < CLIENTS) {
             println!("skipped: the system's own limit is {limit}");
             return;
         }
         let listener = listen("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut waiting = Vec::new();
-        for _ in 0..300 {
+        for _ in 0..CLIENTS {
             let connecting = tokio::net::TcpStream::connect(address);
             // A full backlog makes a client try again only after a second.
             let connected = tokio::time::timeout(std::time::Duration::from_millis(900), connecting).await;

@@ -263,14 +263,14 @@ fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
     while !collection.should_stop() {
         match recover(collection) {
             Ok(true) => {
-                collection.unrecoverable.store(false, Ordering::Relaxed);
+                collection.record_recovery(None);
                 return state.start_worker(collection);
             }
             Ok(false) => return,
             Err(_) if collection.should_stop() => return,
             Err(error) => {
                 let error = collection.report_damage(error);
-                collection.unrecoverable.store(matches!(error, Error::Damaged { .. }), Ordering::Relaxed);
+                collection.record_recovery(Some(&error));
                 let error = &error as &dyn std::error::Error;
                 failures += 1;
                 // A permanent failure must not fill the disk with log lines.

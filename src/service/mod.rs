@@ -29,6 +29,7 @@ pub mod mining;
 pub mod models;
 pub mod moving;
 mod open_collection;
+mod retries;
 pub mod search;
 pub mod snapshots;
 pub mod state;

@@ -17,7 +17,7 @@ use super::error::Error;
 use super::followed::CatalogSync;
 use super::jobs::Jobs;
 use super::upload_receiver::Uploads;
-use crate::domain::{Collection, CollectionName, Embedded, Limits, ModelInfo, QuotaOwner};
+use crate::domain::{Collection, CollectionName, Embedded, IndexState, Limits, ModelInfo, QuotaOwner};
 use crate::embed::Embedder;
 use crate::service::keys::keyring::Keyring;
 use crate::service::limits::budget::RequestMemory;
@@ -128,14 +128,14 @@ impl Service {
         let open = self.state.open.read();
         let recovering: Vec<_> = open
             .iter()
-            .filter(|(_, collection)| collection.store.ready().is_err())
-            .filter(|(_, collection)| !collection.unrecoverable.load(std::sync::atomic::Ordering::Relaxed))
+            .filter(|(_, collection)| collection.index_state() == IndexState::Recovering)
             .map(|(name, collection)| {
                 let (done, total) = collection.embedded().map_or((0, 0), |embedded| embedded.progress());
                 (name.clone(), done, total)
             })
             .collect();
-        let mut damaged: Vec<_> = open.iter().filter(|(_, open)| !open.damage.is_empty()).map(|(name, _)| name.clone()).collect();
+        let is_damaged = |open: &OpenCollection| !open.damage.is_empty() || open.index_state() == IndexState::Damaged;
+        let mut damaged: Vec<_> = open.iter().filter(|(_, open)| is_damaged(open)).map(|(name, _)| name.clone()).collect();
         damaged.extend(self.state.broken.read().keys().cloned());
         damaged.sort();
         let stopping = self.state.stopping.load(std::sync::atomic::Ordering::Acquire);

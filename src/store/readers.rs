@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_of_one_connection_serves_many_concurrent_reads() {
+    fn a_read_waits_while_all_connections_are_in_use() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let _writer = open_writer(&path, &COLLECTION, false).unwrap();

@@ -54,7 +54,7 @@ async fn a_conflicting_put_names_every_differing_setting_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_request_creates_nothing() {
+async fn an_invalid_request_creates_no_collection() {
     let server = Server::start();
     let answer = server.put(PATH, &json!({"name": "blog", "hnsw": {"m": 1}, "metadata_indexes": [""]})).await;
     answer.assert_error(422, "invalid_request", "/name", &["must be \"news\"", "be left out", "got \"blog\"", "and 2 more"]);

@@ -114,7 +114,7 @@ fn documents_are_updated() {
 }
 
 #[test]
-fn many_lines_are_all_stored() {
+fn many_lines_are_sent_in_several_requests() {
     let (_folder, server) = server();
     let lines: String =
         (0..450).map(|number| format!("{{\"id\": \"{number}\", \"text\": \"text number {number}\"}}\n")).collect();

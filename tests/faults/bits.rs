@@ -278,19 +278,41 @@ fn startup_reports_a_newer_database_and_its_collection() {
     assert!(error.contains("cannot open collection news") && error.contains("version 9999"), "{error}");
 }
 
-/// Overwrites a page in the middle of a table with zeros.
-fn erase_page(database: &Path, table: &str) {
+/// Overwrites a page of a table with zeros: the one after `percent` percent of its pages.
+fn erase_page(database: &Path, table: &str, percent: usize) {
     let connection = Connection::open(database).unwrap();
     connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
     let pages = "select pageno from dbstat where name = ?1 and pagetype = 'leaf' order by pageno";
     let mut statement = connection.prepare(pages).unwrap();
     let pages: Vec<u32> = statement.query_map([table], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     let page_bytes: u32 = connection.query_row("pragma page_size", [], |row| row.get(0)).unwrap();
-    assert!(pages.len() > 4, "{table} has only {} pages", pages.len());
+    assert!(pages.len() > 10, "{table} has only {} pages", pages.len());
     let mut content = std::fs::read(database).unwrap();
-    let start = (pages[pages.len() / 2] - 1) * page_bytes;
+    let start = (pages[pages.len() * percent / 100] - 1) * page_bytes;
     content[start as usize..][..page_bytes as usize].fill(0);
     std::fs::write(database, content).unwrap();
+}
+
+/// Checks that a server on this folder is ready, twice, and reports `news` as damaged, that most of its `count` documents are
+/// searchable, but not all, and that `other` is whole.
+fn check_most_are_searchable(folder: &Path, count: usize) {
+    for _ in 0..2 {
+        let server = Program::start(folder, MODEL);
+        let client = server.client();
+        assert_eq!(readiness(&client), (200, json!(["news"])));
+        let part = |from: usize| {
+            let bound = |operator: &str, n: usize| json!({ "field": "metadata.n", operator: n });
+            let filter = json!({ "and": [bound("gte", from), bound("lt", from + 1_000)] });
+            let request = json!({ "query": text(7), "mode": "dense", "limit": 1_000, "filter": filter, "include": [] });
+            client.hits("news", &request).len()
+        };
+        let found: usize = (0..count).step_by(1_000).map(part).sum();
+        assert!((count / 2..count).contains(&found), "{found} of {count} documents are searchable");
+        check_found(&client, "other", 7);
+        assert_eq!(client.get("/v1/collections/news").1["index_state"], "ready");
+        // A clean stop saves no index without the damaged passages.
+        assert!(server.terminate().success());
+    }
 }
 
 #[test]
@@ -304,17 +326,25 @@ fn passages_on_a_damaged_page_are_left_out_of_a_rebuilt_index() {
     }
     // No index is saved, so the next start rebuilds it.
     drop(server.kill());
-    erase_page(&news(folder.path()).join("documents.sqlite"), "passages");
-    for _ in 0..2 {
-        let server = Program::start(folder.path(), MODEL);
-        let client = server.client();
-        assert_eq!(readiness(&client), (200, json!(["news"])));
-        let request = json!({ "query": text(7), "mode": "dense", "limit": MANY, "include": [] });
-        let found = client.hits("news", &request).len();
-        assert!((MANY / 2..MANY).contains(&found), "{found} of {MANY} documents are searchable");
-        check_found(&client, "other", 7);
-        assert_eq!(client.get("/v1/collections/news").1["index_state"], "ready");
-        // A clean stop saves no index without the damaged passages.
-        assert!(server.terminate().success());
+    erase_page(&news(folder.path()).join("documents.sqlite"), "passages", 50);
+    check_most_are_searchable(folder.path(), MANY);
+}
+
+#[test]
+fn changes_on_a_damaged_page_are_left_out_when_a_saved_index_catches_up() {
+    /// Several times as many as are read at a time.
+    const MANY: usize = 3_000;
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    let mut server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    for part in (DOCUMENTS..MANY).collect::<Vec<_>>().chunks(500) {
+        let document = |n: &usize| json!({ "id": n.to_string(), "text": text(*n), "language": "en", "metadata": { "n": n } });
+        let documents: Vec<_> = part.iter().map(document).collect();
+        let (status, body) = client.post("/v1/collections/news/documents", &json!({ "documents": documents }));
+        assert_eq!(status, 200, "{body}");
     }
+    drop(server.kill());
+    erase_page(&news(folder.path()).join("documents.sqlite"), "passages", 90);
+    check_most_are_searchable(folder.path(), MANY);
 }

@@ -162,8 +162,9 @@ fn an_import_waits_on_a_full_disk_and_continues() {
     let line = |n: usize| json!({ "id": n.to_string(), "text": text(n), "language": "en" }).to_string() + "\n";
     let lines: String = (0..LINES).map(line).collect();
     let accepted = client.post_lines(&format!("{NEWS}/import"), std::io::Cursor::new(lines));
+    client.wait_until("the import runs", |client| job_of(client, &accepted)["status"] != "queued");
     disk.fill_up();
-    // Long enough for several attempts.
+    // Long enough for two attempts.
     std::thread::sleep(Duration::from_secs(3));
     let status = job_of(&client, &accepted)["status"].clone();
     assert!(status == "running" || status == "succeeded", "{status}");

@@ -300,7 +300,7 @@ fn pending_passages_are_read_in_pages() {
 }
 
 #[test]
-fn counts_follow_every_change() {
+fn counts_reflect_every_change() {
     let (_folder, store) = store();
     let in_language = |name: &str, code: &str| PreparedDocument { language: language(code), ..document(name, "ein Text") };
     assert_eq!(store.counts().unwrap().languages, []);

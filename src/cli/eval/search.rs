@@ -142,10 +142,10 @@ fn configurations_of(args: &SearchArgs) -> Result<Vec<Configuration>, CliError> 
             request.entry("balance_languages").or_insert(json!(true));
         }
         if args.exact && request.get("mode") != Some(&json!("lexical")) {
-            if request.contains_key("ef_search") {
+            let exact = *request.entry("exact").or_insert(json!(true)) == json!(true);
+            if exact && request.contains_key("ef_search") {
                 return Err(CliError::Usage(format!("--exact searches without ef_search, which configuration {name} sets")));
             }
-            request.entry("exact").or_insert(json!(true));
         }
     }
     let mut names: Vec<&str> = configurations.iter().map(|configuration| configuration.name.as_str()).collect();

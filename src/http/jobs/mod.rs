@@ -155,7 +155,8 @@ pub async fn visible_job(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, 
 }
 
 /// Refuses a job that the caller may not see, because it shows collections that the key may not access, neither by their own
-/// names nor by aliases that lead to them now. Callers without restriction may see all jobs.
+/// names nor by aliases that lead to them now. A job of a classifier whose definition names an alias shows that alias. Callers
+/// without restriction may see all jobs.
 fn check_visible(api: &Api, caller: &Caller, job: &Job) -> Result<(), ApiError> {
     if caller.collections().is_none() {
         return Ok(());

@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 
 use super::error::ClassifierError;
 use super::planned::{ClassifierJobPlan, collection_deleted_error};
-use super::texts::of_documents_patiently;
+use super::texts::inputs_from_documents_patiently;
 use super::trained::{LabelScores, TrainedClassifier};
-use super::training::wait_for_index;
 use crate::domain::{
     ApplyRequest, ClassifierName, CollectionName, Document, DocumentId, DocumentPatch, Job, JobId, JobUnit, LabeledDocuments,
     Limits, Metadata, MetadataPath, Scope, TitleChange,
@@ -164,7 +163,7 @@ async fn step(
 ) -> Result<bool, JobError> {
     if let Some(source) = trained.definition.source.as_ref().filter(|_| trained.is_live()) {
         let source = context.state()?.collection(&source.collection)?;
-        wait_for_index(context, &source).await?;
+        context.wait_until_recovered(&source).await?;
     }
     // The collection may have switched to another model since the last step.
     context.state()?.check_embedded(collection)?;
@@ -178,7 +177,7 @@ async fn step(
     let Some(last) = page.last().map(|one| one.document.id.clone()) else { return Ok(false) };
     let full = page.len() == DOCUMENTS_PER_STEP;
     let documents: Vec<Document> = page.iter().map(|one| one.document.clone()).collect();
-    let asked = of_documents_patiently(context, &collection.row.name, page).await?;
+    let asked = inputs_from_documents_patiently(context, &collection.row.name, page).await?;
     let (judging, threshold) = (Arc::clone(trained), plan.documents.threshold);
     let answers = blocking(move || {
         let mut neighbor_source = judging.neighbor_source(&label_source, asked.len())?;

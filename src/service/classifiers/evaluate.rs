@@ -15,9 +15,8 @@ use super::examples::no_label;
 use super::neighbor_source::{NeighborSource, labeled_filter};
 use super::persisted_evaluation;
 use super::planned::{ClassifierJobPlan, collection_deleted_error};
-use super::texts::{embed_texts, inputs_from_documents, of_documents_patiently};
+use super::texts::{embed_texts, inputs_from_documents, inputs_from_documents_patiently};
 use super::trained::TrainedClassifier;
-use super::training::wait_for_index;
 use crate::domain::{
     ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
     LabeledDocuments, LabeledText, Scope, labels_at,
@@ -228,7 +227,7 @@ async fn evaluate_all(
     let live = trained.definition.source.as_ref().filter(|_| trained.is_live());
     if let Some(source) = live {
         let source = context.state()?.collection(&source.collection)?;
-        wait_for_index(context, &source).await?;
+        context.wait_until_recovered(&source).await?;
     }
     let label_source = context.state()?.label_source(&trained, false)?;
     let (of, filter) = (Arc::clone(collection), labeled_filter(&documents));
@@ -248,7 +247,7 @@ async fn evaluate_all(
         });
         let (last, count, (found, expected)): (Option<DocumentId>, usize, _) = page.await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
-        let asked = of_documents_patiently(context, &collection.row.name, found).await?;
+        let asked = inputs_from_documents_patiently(context, &collection.row.name, found).await?;
         let (evaluator, near, threshold) = (Arc::clone(&trained), label_source.clone(), planned.threshold);
         evaluated = blocking(move || {
             let mut neighbor_source = evaluator.neighbor_source(&near, asked.len())?;

@@ -70,8 +70,8 @@ pub(super) async fn inputs_from_documents(
     with_embeddings(collection, documents, embedded)
 }
 
-/// Like `of_documents`, but for a job, which waits while the encoder's queue is full.
-pub(super) async fn of_documents_patiently(
+/// Like `inputs_from_documents`, but for a job, which waits while the encoder's queue is full.
+pub(super) async fn inputs_from_documents_patiently(
     context: &JobContext,
     collection: &CollectionName,
     documents: Vec<EmbeddedDocument>,

@@ -8,7 +8,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,15 +27,12 @@ use crate::domain::{
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility};
-use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
 use crate::store::system_clock as now_ms;
 use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
 
 /// Number of texts that are embedded before their embeddings are stored.
 const TEXTS_PER_STEP: usize = 128;
-/// Pause between checks whether a collection has recovered.
-const INDEX_PAUSE: Duration = Duration::from_millis(50);
 
 /// Trains a classifier.
 pub(crate) struct TrainJob;
@@ -63,8 +59,8 @@ impl JobKind for TrainJob {
     type Request = TrainPlan;
     type Details = TrainDetails;
 
-    /// A key may see the training if it may see the classifier: every key if the classifier learned only from texts of the
-    /// request, otherwise those with access to the collection by the name in its definition.
+    /// Every key may see a classifier that learned only from texts of the request, so every key may see its training. Otherwise
+    /// those with access to the collection that the classifier's definition names.
     fn access(plan: &TrainPlan, collection: Option<&CollectionName>) -> JobAccess {
         let learned = plan.source.as_ref().or(collection);
         let reach = learned.map_or(JobVisibility::Server, |learned| JobVisibility::of(Some(learned)));
@@ -103,7 +99,7 @@ async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
             let collection = state.collection(&source.collection)?;
             state.check_embedded(&collection)?;
             drop(state);
-            wait_for_index(context, &collection).await?;
+            context.wait_until_recovered(&collection).await?;
             Some((collection, source.clone()))
         }
     };
@@ -133,17 +129,6 @@ async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
     tracing::info!(classifier = %row.record.name, "classifier trained");
     let (progress, _) = context.job.progress();
     context.progress(progress.total, &TrainDetails { classifier: row.record.name }).await
-}
-
-/// Waits until a collection has recovered.
-pub(super) async fn wait_for_index(context: &JobContext, collection: &OpenCollection) -> Result<(), JobError> {
-    while let Err(error) = collection.store.ready() {
-        if collection.is_deleted() {
-            return Err(Error::from(error).into());
-        }
-        context.pause(INDEX_PAUSE).await?;
-    }
-    Ok(())
 }
 
 async fn row(context: &JobContext, plan: TrainPlan) -> Result<StoredClassifier, JobError> {

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use uuid::Uuid;
 
@@ -19,7 +18,7 @@ use super::handle::CollectionHandle;
 use super::state::{BrokenCollection, Found, Service, State};
 use crate::domain::{
     Caller, Collection, CollectionChange, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView,
-    IndexState, MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey,
+    MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey,
 };
 use crate::embed::passage_terms;
 use crate::index::{self, Index};
@@ -442,15 +441,10 @@ fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
         counts => counts?,
     };
     counts.disk_bytes += index_bytes(&collection.folder);
-    let index_state = match collection.store.ready() {
-        Ok(()) => IndexState::Ready,
-        Err(_) if collection.unrecoverable.load(Ordering::Relaxed) => IndexState::Damaged,
-        Err(_) => IndexState::Recovering,
-    };
     Ok(CollectionView {
         collection: collection.current(),
         counts,
-        index_state,
+        index_state: collection.index_state(),
         metadata_indexes: collection.store.metadata_indexes(),
         damage: collection.damage.all(),
     })

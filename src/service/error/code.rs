@@ -86,7 +86,7 @@ impl Error {
 fn folder_code(source: &std::io::Error) -> Code {
     use std::io::ErrorKind as Kind;
     match source.kind() {
-        Kind::StorageFull | Kind::QuotaExceeded | Kind::ReadOnlyFilesystem => Code::StorageUnavailable,
+        Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge | Kind::ReadOnlyFilesystem => Code::StorageUnavailable,
         _ => Code::Internal,
     }
 }

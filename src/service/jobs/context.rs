@@ -17,6 +17,8 @@ use crate::store::StoreError;
 
 /// Minimum time between two records of a job's progress in the catalog.
 const RECORD_PAUSE: Duration = Duration::from_secs(1);
+/// Pause between checks whether a collection has recovered.
+const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why a job did not succeed.
 #[derive(Debug)]
@@ -70,6 +72,24 @@ impl JobContext {
         let next = old.replacement.get().ok_or(StoreError::Replaced).map_err(Error::from)?;
         self.check()?;
         Ok(next.latest())
+    }
+
+    /// Waits until a collection has recovered, because a job may resume while the server is starting. Fails if the collection
+    /// cannot recover, or was deleted.
+    pub(crate) async fn wait_until_recovered(&self, collection: &OpenCollection) -> Result<(), JobError> {
+        loop {
+            self.check()?;
+            match collection.store.ready() {
+                Ok(()) => return Ok(()),
+                Err(_) if collection.is_deleted() => {
+                    return Err(Error::CollectionNotFound { name: collection.row.name.clone() }.into());
+                }
+                Err(error) => match collection.report_damage(error.into()) {
+                    damaged @ Error::Damaged { .. } => return Err(damaged.into()),
+                    _ => self.pause(RECOVERY_PAUSE).await?,
+                },
+            }
+        }
     }
 
     /// Waits for `duration`. Fails as soon as the job should stop.

@@ -17,7 +17,7 @@ use super::occurrences::Occurrences;
 use super::request::{self, PlannedCorpus};
 use super::results::ResultsFile;
 use super::split_sentences;
-use super::steps::{Exclusion, begin, wait_until_recovered};
+use super::steps::{Exclusion, begin};
 use super::texts::{EqualTexts, Texts};
 use super::{Corpus, MineError, embeddings, find_passages, keep_results, text_source};
 use crate::domain::{
@@ -210,7 +210,7 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
 async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus>, Traits), JobError> {
     let state = context.state()?;
     let collection = Service { state: Arc::clone(&state) }.planned_collection(&plan.side)?;
-    wait_until_recovered(context, &collection).await?;
+    context.wait_until_recovered(&collection).await?;
     let (whole, unit) = (plan.side.collection.as_ref().is_some_and(|planned| planned.whole), plan.side.unit());
     let (folder, canceled_by) = (state.job_dir(&context.job.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {

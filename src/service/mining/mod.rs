@@ -48,7 +48,7 @@ use corpus::Source;
 use embedding_file::EmbeddingFile;
 use request::MinePlan;
 use results::ResultsFile;
-use steps::{Exclusion, begin, wait_until_recovered};
+use steps::{Exclusion, begin};
 use texts::{EqualTexts, Texts};
 
 /// The file of the pairs in the job's folder.
@@ -208,7 +208,7 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
     let service = Service { state: Arc::clone(&state) };
     let collection = planned.collection.as_ref().map(|_| service.planned_collection(planned)).transpose()?;
     if let Some(collection) = &collection {
-        wait_until_recovered(context, collection).await?;
+        context.wait_until_recovered(collection).await?;
     }
     let whole = planned.collection.as_ref().is_some_and(|planned| planned.whole);
     let unit = planned.unit();

@@ -2,7 +2,6 @@
 //! Each step works in batches, counts its progress, and stops between two batches if the job should stop.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::corpus::Corpus;
 use super::memory;
@@ -11,14 +10,11 @@ use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError, Steps, embed_with_retry};
-use crate::service::open_collection::OpenCollection;
 
 /// Number of texts embedded at a time. That is several batches of the encoder, so that it can sort the texts by length.
 const TEXTS_PER_BATCH: usize = 128;
 /// Number of embeddings added to an index at a time.
 const ADDED_PER_BATCH: usize = 2_048;
-/// Pause between checks whether a collection has recovered.
-const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Which sentences do not count as neighbors.
 #[derive(Clone)]
@@ -87,20 +83,6 @@ impl Steps<'_> {
             let of = Arc::clone(side);
             blocking(move || of.embeddings_file().map_or(Ok(()), |file| file.append(&embedded))).await?;
             self.count(count as u64).await?;
-        }
-    }
-}
-
-/// Waits until a collection has recovered, because a job may resume while the server is starting.
-pub(crate) async fn wait_until_recovered(context: &JobContext, collection: &OpenCollection) -> Result<(), JobError> {
-    loop {
-        context.check()?;
-        match collection.store.ready() {
-            Ok(_) => return Ok(()),
-            Err(_) if collection.is_deleted() => {
-                return Err(Error::CollectionNotFound { name: collection.row.name.clone() }.into());
-            }
-            Err(_) => context.pause(RECOVERY_PAUSE).await?,
         }
     }
 }

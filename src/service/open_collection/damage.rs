@@ -14,6 +14,12 @@ use crate::service::error::Error;
 use crate::service::state::BrokenCollection;
 use crate::store::StoreError;
 
+/// After damage, how many rows are tried one by one before the steps get longer.
+const SINGLE_STEPS: u64 = 64;
+
+/// If as many rows cannot be read, nothing after them is tried.
+const UNREADABLE_MAX: u64 = 1 << 40;
+
 /// Size of the largest database that is verified at start-up, in bytes.
 const CHECKED_BYTES_MAX: u64 = 256 << 20;
 
@@ -25,6 +31,10 @@ impl OpenCollection {
             Error::Store(source) if source.is_damage() => {
                 let damage = Box::new(self.record_damage(&source));
                 Error::Damaged { collection: self.row.name.clone(), damage, source: Box::new(source) }
+            }
+            Error::Recovering { .. } => {
+                let damage = self.unrecoverable.lock().clone();
+                damage.map_or(error, |damage| self.report_damage(damage.into()))
             }
             other => other,
         }
@@ -61,11 +71,66 @@ impl OpenCollection {
         }
     }
 
-    /// Records damage because of which passages are not in the index. Such an index is not saved, so that the next start finds
-    /// the damage again.
-    pub(crate) fn leave_out_damaged(&self, error: &StoreError) {
-        self.record_damage(error);
-        self.incomplete.store(true, Ordering::Relaxed);
+    /// Reads rows with numbers above `after` for the index, at most `limit` of them. Skips rows that cannot be read, and fails if
+    /// none after them can. `read` must read the rows in the order of their numbers, and only as many as it returns.
+    ///
+    /// An index without the skipped rows is not saved, so that the next start finds the damage again.
+    pub(crate) fn read_past_damage<T>(
+        &self,
+        after: u64,
+        limit: usize,
+        read: &impl Fn(u64, usize) -> Result<Vec<T>, StoreError>,
+    ) -> Result<Vec<T>, Error> {
+        let try_read = |after, limit| match self.read_with_repair(|| read(after, limit)) {
+            Err(Error::Store(error @ (StoreError::CorruptRow { .. } | StoreError::Damaged { .. }))) => {
+                self.record_damage(&error);
+                self.incomplete.store(true, Ordering::Relaxed);
+                Ok(Err(error))
+            }
+            result => result.map(Ok),
+        };
+        // First the rows before the damage.
+        for limit in std::iter::successors(Some(limit), |limit| Some(limit / 2)).take_while(|limit| *limit > 0) {
+            if let Ok(rows) = try_read(after, limit)? {
+                return Ok(rows);
+            }
+        }
+        // Reading after `failed` fails; reading after `reached` does not.
+        let (mut failed, mut reached) = (after, after);
+        loop {
+            let skipped = failed - after;
+            reached = reached.saturating_add(if skipped < SINGLE_STEPS { 1 } else { skipped });
+            match try_read(reached, 1)? {
+                Ok(_) => break,
+                Err(error) if skipped > UNREADABLE_MAX => return Err(error.into()),
+                Err(_) => failed = reached,
+            }
+        }
+        while reached - failed > 1 {
+            let middle = failed + (reached - failed) / 2;
+            match try_read(middle, 1)? {
+                Ok(_) => reached = middle,
+                Err(_) => failed = middle,
+            }
+        }
+        self.read_past_damage(reached, limit, read)
+    }
+
+    /// Records how an attempt to recover the index ended.
+    pub(crate) fn record_recovery(&self, failure: Option<&Error>) {
+        *self.unrecoverable.lock() = match failure {
+            Some(Error::Damaged { source, .. }) => Some((**source).clone()),
+            _ => None,
+        };
+    }
+
+    /// Whether the index has caught up with the database, or cannot because the database is damaged.
+    pub(crate) fn index_state(&self) -> IndexState {
+        match self.store.ready() {
+            Ok(()) => IndexState::Ready,
+            Err(_) if self.unrecoverable.lock().is_some() => IndexState::Damaged,
+            Err(_) => IndexState::Recovering,
+        }
     }
 
     /// Drops a damaged embedding. Returns whether it did. A caller's own vector stays, because it cannot be computed again.

@@ -90,8 +90,8 @@ pub(crate) struct OpenCollection {
     mended: AtomicBool,
     /// Whether the index lacks passages that cannot be read.
     incomplete: AtomicBool,
-    /// Whether the index cannot be recovered because the database is damaged.
-    pub(crate) unrecoverable: AtomicBool,
+    /// The damage of the database that keeps the index from being recovered.
+    unrecoverable: Mutex<Option<StoreError>>,
     /// Minimum number of changes after which the index is saved.
     save_changes: u64,
     /// When to try again after a failed save.
@@ -160,7 +160,7 @@ impl OpenCollection {
             applied: Mutex::new(Applied::default()),
             mended: AtomicBool::new(false),
             incomplete: AtomicBool::new(false),
-            unrecoverable: AtomicBool::new(false),
+            unrecoverable: Mutex::default(),
             save_changes: limits.index_save_changes,
             save_after: Mutex::new(None),
             reserved: ReservedPassages::default(),
@@ -296,13 +296,28 @@ impl OpenCollection {
         let store = &self.embedded()?.store;
         let changes = self.read_with_repair(|| store.changes(applied.sequence, CHANGES_PER_READ))?;
         let taken = changes.len();
-        if let Some(&(reached, _)) = changes.last() {
-            apply_batch(index, changes)?;
-            applied.sequence = reached;
-            applied.unsaved += taken as u64;
-            self.changed.notify_one();
-        }
+        self.apply_read(index, applied, changes)?;
         Ok(taken == CHANGES_PER_READ)
+    }
+
+    /// Like `apply_some`, but leaves out changes that cannot be read.
+    pub(crate) fn apply_readable(&self, index: &Index, applied: &mut Applied) -> Result<bool, Error> {
+        let store = &self.embedded()?.store;
+        let read = |after, limit| store.changes(Sequence(after), limit);
+        let changes = self.read_past_damage(applied.sequence.0, CHANGES_PER_READ, &read)?;
+        let more = !changes.is_empty();
+        self.apply_read(index, applied, changes)?;
+        Ok(more)
+    }
+
+    /// Applies changes that were read after `applied` to `index`, and advances `applied`.
+    fn apply_read(&self, index: &Index, applied: &mut Applied, changes: Vec<(Sequence, Change)>) -> Result<(), Error> {
+        let Some(&(reached, _)) = changes.last() else { return Ok(()) };
+        applied.unsaved += changes.len() as u64;
+        apply_batch(index, changes)?;
+        applied.sequence = reached;
+        self.changed.notify_one();
+        Ok(())
     }
 
     /// Installs the index. Searches work from now on, but may miss changes after `applied`.
@@ -324,7 +339,7 @@ impl OpenCollection {
         let unsaved_before = applied.unsaved;
         embedded.set_progress(done, total);
         while !self.should_stop() {
-            let more = self.apply_some(index, &mut applied)?;
+            let more = self.apply_readable(index, &mut applied)?;
             embedded.set_progress(done + applied.unsaved - unsaved_before, total);
             if !more {
                 // If a change hid passages, makes them reachable again before the first search.

@@ -18,6 +18,7 @@ use super::schedule_meter::ScheduleMeter;
 use crate::domain::{InvalidId, JobId, JobStatus, Page, SnapshotId};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
+use crate::service::retries;
 use crate::service::state::{Service, State};
 use crate::store::system_clock as now_ms;
 use crate::targets::{StoredSnapshot, Target, TargetError};
@@ -117,7 +118,7 @@ async fn first_pause(schedule: &SnapshotSchedule) -> Duration {
 
 /// Returns the pause after a failure that followed `failures` other ones.
 fn retry_pause(failures: u32, interval: Duration) -> Duration {
-    RETRY_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY_PAUSE_MAX).min(interval)
+    retries::retry_pause(RETRY_PAUSE, RETRY_PAUSE_MAX.min(interval), failures)
 }
 
 /// Makes sure that the target has the current state of the server. Returns whether this needed a snapshot.

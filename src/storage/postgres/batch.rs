@@ -185,7 +185,7 @@ impl Batch {
             "with gone as (delete from {} where document = any($1) returning terms) select coalesce(sum(terms), 0)::bigint from gone",
             names.tokens
         );
-        writing.terms -= writing.session.query_count(&sql, &removed)? as i64;
+        writing.terms -= writing.session.query_number(&sql, &removed)? as i64;
         writing.session.execute(&format!("delete from {} where document = any($1)", names.terms), &removed)?;
         if !self.gone.is_empty() {
             let sql = format!("delete from {} where document = any($1)", names.documents);
@@ -315,7 +315,7 @@ impl Tokens {
         let passages = [(&self.documents as _, Type::INT8_ARRAY), (&self.passages as _, Type::INT8_ARRAY)];
         let of = "(document, passage) in (select * from unnest($1, $2))";
         let sql = format!("select coalesce(sum(terms), 0)::bigint from {} where {of}", names.tokens);
-        writing.terms += self.terms() - writing.session.query_count(&sql, &passages)? as i64;
+        writing.terms += self.terms() - writing.session.query_number(&sql, &passages)? as i64;
         writing.session.execute(&format!("delete from {} where {of}", names.terms), &passages)?;
         let sql = format!(
             "update {} t set words = n.words, terms = n.terms from unnest($1, $2, $3, $4) as n (document, passage, words, terms)

@@ -20,7 +20,7 @@ use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, PreparedDocument,
 impl Partition {
     pub(super) fn document_count(&self) -> Result<u64, StoreError> {
         self.read("counting documents", |session| {
-            session.query_count(&format!("select count(*) from {}", self.names.documents), &[])
+            session.query_number(&format!("select count(*) from {}", self.names.documents), &[])
         })
     }
 

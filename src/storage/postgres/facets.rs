@@ -17,7 +17,7 @@ impl Partition {
         let condition = self.compile(filter);
         self.search_snapshot("counting values", |session| {
             let sql = format!("select count(*) from {} d where {}", self.live(), condition.sql);
-            let documents = session.query_count(&sql, &condition.parameters())?;
+            let documents = session.query_number(&sql, &condition.parameters())?;
             let mut facets = Facets { documents, counts: Vec::with_capacity(requests.len()), bytes: 0 };
             for request in requests {
                 let left = bytes_max.saturating_sub(facets.bytes);
@@ -125,7 +125,7 @@ impl Partition {
     fn count_missing(&self, session: &mut Session, at: &PathExpression) -> Result<u64, Fault> {
         let (live, matches, value) = (self.live(), &at.condition.sql, &at.value);
         let sql = format!("select count(*) from {live} d where {matches} and coalesce(jsonb_typeof{value}, 'null') = 'null'");
-        session.query_count(&sql, &at.condition.parameters())
+        session.query_number(&sql, &at.condition.parameters())
     }
 
     /// Adds up the numbers and dates of a field.

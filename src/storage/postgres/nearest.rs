@@ -107,7 +107,7 @@ impl Partition {
             "select count(*) from (select 1 from {tables} where p.embedded_sequence is not null and {} limit {} + 1) found",
             asked.condition.sql, COMPARED_MAX
         );
-        let count = self.search("counting passages", |session| session.query_count(&sql, &asked.condition.parameters()))?;
+        let count = self.search("counting passages", |session| session.query_number(&sql, &asked.condition.parameters()))?;
         Ok(count > COMPARED_MAX as u64)
     }
 
@@ -239,7 +239,7 @@ impl Partition {
             "select passages - (select count(*) from {} where embedded_sequence is null) from dragoman.collections where key = $1",
             self.names.passages
         );
-        let count = self.read("counting passages", |session| session.query_count(&sql, &[(&self.key, Type::INT8)]))?;
+        let count = self.read("counting passages", |session| session.query_number(&sql, &[(&self.key, Type::INT8)]))?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 }

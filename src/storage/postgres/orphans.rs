@@ -40,7 +40,7 @@ impl Partition {
             let sql = format!(
                 "select count(*) from (select 1 from {passages} where embedded_sequence is null and {orphaned} limit 1) p"
             );
-            session.query_count(&sql, &[])
+            session.query_number(&sql, &[])
         })?;
         if there == 0 {
             return Ok(Adoption::Nobody);

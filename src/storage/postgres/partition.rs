@@ -345,7 +345,7 @@ fn find_key(session: &mut Session, id: &CollectionId) -> Result<Option<i64>, Fau
 pub(super) fn drop_unnamed(server: &PostgresServer, id: &CollectionId) -> Result<(), StoreError> {
     let sql = "select count(*) from dragoman.catalog where id = $1";
     let drop_all = || {
-        server.session()?.in_transaction("begin", |session| match session.query_count(sql, &[(&id.0, Type::TEXT)])? {
+        server.session()?.in_transaction("begin", |session| match session.query_number(sql, &[(&id.0, Type::TEXT)])? {
             0 => drop_collection(session, id),
             _ => Ok(()),
         })

@@ -140,7 +140,7 @@ impl Partition {
             let Condition { sql, .. } = &condition;
             let most = limit(most);
             let sql = format!("select count(*) from (select 1 from {} d where {sql} limit {most}) found", self.live());
-            session.query_count(&sql, &condition.parameters())
+            session.query_number(&sql, &condition.parameters())
         })?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
@@ -258,7 +258,7 @@ impl Partition {
         self.read("counting passages without embedding", |session| {
             let sql =
                 format!("select count(*) from {} where embedded_sequence is null and passage <> all($1)", self.names.passages);
-            session.query_count(&sql, &[(&keys(others), Type::INT8_ARRAY)])
+            session.query_number(&sql, &[(&keys(others), Type::INT8_ARRAY)])
         })
     }
 }

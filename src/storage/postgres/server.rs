@@ -260,7 +260,7 @@ fn vector_types(session: &mut Session) -> Result<VectorTypes, Fault> {
 /// Returns how many migrations the database has, which may be none.
 fn migration_count_or_zero(session: &mut Session) -> Result<usize, Fault> {
     let sql = "select count(*) from pg_tables where schemaname = 'dragoman' and tablename = 'migrations'";
-    if session.query_count(sql, &[])? == 1 { migration_count(session) } else { Ok(0) }
+    if session.query_number(sql, &[])? == 1 { migration_count(session) } else { Ok(0) }
 }
 
 /// Refuses a database with missing migrations.
@@ -300,7 +300,7 @@ fn migrate(session: &mut Session) -> Result<(), Fault> {
 
 /// Returns how many migrations the database has. Fails if it has some that this version does not know.
 fn migration_count(session: &mut Session) -> Result<usize, Fault> {
-    let applied = session.query_count("select coalesce(max(version), 0) from dragoman.migrations", &[])?;
+    let applied = session.query_number("select coalesce(max(version), 0) from dragoman.migrations", &[])?;
     let (found, known) = (i64::try_from(applied).unwrap_or(i64::MAX), MIGRATIONS.len() as i64);
     if found > known { Err(StoreError::NewerDatabase { found, known }.into()) } else { Ok(applied as usize) }
 }

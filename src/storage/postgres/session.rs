@@ -77,8 +77,8 @@ impl Session {
         Ok(self.client.query_typed_opt(sql, parameters)?)
     }
 
-    /// Runs a statement that returns a count.
-    pub(super) fn query_count(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
+    /// Runs a statement that returns one number. A negative one counts as 0.
+    pub(super) fn query_number(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
         let number: i64 = self.client.query_typed_one(sql, parameters)?.try_get(0)?;
         Ok(u64::try_from(number).unwrap_or_default())
     }

@@ -172,7 +172,7 @@ impl Partition {
         let Some(mut session) = replica.session()? else { return Ok(None) };
         self.interruptible(&mut session, |session| {
             if let Some(bytes) = wanted.log_bytes
-                && (session.query_count(APPLIED, &[])? as i64) < bytes
+                && (session.query_number(APPLIED, &[])? as i64) < bytes
             {
                 return Ok(None);
             }

@@ -3,7 +3,7 @@
 //! Each batch commits its documents and the job's checkpoint in one transaction. The checkpoint has the position in the file,
 //! the counts, and the batch's results. After the commit the results are appended to a file, which is durable before the next
 //! batch. After a crash, the file is truncated to the length in the checkpoint, and the checkpoint's own results are written
-//! again. So no line is lost or counted twice. On a full disk an import waits for room and continues in the same way.
+//! again. So no line is lost or counted twice. While the storage refuses writes, on a full disk for example, an import waits and then continues in the same way.
 //!
 //! The collection's worker embeds the documents. The import pauses while many passages wait for the worker, and ends when all
 //! documents can be found.
@@ -24,6 +24,7 @@ use crate::service::handle::CollectionHandle;
 use crate::service::jobs::folder::Folder;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
+use crate::service::retries::retry_pause;
 use crate::service::state::State;
 use crate::service::upload_receiver::{UploadBounds, check_disk_space, receive};
 use futures::Stream;
@@ -45,9 +46,9 @@ const BATCH_RECORDS: usize = 500;
 const BATCH_BYTES: usize = 4 << 20;
 /// Pause between checks of how many passages wait for their embedding.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(50);
-/// Pause before an import continues on a full disk. Doubles with each attempt.
-const SPACE_PAUSE: Duration = Duration::from_secs(1);
-const SPACE_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Pause before another attempt after the storage refused a batch. Doubles with each attempt that gets no further.
+const STORAGE_PAUSE: Duration = Duration::from_secs(1);
+const STORAGE_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// A file of documents from a caller.
 #[derive(Debug, Clone)]
@@ -125,15 +126,18 @@ impl JobKind for ImportJob {
     /// Stores the file's documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {
         let mut collection = collection(context, &plan.collection_id)?;
-        let mut failures = 0;
+        let (mut failures, mut reached) = (0, 0);
         let ended = loop {
             match store_all(context, &collection, (plan.format, &plan.types)).await {
                 Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
                     collection = context.replacement_of(&collection).await?
                 }
                 Err(JobError::Failed(error)) if error.code() == Code::StorageUnavailable && !collection.is_gone(&error) => {
+                    let done = context.job.progress().0.done;
+                    failures = if done > reached { 0 } else { failures };
+                    reached = done;
+                    wait_for_storage(context, failures, &error).await?;
                     failures += 1;
-                    wait_for_space(context, failures, &error).await?;
                 }
                 ended => break ended,
             }
@@ -162,13 +166,13 @@ impl JobKind for ImportJob {
     }
 }
 
-/// Pauses an import that the storage refused for the `failures`th time.
-async fn wait_for_space(context: &JobContext, failures: u32, error: &Error) -> Result<(), JobError> {
-    if failures.is_power_of_two() {
+/// Pauses an import that the storage refused after `failures` other times.
+async fn wait_for_storage(context: &JobContext, failures: u32, error: &Error) -> Result<(), JobError> {
+    if (failures + 1).is_power_of_two() {
         let error = error as &dyn std::error::Error;
         tracing::warn!(job = %context.job.id, failures, error, "an import waits for the storage");
     }
-    context.pause(SPACE_PAUSE.saturating_mul(2_u32.saturating_pow(failures - 1)).min(SPACE_PAUSE_MAX)).await
+    context.pause(retry_pause(STORAGE_PAUSE, STORAGE_PAUSE_MAX, failures)).await
 }
 
 async fn store_all(
@@ -204,12 +208,7 @@ async fn store_all(
 /// Waits until all embedded passages can be found. Callers' own vectors never pass through the worker.
 async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
     // After a restart, recovery brings the index up to date.
-    while collection.store.ready().is_err() {
-        if collection.is_deleted() {
-            return Err(deleted(context));
-        }
-        context.pause(BACKLOG_PAUSE).await?;
-    }
+    context.wait_until_recovered(collection).await?;
     let of = Arc::clone(collection);
     Ok(blocking(move || of.apply_changes()).await?)
 }

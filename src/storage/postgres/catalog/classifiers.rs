@@ -58,7 +58,7 @@ impl PostgresCatalog {
     /// Returns the number of classifiers.
     pub(crate) fn classifier_count(&self) -> Result<usize, StoreError> {
         self.run("counting classifiers", |session| {
-            Ok(session.query_count("select count(*) from dragoman.classifiers", &[])? as usize)
+            Ok(session.query_number("select count(*) from dragoman.classifiers", &[])? as usize)
         })
     }
 
@@ -119,7 +119,7 @@ impl PostgresCatalog {
                 return Ok(true);
             }
             let others = "select count(*) from dragoman.jobs where id = $1 and owner <> $2";
-            match session.query_count(others, &[(&done.job.as_str(), Type::TEXT), (&self.member.id(), Type::INT8)])? {
+            match session.query_number(others, &[(&done.job.as_str(), Type::TEXT), (&self.member.id(), Type::INT8)])? {
                 0 => Ok(false),
                 _ => Err(StoreError::JobTakenOver.into()),
             }

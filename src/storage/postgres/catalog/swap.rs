@@ -62,7 +62,7 @@ fn rename(session: &mut Session, old: &CollectionId, new: &Collection) -> Result
         (&tokens_max, Type::INT8),
         (&overlap, Type::INT8),
     ];
-    session.query_count(sql, &values)
+    session.query_number(sql, &values)
 }
 
 /// Copies sequence numbers, idempotency records and checkpoints from the old collection, which takes no more writes, to the new
