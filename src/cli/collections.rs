@@ -218,8 +218,9 @@ fn reembed(client: &Client, output: &Output, args: &ReembedArgs) -> Result<Outco
 fn delete(client: &Client, output: &Output, args: &DeleteArgs) -> Result<(), CliError> {
     let name = args.collection.as_str();
     if !args.confirm.yes {
-        let documents = client.send(&Call::get(&["v1", "collections", name]))?.body["documents"].as_u64().unwrap_or(0);
-        args.confirm.ask(&format!("delete collection {name} with {}", plural(documents, "document")))?;
+        let documents = client.send(&Call::get(&["v1", "collections", name]))?.body["documents"].as_u64();
+        let documents = documents.map_or_else(|| "its documents".to_owned(), |documents| plural(documents, "document"));
+        args.confirm.ask(&format!("delete collection {name} with {documents}"))?;
     }
     client.send(&Call::delete(&["v1", "collections", name]))?;
     output.note(&format!("deleted collection {name}"));

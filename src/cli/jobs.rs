@@ -218,15 +218,14 @@ fn numbers(details: &Value) -> Vec<String> {
 /// Says how many documents a job labeled, and what happened to the others.
 fn labeled(details: &Value) -> Vec<String> {
     let Some(documents) = details["documents"].as_u64() else { return Vec::new() };
-    let number = |name: &str| details[name].as_u64().unwrap_or(0);
     let others = [
-        ("left", number("abstained"), "without a label because the classifier abstained"),
-        ("skipped", number("changed"), "whose text changed meanwhile"),
-        ("failed on", number("failed"), "whose metadata cannot hold the label"),
+        ("left", &details["abstained"], "without a label because the classifier abstained"),
+        ("skipped", &details["changed"], "whose text changed meanwhile"),
+        ("failed on", &details["failed"], "whose metadata cannot hold the label"),
     ];
-    let others = others.into_iter().filter(|(_, number, _)| *number > 0);
-    let others = others.map(|(what, number, why)| format!("{what} {} {why}", count(&number.into())));
-    let labeled = format!("labeled {} of {}", count(&number("labeled").into()), plural(documents, "document"));
+    let others = others.into_iter().filter(|(_, number, _)| number.as_u64().is_some_and(|number| number > 0));
+    let others = others.map(|(what, number, why)| format!("{what} {} {why}", count(number)));
+    let labeled = format!("labeled {} of {}", count(&details["labeled"]), plural(documents, "document"));
     std::iter::once(labeled).chain(others).collect()
 }
 

@@ -155,14 +155,14 @@ pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
     let known = args.known.as_deref().map(|path| read_known_pairs(path, &output)).transpose()?;
     body.extend(known.map(|known| ("known_pairs".to_owned(), known)));
     body.extend(args.keep_copies.then(|| ("deduplicate".to_owned(), json!(false))));
-    follow(&client, &output, &Call::post(&["v1", "mine"]).json(&body.into()), &args.results, "pairs")
+    follow(&client, &output, &Call::post(&["v1", "mine"]).json(&body.into()), &args.results, "pair")
 }
 
 /// Runs `dragoman duplicates`.
 pub fn duplicates(args: DuplicatesArgs) -> Result<Outcome, CliError> {
     let (output, client) = Client::connect(&args.server)?;
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&request_members(&args).into());
-    follow(&client, &output, &call, &args.results, "clusters")
+    follow(&client, &output, &call, &args.results, "cluster")
 }
 
 /// Returns one corpus of the request: a collection, or the lines of a file.
@@ -198,8 +198,9 @@ fn read_known_pairs(path: &Path, output: &Output) -> Result<Value, CliError> {
     Ok(Value::Array(read_lines(path, output)?.iter().enumerate().map(pair).collect::<Result<_, _>>()?))
 }
 
-/// Starts a job, waits until it ends, and writes its results.
-fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, what: &str) -> Result<Outcome, CliError> {
+/// Starts a job, waits until it ends, and writes its results. `one` is the word for one of them.
+fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, one: &str) -> Result<Outcome, CliError> {
+    let what = &format!("{one}s");
     let job = client.send(call)?.body;
     if args.detach {
         jobs::show(output, &job)?;
@@ -219,7 +220,7 @@ fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, wha
         _ => ResultsFormat::Tsv,
     });
     let table = format!("{what}.tsv");
-    let part = if format == ResultsFormat::Tsv { table.as_str() } else { what };
+    let part = if format == ResultsFormat::Tsv { &table } else { what };
     let mut content = client.open(&Call::get(&["v1", "jobs", &id, part]))?.content;
     match &args.output {
         Some(path) => {
@@ -232,7 +233,7 @@ fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, wha
     }
     let threshold = job["details"]["threshold"].as_f64().map(|threshold| format!(" with threshold {threshold:.4}"));
     let count = job["details"][what].as_u64().unwrap_or(0);
-    output.note(&format!("{}{}", plural(count, what.trim_end_matches('s')), threshold.unwrap_or_default()));
+    output.note(&format!("{}{}", plural(count, one), threshold.unwrap_or_default()));
     Ok(Outcome::Done)
 }
 

@@ -302,6 +302,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn swap_in_keeps_the_locks_on_the_database_file() {
+        if std::fs::read_to_string("/proc/locks").is_err() {
+            println!("skipped: the system lists no locks");
+            return;
+        }
         let (_folder, store) = relaxed_store();
         store.sequence().unwrap();
         let before = locks(store.database());

@@ -94,11 +94,8 @@ async fn start_jobs_by_alias(server: &Server) -> StartedJobs {
     let made = server.post("/v1/classifiers", &json!({"name": "labels", "kind": "knn", "source": source})).await;
     assert_eq!(made.status, 201, "{}", made.text);
     let training = made.body["job"].as_str().expect("a job").to_owned();
-    let path = format!("/v1/jobs/{training}");
-    while server.get(&path).await.body["status"] != "succeeded" {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(server.get(&path).await.body["collection"], "news-1");
+    let trained = server.ended_job(&format!("/v1/jobs/{training}")).await;
+    assert_eq!((&trained["collection"], &trained["status"]), (&json!("news-1"), &json!("succeeded")), "{trained}");
     let mut started = StartedJobs { of_collection: Vec::new(), of_classifier: vec![training] };
     for (path, body) in [
         ("/v1/classifiers/labels/train", Value::Null),
@@ -135,14 +132,18 @@ fn sorted(ids: impl IntoIterator<Item = String>) -> Vec<String> {
     ids
 }
 
-/// Checks which of `jobs` the server's key may get: all of them or none.
-async fn check_access(server: &Server, jobs: &[String], allowed: bool) {
+/// Checks that the server's key may get these jobs.
+async fn check_visible(server: &Server, jobs: &[String]) {
     for job in jobs {
         let answer = server.get(&format!("/v1/jobs/{job}")).await;
-        match allowed {
-            true => assert_eq!(answer.status, 200, "{}", answer.text),
-            false => answer.assert_error(403, "forbidden", "", &["restricted"]),
-        }
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    }
+}
+
+/// Checks that the server's key may not get any of these jobs.
+async fn check_forbidden(server: &Server, jobs: &[String]) {
+    for job in jobs {
+        server.get(&format!("/v1/jobs/{job}")).await.assert_error(403, "forbidden", "", &["restricted"]);
     }
 }
 
@@ -163,11 +164,8 @@ async fn a_job_started_through_an_alias_belongs_to_the_aliased_collection() {
     let StartedJobs { of_collection, of_classifier } = start_jobs_by_alias(&server).await;
     let all = sorted([of_collection.clone(), of_classifier.clone()].concat());
 
-    let restricted = async |collection: &str| {
-        let made = server.post("/v1/keys", &json!({"name": "k", "scope": "read", "collections": [collection]})).await;
-        server.with_key(made.body["secret"].as_str().expect("a secret"))
-    };
-    let (own, alias, other) = (restricted("news-1").await, restricted("current").await, restricted("news-2").await);
+    let key_for = async |collection: &str| server.with_key_for("read", collection).await;
+    let (own, alias, other) = (key_for("news-1").await, key_for("current").await, key_for("news-2").await);
     for filter in ["&collection=news-1", "&collection=current"] {
         assert_eq!(list_jobs(&server, filter).await, all, "{filter}");
     }
@@ -176,21 +174,21 @@ async fn a_job_started_through_an_alias_belongs_to_the_aliased_collection() {
     }
     // A key for the collection alone cannot use a classifier whose source is the alias, so it does not see its jobs.
     assert_eq!(list_jobs(&own, "").await, sorted(of_collection.clone()));
-    check_access(&own, &of_collection, true).await;
-    check_access(&own, &of_classifier, false).await;
-    check_access(&alias, &all, true).await;
-    check_access(&other, &all, false).await;
+    check_visible(&own, &of_collection).await;
+    check_forbidden(&own, &of_classifier).await;
+    check_visible(&alias, &all).await;
+    check_forbidden(&other, &all).await;
     alias.get("/v1/jobs?collection=news-1").await.assert_error(403, "forbidden", "", &["restricted"]);
 
     assert_eq!(point("news-2").await, 200);
     assert!(list_jobs(&server, "&collection=current").await.is_empty());
-    check_access(&own, &of_collection, true).await;
-    check_access(&alias, &of_collection, false).await;
-    check_access(&other, &all, false).await;
+    check_visible(&own, &of_collection).await;
+    check_forbidden(&alias, &of_collection).await;
+    check_forbidden(&other, &all).await;
     // The classifier's labels came from `news-1`, also when it is evaluated on the collection that the alias leads to now.
     assert_eq!(server.post("/v1/collections/news-2/documents", &json!({"documents": documents})).await.status, 200);
     let request = json!({"documents": {"collection": "news-2", "field": "label"}});
     let evaluation = server.finished(&server.post("/v1/classifiers/labels/evaluations", &request).await).await;
     let evaluation = [evaluation["id"].as_str().expect("an id").to_owned()];
-    check_access(&other, &evaluation, false).await;
+    check_forbidden(&other, &evaluation).await;
 }

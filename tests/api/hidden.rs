@@ -24,23 +24,15 @@ async fn guarded() -> Server {
         let made = server.post("/v1/classifiers", &json!({"name": collection, "kind": "knn", "source": source})).await;
         assert_eq!(made.status, 201, "{}", made.text);
         let job = format!("/v1/jobs/{}", made.body["job"].as_str().expect("a job"));
-        while server.get(&job).await.body["status"] != "succeeded" {
-            tokio::task::yield_now().await;
-        }
+        assert_eq!(server.ended_job(&job).await["status"], "succeeded");
     }
     server
-}
-
-/// A key with the scope `write` for one collection.
-async fn restricted(server: &Server, collection: &str) -> Server {
-    let made = server.post("/v1/keys", &json!({"name": "k", "scope": "write", "collections": [collection]})).await;
-    server.with_key(made.body["secret"].as_str().expect("a secret"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_evaluation_shows_labels_only_to_keys_with_access_to_the_training_data() {
     let server = guarded().await;
-    let news = restricted(&server, "news").await;
+    let news = server.with_key_for("write", "news").await;
     let documents = json!({"documents": {"collection": "news", "field": "label"}});
     let evaluate = async |classifier: &str| {
         let job = server.finished(&server.post(&format!("/v1/classifiers/{classifier}/evaluations"), &documents).await).await;
@@ -65,7 +57,7 @@ async fn an_evaluation_shows_labels_only_to_keys_with_access_to_the_training_dat
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_snapshot_with_aliases_and_classifiers_is_hidden_from_restricted_keys() {
     let server = guarded().await;
-    let news = restricted(&server, "news").await;
+    let news = server.with_key_for("write", "news").await;
     assert_eq!(server.delete("/v1/collections/salaries").await.status, 204);
     let restored = async |snapshot: Value, restore: Value| {
         let made = server.finished(&server.post("/v1/snapshots", &snapshot).await).await;
@@ -85,7 +77,7 @@ async fn a_restored_snapshot_with_aliases_and_classifiers_is_hidden_from_restric
 #[tokio::test(flavor = "multi_thread")]
 async fn mining_jobs_with_texts_are_hidden_from_other_restricted_keys() {
     let server = guarded().await;
-    let (one, other) = (restricted(&server, "news").await, restricted(&server, "news").await);
+    let (one, other) = (server.with_key_for("write", "news").await, server.with_key_for("write", "news").await);
     let texts: Vec<String> = (0..4).map(|n| format!("my secret sentence {n}")).collect();
     let request = json!({"first": {"collection": "news"}, "second": {"texts": texts}});
     let job = one.finished(&one.post("/v1/mine", &request).await).await;
@@ -97,7 +89,7 @@ async fn mining_jobs_with_texts_are_hidden_from_other_restricted_keys() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restricted_key_cannot_tell_which_classifiers_exist() {
     let server = guarded().await;
-    let news = restricted(&server, "news").await;
+    let news = server.with_key_for("write", "news").await;
     let make = async |name: &str| {
         let examples = json!([{"text": "a", "labels": ["x"]}, {"text": "b", "labels": ["y"]}]);
         news.post("/v1/classifiers", &json!({"name": name, "kind": "knn", "examples": examples})).await

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The quantization of the collections under test: `QUANTIZATION`, or a collection's default.
+/// The quantization of the collections under test: `QUANTIZATION`, or `i8`.
 pub fn quantization() -> String {
     std::env::var("QUANTIZATION").unwrap_or_else(|_| "i8".to_owned())
 }

@@ -166,15 +166,25 @@ impl Server {
     /// Waits until an accepted job has ended, and returns it.
     pub async fn finished(&self, accepted: &Answer) -> Value {
         assert_eq!(accepted.status, 202, "{accepted:?}");
-        let path = accepted.header("location").expect("a place").to_owned();
+        self.ended_job(accepted.header("location").expect("a place")).await
+    }
+
+    /// Waits until the job at this path has ended, and returns it.
+    pub async fn ended_job(&self, path: &str) -> Value {
         for _ in 0..10_000 {
-            let job = self.get(&path).await.body;
+            let job = self.get(path).await.body;
             if !["queued", "running"].contains(&job["status"].as_str().expect("a status")) {
                 return job;
             }
             tokio::time::sleep(std::time::Duration::from_millis(3)).await;
         }
         panic!("{path} does not end");
+    }
+
+    /// The same server, called with a new key of this scope for one collection or alias.
+    pub async fn with_key_for(&self, scope: &str, collection: &str) -> Self {
+        let made = self.post("/v1/keys", &json!({"name": "k", "scope": scope, "collections": [collection]})).await;
+        self.with_key(made.body["secret"].as_str().expect("a secret"))
     }
 
     /// Sends a body, or none if it is null, with one more header.

@@ -255,7 +255,7 @@ fn write_run(
 fn document(item: &Item) -> Value {
     let mut document = json!({ "id": item.id, "text": item.text });
     if let Some(title) = &item.title {
-        document["title"] = json!(title_end(title).map_or(title.as_str(), |end| &title[..end]));
+        document["title"] = json!(kept_title(title));
     }
     if let Some(language) = item.language {
         document["language"] = json!(language.code());
@@ -263,9 +263,9 @@ fn document(item: &Item) -> Value {
     document
 }
 
-/// Returns where to cut a title that is longer than the server accepts.
-fn title_end(title: &str) -> Option<usize> {
-    title.char_indices().nth(TITLE_CHARS_MAX).map(|(end, _)| end)
+/// Returns as much of a title as the server accepts.
+fn kept_title(title: &str) -> &str {
+    title.char_indices().nth(TITLE_CHARS_MAX).map_or(title, |(end, _)| &title[..end])
 }
 
 fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<(), CliError> {
@@ -275,7 +275,7 @@ fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<()
         let (blank, all) = (documents.len() - kept.len(), plural(documents.len() as u64, "document"));
         output.note(&format!("left out {blank} of {all}: neither a title nor a text"));
     }
-    let cut = kept.iter().filter(|item| item.title.as_deref().and_then(title_end).is_some()).count();
+    let cut = kept.iter().filter(|item| item.title.as_deref().is_some_and(|title| kept_title(title).len() < title.len())).count();
     if cut > 0 {
         output.note(&format!("cut {} at {TITLE_CHARS_MAX} characters", plural(cut as u64, "title")));
     }

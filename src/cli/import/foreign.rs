@@ -285,7 +285,9 @@ impl Read for Documents {
 
 /// The error for a named vector in a collection that embeds texts itself.
 pub fn needs_own_vectors() -> CliError {
-    CliError::Usage("--vector-name needs a collection of your own vectors; this one embeds texts itself".to_owned())
+    CliError::Usage(
+        "--vector-name needs a collection of your own vectors; a collection that embeds texts itself takes none".to_owned(),
+    )
 }
 
 /// Names this many first records and whose fields they have, for messages.

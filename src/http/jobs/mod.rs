@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::api::Api;
 use super::error::{ApiError, Checks};
 use crate::domain::{Caller, Code, CollectionName, InvalidId, Job, JobFilter, JobId, JobStatus, JobType, Page};
-use crate::http::middleware::auth::check_access;
+use crate::http::middleware::auth::{access_error, check_access};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
@@ -164,7 +164,7 @@ fn check_visible(api: &Api, caller: &Caller, job: &Job) -> Result<(), ApiError> 
     let refuse = |detail: &str| Err(ApiError::new(Code::Forbidden, detail));
     let check = |name: &CollectionName| match api.service.may_reach(caller, name) {
         true => Ok(()),
-        false => check_access(caller, name),
+        false => Err(access_error(name)),
     };
     match Service::job_access(job).reach {
         JobVisibility::Server => Ok(()),

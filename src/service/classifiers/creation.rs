@@ -37,12 +37,11 @@ impl Service {
                 return self.view_classifier(before);
             }
         }
-        let collection = self.check_new(&new).await?;
+        let source = self.check_new(&new).await?;
         let permit = self.job_permit()?;
         let job = new_job_id()?;
-        let source = source_name(&new.definition);
         let (row, texts) = self.new_row(new, job.clone())?;
-        let new = training_job(&row, job, (collection, source), texts.len());
+        let new = training_job(&row, job, source, texts.len());
         // Only one of several concurrent requests with the same key is executed.
         let names_lock = Arc::clone(&self.state.names_lock).lock_owned().await;
         let (state, created) = (Arc::clone(&self.state), row.clone());
@@ -72,8 +71,8 @@ impl Service {
         self.view_classifier(row)
     }
 
-    /// Refuses a definition that can never be trained. Returns the own name of the collection that it learns from.
-    async fn check_new(&self, new: &NewClassifier) -> Result<Option<CollectionName>, Error> {
+    /// Refuses a definition that can never be trained. Returns the collection that it learns from.
+    async fn check_new(&self, new: &NewClassifier) -> Result<Option<SourceNames>, Error> {
         let definition = &new.definition;
         let refuse = |problem: String| Err(ClassifierError::TrainingSet { problem }.into());
         if definition.kind == ClassifierKind::Prototype {
@@ -98,16 +97,17 @@ impl Service {
         self.check_labels_of(definition).await
     }
 
-    /// Refuses a collection whose labels cannot be learned from. Returns its own name.
-    async fn check_labels_of(&self, definition: &ClassifierDefinition) -> Result<Option<CollectionName>, Error> {
+    /// Refuses a collection whose labels cannot be learned from. Returns its names.
+    async fn check_labels_of(&self, definition: &ClassifierDefinition) -> Result<Option<SourceNames>, Error> {
         let Some(source) = definition.source.clone() else { return Ok(None) };
         let collection = self.state.collection(&source.collection)?;
         self.state.check_embedded(&collection)?;
+        let names = SourceNames { own: collection.row.name.clone(), in_definition: source.collection.clone() };
         let definition = definition.clone();
         let check =
             move |collection: &Arc<OpenCollection>| examples::check_source(collection.store.as_ref(), &source, &definition);
         collection.run(check).await?;
-        Ok(Some(collection.row.name.clone()))
+        Ok(Some(names))
     }
 
     fn new_row(&self, new: NewClassifier, job: JobId) -> Result<(StoredClassifier, Vec<ClassifierText>), Error> {
@@ -155,7 +155,7 @@ impl Service {
             );
         }
         let definition = read_definition(&row.definition)?;
-        let collection = self.check_labels_of(&definition).await?;
+        let source = self.check_labels_of(&definition).await?;
         let (permit, id) = (self.job_permit()?, new_job_id()?);
         let (state, job, begun) = (Arc::clone(&self.state), id.clone(), row.clone());
         let texts = blocking(move || {
@@ -166,8 +166,7 @@ impl Service {
             Ok(state.catalog.classifier_texts(&begun.id)?.len())
         });
         let texts = texts.await?;
-        let submitted =
-            self.submit_job(permit, training_job(&row, id.clone(), (collection, source_name(&definition)), texts)).await;
+        let submitted = self.submit_job(permit, training_job(&row, id.clone(), source, texts)).await;
         if let Err(error) = &submitted {
             let failure = JobFailure { code: error.code(), detail: "its training was not accepted".to_owned() };
             let state = Arc::clone(&self.state);
@@ -187,19 +186,16 @@ impl State {
     }
 }
 
-/// Returns the collection that a classifier learns from, by its own name or by an alias.
-fn source_name(definition: &ClassifierDefinition) -> Option<CollectionName> {
-    definition.source.as_ref().map(|source| source.collection.clone())
+/// The names of the collection that a classifier learns from.
+struct SourceNames {
+    own: CollectionName,
+    /// The same, or an alias.
+    in_definition: CollectionName,
 }
 
-/// Builds the job that trains a classifier with this many texts. `collection` is the own name of the collection that it learns
-/// from, and `source` its name in the classifier's definition.
-fn training_job(
-    row: &StoredClassifier,
-    id: JobId,
-    (collection, source): (Option<CollectionName>, Option<CollectionName>),
-    texts: usize,
-) -> NewJob<TrainJob> {
+/// Builds the job that trains a classifier with this many texts and from this collection, if any.
+fn training_job(row: &StoredClassifier, id: JobId, source: Option<SourceNames>, texts: usize) -> NewJob<TrainJob> {
+    let (collection, source) = source.map(|source| (source.own, source.in_definition)).unzip();
     NewJob {
         id,
         collection,
