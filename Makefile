@@ -17,11 +17,12 @@ NOT_ON_POSTGRES = archives snapshot imported_and_restored event_streams_have_the
 	no_request_causes_a_server_error no_foreign_page_starts a_job_is_canceled_by_those_who_may \
 	the_encoder_are_counted scans_all_passages_and_reports_the_method can_set_ef_search_and_oversampling
 
-# The whole workspace at once, so that dependencies are built once. What the trainer sees of the server, it must see alone, too.
+# The whole workspace at once, so that dependencies are built once. The modules that the trainer uses must also compile without the
+# server's features.
 test: runtime training-runtime postgres-runtime ## Runs all tests that need no GPU and no Docker engine
 	$(CARGO) test --workspace
 	DRAGOMAN_TEST_STORE=postgres $(CARGO) test --workspace --test api -- $(NOT_ON_POSTGRES:%=--skip %)
-	$(CARGO) check --package dragoman-training
+	$(CARGO) check --package dragoman --lib --no-default-features
 
 fuzz: runtime ## Looks for inputs that break the server, for FUZZ_SECONDS (600); see tests/fuzz/main.rs
 	DRAGOMAN_FUZZ_S=$(FUZZ_SECONDS) $(CARGO) test --test fuzz -- --test-threads 1 --nocapture

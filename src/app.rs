@@ -1,14 +1,14 @@
 //! Composition root: start-up order and shutdown. `settings` makes the parts that the configuration describes, `arenas` limits
 //! the memory that the allocator holds, `private_files` keeps other users out, `writable` explains why a folder cannot be
-//! written, `silence` turns off ONNX Runtime's telemetry, and `moving` moves a server's data while none runs.
+//! written, `runtime_telemetry` turns off ONNX Runtime's telemetry, and `moving` moves a server's data while none runs.
 
 mod arenas;
 mod error;
 mod moving;
 mod open_files;
 mod private_files;
+mod runtime_telemetry;
 mod settings;
-mod silence;
 mod writable;
 
 use std::time::Duration;
@@ -16,9 +16,9 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::config::{Config, DeviceSetting, Durability, ModelSetting};
+use crate::config::{Config, Durability, ModelSetting};
 use crate::domain::Limits;
-use crate::embed::{DeviceChoice, EmbedOptions, Embedder};
+use crate::embed::{EmbedOptions, Embedder};
 use crate::http;
 use crate::server::{ServeOptions, WRITE_TIMEOUT, listen, serve};
 use crate::service::{Parts, Service};
@@ -26,8 +26,8 @@ use crate::service::{Parts, Service};
 pub use arenas::bound_arenas;
 pub use error::AppError;
 pub use moving::move_data;
+pub use runtime_telemetry::disable_runtime_telemetry;
 pub use settings::check;
-pub use silence::disable_runtime_telemetry;
 
 /// Stack size of each thread that serves. JSON may be 128 levels deep, and parsing takes several frames per level.
 const STACK_BYTES: usize = 8 << 20;
@@ -132,11 +132,7 @@ async fn start_embedder(config: &Config, limits: &Limits) -> Result<Embedder, Ap
         ModelSetting::Bundle(folder) => folder,
     };
     let options = EmbedOptions {
-        device: match config.device {
-            DeviceSetting::Auto => DeviceChoice::Auto,
-            DeviceSetting::Cpu => DeviceChoice::Cpu,
-            DeviceSetting::Cuda(device) => DeviceChoice::Cuda(device),
-        },
+        device: config.device,
         threads: config.threads,
         batch_tokens_max: config.batch_tokens_max,
         queue_texts_max: limits.embed_queue_texts_max,

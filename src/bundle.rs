@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{Language, RelevanceWeights};
+use crate::domain::{Language, RelevanceWeights, hex};
 
 /// The manifest's format that this program reads and writes.
 pub const FORMAT: u32 = 1;
@@ -227,8 +227,4 @@ pub fn sha256_file(path: &Path) -> Result<String, BundleError> {
             n => hash.update(&buffer[..n]),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

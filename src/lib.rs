@@ -19,6 +19,10 @@ pub mod store;
 /// Arithmetic on vectors that several modules need.
 pub mod vectors;
 
+/// How much room a disk has left.
+#[cfg(feature = "server")]
+pub mod disk;
+
 /// The usearch index, derived from the databases: nearest neighbors of an embedding.
 #[cfg(feature = "server")]
 pub mod index;

@@ -17,7 +17,7 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt as 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::SnapshotId;
+use crate::domain::{SnapshotId, hex};
 
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
@@ -219,7 +219,7 @@ impl Target {
             bytes += piece.len() as u64;
             copied(bytes);
         }
-        check_archive(from.as_ref(), about, bytes, &hex(hash))
+        check_archive(from.as_ref(), about, bytes, &hex(&hash.finalize()))
     }
 
     /// Keeps the newest `keep` snapshots, at least one, and deletes the others. Deletes nothing if the newest archive is
@@ -275,7 +275,7 @@ impl Target {
             let (piece, rest) = piece.await.map_err(|error| read(io::Error::other(error)))?.map_err(read)?;
             archive = rest;
             if piece.is_empty() {
-                return check_archive("the archive to copy", about, bytes, &hex(hash));
+                return check_archive("the archive to copy", about, bytes, &hex(&hash.finalize()));
             }
             hash.update(&piece);
             bytes += piece.len() as u64;
@@ -350,10 +350,6 @@ fn check_archive(name: &str, about: &StoredSnapshot, bytes: u64, sha256: &str) -
     }
     let problem = format!("{bytes} bytes with SHA-256 {sha256}, expected {expected} bytes with {hash}");
     Err(TargetError::Damaged { name: name.to_owned(), problem })
-}
-
-fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

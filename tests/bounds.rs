@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use program::{Client, Program, command};
 use serde_json::{Value, json};
 
-const OPERATOR: &str = "the key of the configuration";
+const ADMIN_KEY: &str = "the key of the configuration";
 /// Callers at full size.
 const FULL: usize = 60;
 /// Callers by default.
@@ -200,7 +200,7 @@ fn percentile(times: &[f64], percent: usize) -> f64 {
 /// Starts a server with the limits of this size.
 fn start(data: &std::path::Path, size: Size) -> Program {
     let mut command = command(data, "fake:8");
-    command.env("DRAGOMAN_ADMIN_KEY", OPERATOR);
+    command.env("DRAGOMAN_ADMIN_KEY", ADMIN_KEY);
     let numbers = [
         ("--connections-max", size.of(4_096)),
         ("--requests-max", size.of(1_024)),
@@ -274,7 +274,7 @@ fn greedy_callers_do_not_starve_others() {
     raise_limit();
     let (size, folder) = (Size::chosen(), tempfile::tempdir().unwrap());
     let program = start(folder.path(), size);
-    let operator = program.client().with_key(OPERATOR);
+    let operator = program.client().with_key(ADMIN_KEY);
     let hits = size.hits();
     fill(&operator, hits);
     let keys: Vec<String> = (0..size.callers).map(|_| make_key(&operator, "read")).collect();

@@ -312,7 +312,7 @@ fn preprocessing_is_part_of_the_fingerprint() {
 }
 
 #[test]
-fn unknown_preprocessing_is_rejected() {
+fn unknown_preprocessing_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     tiny_bundle::write(
         folder.path(),
@@ -340,7 +340,7 @@ fn a_cuda_device_is_refused_without_fp16_weights() {
 }
 
 #[test]
-fn a_model_with_unexpected_inputs_or_outputs_is_rejected() {
+fn a_model_with_unexpected_inputs_or_outputs_is_refused() {
     for (shape, expect) in [
         (
             BundleOptions { input: "ids", ..BundleOptions::default() },
@@ -361,7 +361,7 @@ fn a_model_with_unexpected_inputs_or_outputs_is_rejected() {
 }
 
 #[test]
-fn invalid_weights_are_rejected_with_their_path() {
+fn invalid_weights_are_refused_with_their_path() {
     let folder = tempfile::tempdir().unwrap();
     let bundle = tiny_bundle::write(folder.path(), &BundleOptions::default());
     std::fs::write(folder.path().join("model.onnx"), b"no model").unwrap();
@@ -419,7 +419,7 @@ fn a_bundle_without_a_language_head_detects_languages_by_rules() {
 }
 
 #[test]
-fn an_invalid_language_head_is_rejected_with_its_path_and_cause() {
+fn an_invalid_language_head_is_refused_with_its_path_and_cause() {
     let folder = tempfile::tempdir().unwrap();
     let bundle = tiny_bundle::write(folder.path(), &BundleOptions::default());
     let whole = language_head(&Tokenizer::load(&bundle.path(TOKENIZER)).unwrap()).to_bytes();

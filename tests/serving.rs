@@ -112,7 +112,7 @@ async fn connect_tls(address: SocketAddr, trusted: &Certificate, protocols: &[&s
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_loaded_and_a_mismatched_one_is_rejected() {
+async fn a_new_certificate_is_loaded_and_a_mismatched_one_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (certificate(folder.path(), "old"), certificate(folder.path(), "new"));
     let (path, key) = (folder.path().join("server.pem"), folder.path().join("server.key"));

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::private_files::keep_private;
+use super::settings::is_postgres;
 use crate::cli::error::CliError;
 use crate::cli::output::{Column, Output, Unit, count};
-use crate::config::{MoveSettings, Secret};
-use crate::domain::{CollectionName, chain};
+use crate::config::MoveSettings;
+use crate::domain::{CollectionName, Secret, chain};
 use crate::service::PostgresOptions;
-use crate::service::moving::{self, DataLocation, MoveError, Moved, Phase, Step};
+use crate::service::moving::{self, DataLocation, MoveError, MoveSummary, Phase, Step};
 
 /// Maximum connections to the database server, in addition to the one that holds the lock.
 const CONNECTIONS_MAX: u32 = 2;
@@ -56,14 +57,14 @@ fn run(settings: &MoveSettings) -> Result<(), CliError> {
 /// Parses a source or target. The setting may contain a password.
 fn parse_location(setting: &Secret, settings: &MoveSettings) -> DataLocation {
     let text = setting.expose();
-    if !["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme)) {
+    if !is_postgres(text) {
         return DataLocation::Folder(text.into());
     }
     let (url, authorities) = (text.to_owned(), settings.store_authorities.clone());
     DataLocation::Server(PostgresOptions { url, authorities, connections_max: CONNECTIONS_MAX })
 }
 
-fn print_summary(output: &Output, moved: &Moved) -> Result<(), CliError> {
+fn print_summary(output: &Output, moved: &MoveSummary) -> Result<(), CliError> {
     if output.json {
         return output.json_status(&json!(moved));
     }

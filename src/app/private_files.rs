@@ -20,7 +20,7 @@ const OTHERS_AND_RUNNING: u32 = 0o177;
 const STICKY: u32 = 0o1000;
 
 /// The server's files and folders in the data directory: those whose names begin with one of these.
-const SERVER_ENTRIES: [&str; 5] = ["catalog.sqlite", "collections", "jobs", "lock", "snapshots"];
+const SERVER_ENTRIES: [&str; 6] = ["catalog.sqlite", "collections", "emergency-space", "jobs", "lock", "snapshots"];
 
 /// Narrows the modes of new files, and of those in the data directory. The log names those that it cannot change:
 /// they may belong to somebody else, or be on a file system without modes.

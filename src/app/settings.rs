@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::error::AppError;
 use crate::bundle::{Bundle, MANIFEST};
-use crate::config::{Config, ModelSetting, Secret};
+use crate::config::{Config, ModelSetting};
+use crate::domain::Secret;
 use crate::http::middleware::hosts::Hosts;
 use crate::http::middleware::origins::Origin;
 use crate::http::settings::{Rate, Settings};
@@ -82,7 +83,8 @@ pub(super) fn replica_options(config: &Config) -> Result<Option<ReplicaOptions>,
     Ok(Some(ReplicaOptions { url: url.to_owned(), lag_max }))
 }
 
-fn is_postgres(url: &str) -> bool {
+/// Whether a setting is the address of a database server.
+pub(super) fn is_postgres(url: &str) -> bool {
     ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
 }
 
@@ -182,14 +184,14 @@ pub(super) fn load_tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
 }
 
 /// Refuses to serve other machines without any key, unless --insecure is set; warns if keys are sent unencrypted.
-pub(super) fn check_exposure(address: SocketAddr, guarded: bool, config: &Config) -> Result<(), AppError> {
+pub(super) fn check_exposure(address: SocketAddr, has_keys: bool, config: &Config) -> Result<(), AppError> {
     if address.ip().is_loopback() {
         return Ok(());
     }
-    if !guarded && !config.access.insecure {
+    if !has_keys && !config.access.insecure {
         return Err(AppError::Exposed { address });
     }
-    if !guarded {
+    if !has_keys {
         tracing::warn!(%address, "there are no keys: other machines can read and change everything");
     } else if config.access.tls_certificate.is_none() {
         tracing::warn!(%address, "keys and texts travel unencrypted, because TLS is off; a proxy in front of the server can provide it");

@@ -2,23 +2,13 @@
 //! section 4.2), and the calibration error.
 
 use super::{ClassifyError, TargetKind, Targets};
+use crate::domain::{Calibration, CalibrationBin};
 
 /// Range of temperatures to search. Cosines need one near 0.05, logits of a network one near 1.
 const TEMPERATURE_MIN: f64 = 1e-3;
 const TEMPERATURE_MAX: f64 = 1e2;
 /// Steps of golden-section search: they narrow the whole range to a relative 10⁻⁷.
 const STEPS: usize = 40;
-
-/// A fitted temperature and its effect on the loss.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TemperatureFit {
-    /// The divisor of scores.
-    pub temperature: f32,
-    /// The mean negative log likelihood with it.
-    pub loss: f64,
-    /// The same at temperature 1.
-    pub loss_before: f64,
-}
 
 /// Finds the temperature with the lowest mean negative log likelihood of `targets`, given the scores of validation examples
 /// before any temperature (logits or cosines, [examples, labels]). For label sets, each label of each example counts as one
@@ -27,7 +17,7 @@ pub struct TemperatureFit {
 /// Returns `None` if there is no optimum: there are no examples, or the likelihood grows monotonically toward one end of the
 /// range 0.001 to 100. If all predictions are correct, every lower temperature is better: a validation set without errors gives
 /// no information about confidence, so the caller keeps its temperature.
-pub fn fit_temperature(scores: &[f32], targets: Targets<'_>, labels: usize) -> Result<Option<TemperatureFit>, ClassifyError> {
+pub fn fit_temperature(scores: &[f32], targets: Targets<'_>, labels: usize) -> Result<Option<f32>, ClassifyError> {
     targets.check(labels)?;
     let expected = targets.len() * labels;
     if scores.len() != expected {
@@ -45,34 +35,16 @@ pub fn fit_temperature(scores: &[f32], targets: Targets<'_>, labels: usize) -> R
     let (found, margin) = (loss(best), 1e-9);
     // The loss is convex in 1 / temperature, so a minimum lies inside if both ends are worse.
     let inside = found + margin < loss(min) && found + margin < loss(max);
-    Ok(inside.then(|| TemperatureFit { temperature: best.exp() as f32, loss: found, loss_before: loss(0.0) }))
+    Ok(inside.then(|| best.exp() as f32))
 }
 
-/// A bin of examples with similar confidence.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ReliabilityBin {
-    /// The number of examples.
-    pub count: usize,
-    /// Their mean confidence, 0 to 1; 0 without examples.
-    pub confidence: f64,
-    /// The share of correct predictions; 0 without examples.
-    pub accuracy: f64,
-}
-
-/// Confidence compared with accuracy, as in a reliability diagram.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Reliability {
-    /// Bins of equal width over confidences from 0 to 1. A confidence on a boundary belongs to the lower bin.
-    pub bins: Vec<ReliabilityBin>,
-    /// The expected calibration error (Guo et al., 2017, equation 3): the mean difference between confidence and accuracy over
-    /// bins, weighted by their examples. 0 without examples.
-    pub expected_error: f64,
-    /// The largest difference of any bin (equation 5).
-    pub largest_error: f64,
-}
-
-/// Compares the confidence of predictions with their correctness, in `bins` bins (at least 1). Each is (confidence, correct).
-pub fn reliability(answers: impl IntoIterator<Item = (f32, bool)>, bins: usize) -> Result<Reliability, ClassifyError> {
+/// Compares the confidence of predictions with their correctness, as in a reliability diagram. Each answer is (confidence,
+/// correct).
+///
+/// The `bins` bins (at least 1) have equal width; a confidence on a boundary belongs to the lower bin. The expected calibration
+/// error (Guo et al., 2017, equation 3) is the mean difference between confidence and accuracy over bins, weighted by their
+/// examples. All numbers are 0 without examples.
+pub fn reliability(answers: impl IntoIterator<Item = (f32, bool)>, bins: usize) -> Result<Calibration, ClassifyError> {
     if bins == 0 {
         return Err(ClassifyError::Parameter { name: "bins", expected: "at least 1".to_owned(), got: bins.to_string() });
     }
@@ -90,16 +62,14 @@ pub fn reliability(answers: impl IntoIterator<Item = (f32, bool)>, bins: usize) 
         all += 1;
     }
     let mean = |sum: f64, count: usize| if count == 0 { 0.0 } else { sum / count as f64 };
-    let bin = |(count, confidence, right)| ReliabilityBin {
-        count,
-        confidence: mean(confidence, count),
-        accuracy: mean(right as f64, count),
+    let bin = |(examples, confidence, right)| CalibrationBin {
+        examples,
+        confidence: mean(confidence, examples),
+        accuracy: mean(right as f64, examples),
     };
-    let bins: Vec<ReliabilityBin> = sums.into_iter().map(bin).collect();
-    let distance = |bin: &ReliabilityBin| (bin.confidence - bin.accuracy).abs();
-    let expected_error = mean(bins.iter().map(|bin| bin.count as f64 * distance(bin)).sum(), all);
-    let largest_error = bins.iter().map(distance).fold(0.0, f64::max);
-    Ok(Reliability { bins, expected_error, largest_error })
+    let bins: Vec<CalibrationBin> = sums.into_iter().map(bin).collect();
+    let expected_error = mean(bins.iter().map(|bin| bin.examples as f64 * (bin.confidence - bin.accuracy).abs()).sum(), all);
+    Ok(Calibration { expected_error, bins })
 }
 
 /// Turns scores into probabilities that sum to 1.
@@ -110,17 +80,25 @@ pub(super) fn softmax(scores: &mut [f32]) {
     scores.iter_mut().for_each(|score| *score /= sum);
 }
 
+/// ln Σ eˣ.
+pub(super) fn log_sum_exp(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    let highest = values.clone().fold(f64::NEG_INFINITY, f64::max);
+    highest + values.map(|x| (x - highest).exp()).sum::<f64>().ln()
+}
+
+/// ln(1 + eˣ).
+pub(super) fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
 fn mean_loss(scores: &[f32], targets: Targets<'_>, labels: usize, temperature: f64) -> f64 {
     let mut loss = 0.0;
     for (example, row) in scores.chunks_exact(labels).enumerate() {
         let target = targets.of(example).iter().map(|label| f64::from(row[*label as usize]) / temperature).sum::<f64>();
         let scaled = row.iter().map(|score| f64::from(*score) / temperature);
         loss += match targets.target_kind() {
-            TargetKind::Class => {
-                let highest = scaled.clone().fold(f64::NEG_INFINITY, f64::max);
-                highest + scaled.map(|score| (score - highest).exp()).sum::<f64>().ln() - target
-            }
-            TargetKind::LabelSet => scaled.map(|score| score.max(0.0) + (-score.abs()).exp().ln_1p()).sum::<f64>() - target,
+            TargetKind::Class => log_sum_exp(scaled) - target,
+            TargetKind::LabelSet => scaled.map(softplus).sum::<f64>() - target,
         };
     }
     let counted = match targets.target_kind() {
@@ -157,16 +135,18 @@ mod tests {
     fn the_fitted_temperature_makes_confidence_equal_accuracy() {
         // Four predictions, each with logits 2 and 0, of which three are correct: the optimum is e^(2 / T) = 3, so T = 2 / ln
         // 3; the loss is -(3 ln 3/4 + ln 1/4) / 4 = 0.562335. At T = 1: ln(1 + e^-2) + 2 / 4 = 0.626928.
-        let fit = fit_temperature(&[2.0, 0.0].repeat(4), Targets::Classes(&[0, 0, 1, 0]), 2).unwrap().unwrap();
-        assert!((fit.temperature - 2.0 / 3.0_f32.ln()).abs() < 1e-4, "{fit:?}");
-        assert!((fit.loss - 0.562_335).abs() < 1e-5 && (fit.loss_before - 0.626_928).abs() < 1e-5, "{fit:?}");
+        let (scores, targets) = ([2.0, 0.0].repeat(4), Targets::Classes(&[0, 0, 1, 0]));
+        let fit = fit_temperature(&scores, targets, 2).unwrap().unwrap();
+        assert!((fit - 2.0 / 3.0_f32.ln()).abs() < 1e-4, "{fit}");
+        let (before, after) = (mean_loss(&scores, targets, 2, 1.0), mean_loss(&scores, targets, 2, f64::from(fit)));
+        assert!((before - 0.626_928).abs() < 1e-5 && (after - 0.562_335).abs() < 1e-5, "{before} {after}");
     }
 
     #[test]
     fn fitting_cosines_returns_a_temperature_below_one() {
         // The margin is 0.1 and three of four are correct: T = 0.1 / ln 3.
         let fit = fit_temperature(&[0.5, 0.4].repeat(4), Targets::Classes(&[0, 0, 1, 0]), 2).unwrap().unwrap();
-        assert!((fit.temperature - 0.1 / 3.0_f32.ln()).abs() < 1e-5, "{fit:?}");
+        assert!((fit - 0.1 / 3.0_f32.ln()).abs() < 1e-5, "{fit}");
     }
 
     #[test]
@@ -174,7 +154,7 @@ mod tests {
         // Four labels, each with logit 2, of which three are true: sigmoid(2 / T) = 3/4.
         let sets = [vec![0, 1], vec![1]];
         let fit = fit_temperature(&[2.0; 4], Targets::LabelSets(&sets), 2).unwrap().unwrap();
-        assert!((fit.temperature - 2.0 / 3.0_f32.ln()).abs() < 1e-4, "{fit:?}");
+        assert!((fit - 2.0 / 3.0_f32.ln()).abs() < 1e-4, "{fit}");
     }
 
     #[test]
@@ -188,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_scores_and_labels_are_rejected() {
+    fn invalid_scores_and_labels_are_refused() {
         let fit = |scores: &[f32], classes: &[u32]| fit_temperature(scores, Targets::Classes(classes), 2).unwrap_err();
         assert_eq!(fit(&[1.0], &[0]), ClassifyError::Length { what: "scores", expected: 2, got: 1 });
         assert_eq!(fit(&[1.0, 0.0, f32::NAN, 0.0], &[0, 0]), ClassifyError::NotFinite { example: 1 });
@@ -201,8 +181,8 @@ mod tests {
         // correct, confidence 0.8, accuracy 1/3: off by 0.466667. Expected (2 · 0.1 + 3 · 0.466667) / 5 = 0.32.
         let answers = [(0.3, false), (0.5, true), (0.9, true), (0.9, false), (0.6, false)];
         let found = reliability(answers, 2).unwrap();
-        assert_eq!(found.bins.iter().map(|bin| bin.count).collect::<Vec<_>>(), [2, 3]);
-        assert!((found.expected_error - 0.32).abs() < 1e-6 && (found.largest_error - 0.466_667).abs() < 1e-5, "{found:?}");
+        assert_eq!(found.bins.iter().map(|bin| bin.examples).collect::<Vec<_>>(), [2, 3]);
+        assert!((found.expected_error - 0.32).abs() < 1e-6, "{found:?}");
         assert_eq!(reliability([], 10).unwrap().expected_error, 0.0);
         assert_eq!(reliability([(0.0, false), (1.0, true)], 10).unwrap().expected_error, 0.0);
         assert!(reliability([], 0).is_err() && reliability([(1.5, true)], 2).is_err());

@@ -25,6 +25,17 @@ pub enum ClassifyError {
     Saved(#[from] SavedError),
 }
 
+/// Rejects a temperature that is not a finite number above 0.
+pub(super) fn check_temperature(temperature: f32) -> Result<(), ClassifyError> {
+    match temperature.is_finite() && temperature > 0.0 {
+        true => Ok(()),
+        false => {
+            let expected = "a finite number above 0".to_owned();
+            Err(ClassifyError::Parameter { name: "temperature", expected, got: temperature.to_string() })
+        }
+    }
+}
+
 /// The reason why bytes are not a saved classifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]

@@ -2,30 +2,21 @@
 
 use super::evaluate::{ClassCounts, macro_f1, share};
 use super::{ClassifyError, Targets};
+use crate::domain::EvaluationScores;
 
 /// The measures of labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelReport {
-    /// Number of examples, including abstentions.
-    pub examples: usize,
-    /// Number of examples without a prediction. An empty set of labels is a prediction. In the measures below, an abstention
-    /// counts as an empty set: it lowers recall, but not precision.
-    pub abstained: usize,
-    /// Micro-averaged precision: the share of correct labels among all predicted ones; 0 without any.
-    pub micro_precision: f64,
-    /// Micro-averaged recall: the share of predicted labels among all expected ones; 0 without any.
-    pub micro_recall: f64,
-    /// Their harmonic mean.
-    pub micro_f1: f64,
-    /// Unweighted mean F1 of the labels that are expected or predicted at least once.
-    pub macro_f1: f64,
-    /// The share of examples whose predicted labels are exactly the expected ones; an abstention never is.
-    pub exact: f64,
+    /// The measures of all examples.
+    pub scores: EvaluationScores,
     /// By label number.
     pub labels: Vec<ClassCounts>,
 }
 
 /// Evaluates the predicted labels of each example, without repetitions; `None` is an abstention. All labels are below `labels`.
+///
+/// An empty set of labels is a prediction. An abstention is never correct; in precision, recall and F1 it counts as an empty
+/// set, so it lowers recall, but not precision.
 pub fn evaluate_labels(
     expected: &[Vec<u32>],
     answered: &[Option<Vec<u32>>],
@@ -51,16 +42,16 @@ pub fn evaluate_labels(
         answered: all.answered + label.answered,
         correct: all.correct + label.correct,
     });
-    Ok(LabelReport {
+    let scores = EvaluationScores {
         examples: expected.len(),
         abstained: answered.iter().filter(|answer| answer.is_none()).count(),
-        micro_precision: all.precision(),
-        micro_recall: all.recall(),
-        micro_f1: all.f1(),
+        accuracy: share(exact, expected.len()),
         macro_f1: macro_f1(&counts),
-        exact: share(exact, expected.len()),
-        labels: counts,
-    })
+        micro_precision: Some(all.precision()),
+        micro_recall: Some(all.recall()),
+        micro_f1: Some(all.f1()),
+    };
+    Ok(LabelReport { scores, labels: counts })
 }
 
 #[cfg(test)]
@@ -76,22 +67,22 @@ mod tests {
     fn scores_match_a_hand_calculation() {
         let expected = [vec![0, 1], vec![1], vec![], vec![0], vec![2, 0]];
         let answered = [Some(vec![1, 0]), Some(vec![1, 2]), Some(vec![]), None, Some(vec![0])];
-        let report = evaluate_labels(&expected, &answered, 4).unwrap();
+        let LabelReport { scores, labels } = evaluate_labels(&expected, &answered, 4).unwrap();
         // 5 predicted, 4 of them correct, and 6 expected. Label 0: 2 correct, 2 predicted, 3 expected: 4/5. Label 1: 2, 2, 2:
         // 1. Label 2: 0, 1, 1: 0. Label 3 does not occur.
-        assert_eq!((report.examples, report.abstained), (5, 1));
-        near(report.micro_precision, 4.0 / 5.0);
-        near(report.micro_recall, 4.0 / 6.0);
-        near(report.micro_f1, 8.0 / 11.0);
-        near(report.macro_f1, (0.8 + 1.0 + 0.0) / 3.0);
+        assert_eq!((scores.examples, scores.abstained), (5, 1));
+        near(scores.micro_precision.unwrap(), 4.0 / 5.0);
+        near(scores.micro_recall.unwrap(), 4.0 / 6.0);
+        near(scores.micro_f1.unwrap(), 8.0 / 11.0);
+        near(scores.macro_f1, (0.8 + 1.0 + 0.0) / 3.0);
         // The first and the third example.
-        near(report.exact, 2.0 / 5.0);
-        near(report.labels[0].recall(), 2.0 / 3.0);
-        assert_eq!((report.labels[2].support, report.labels[2].answered), (1, 1));
+        near(scores.accuracy, 2.0 / 5.0);
+        near(labels[0].recall(), 2.0 / 3.0);
+        assert_eq!((labels[2].support, labels[2].answered), (1, 1));
     }
 
     #[test]
-    fn mismatched_lengths_and_invalid_labels_are_rejected() {
+    fn mismatched_lengths_and_invalid_labels_are_refused() {
         let judge = |expected: &[Vec<u32>], answered: &[Option<Vec<u32>>]| evaluate_labels(expected, answered, 2).unwrap_err();
         assert_eq!(judge(&[vec![]], &[]), ClassifyError::Length { what: "answers", expected: 1, got: 0 });
         assert_eq!(judge(&[vec![2]], &[None]), ClassifyError::Label { example: 0, got: 2, labels: 2 });

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn out_of_range_and_repeated_labels_are_rejected() {
+    fn out_of_range_and_repeated_labels_are_refused() {
         let sets = [vec![0, 1], vec![], vec![1, 2]];
         assert_eq!(Targets::LabelSets(&sets).check(3), Ok(()));
         let refused = ClassifyError::Label { example: 2, got: 2, labels: 2 };

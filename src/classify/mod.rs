@@ -12,11 +12,11 @@ pub mod prototype;
 pub(crate) mod random;
 pub mod split;
 
-pub use calibrate::{Reliability, TemperatureFit, fit_temperature, reliability};
+pub use calibrate::{fit_temperature, reliability};
 pub use error::ClassifyError;
 pub use evaluate::{ClassCounts, ClassReport, Confusion, LanguageReport, evaluate_classes, evaluate_languages, majority};
 pub use evaluate_labels::{LabelReport, evaluate_labels};
-pub use knn::{LabeledNeighbor, VoteRule, VoteWeight, Votes, vote};
+pub use knn::{VoteRule, Votes, vote};
 pub use labels::{LabelNames, TargetKind, Targets};
 pub use mlp::{Mlp, Training};
 pub use prototype::Prototypes;

@@ -3,12 +3,14 @@
 
 use super::ClassifyError;
 use super::calibrate::softmax;
+use super::error::check_temperature;
 use crate::domain::Embedding;
 
 /// One direction per class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prototypes {
     classes: Vec<Embedding>,
+    /// The divisor of cosines before the softmax.
     temperature: f32,
 }
 
@@ -42,21 +44,8 @@ impl Prototypes {
     /// Returns the classes with another temperature, above 0, from `calibrate::fit_temperature` on the `cosines` of labeled
     /// texts.
     pub fn with_temperature(self, temperature: f32) -> Result<Self, ClassifyError> {
-        if !(temperature.is_finite() && temperature > 0.0) {
-            let expected = "a finite number above 0".to_owned();
-            return Err(ClassifyError::Parameter { name: "temperature", expected, got: temperature.to_string() });
-        }
+        check_temperature(temperature)?;
         Ok(Self { temperature, ..self })
-    }
-
-    /// The divisor of cosines before the softmax.
-    pub fn temperature(&self) -> f32 {
-        self.temperature
-    }
-
-    /// The direction of each class, for saving: `of` with one embedding per class restores it.
-    pub fn classes(&self) -> &[Embedding] {
-        &self.classes
     }
 
     /// The cosine with each class.
@@ -96,7 +85,7 @@ mod tests {
         let prototypes = Prototypes::of(&classes).unwrap();
         let cosines = prototypes.cosines(&embed([1.0, 0.0])).unwrap();
         assert!((cosines[0] - 0.5_f32.sqrt()).abs() < 1e-6 && cosines[1] == 0.0, "{cosines:?}");
-        let again = prototypes.classes().iter().map(|class| vec![class.clone()]).collect::<Vec<_>>();
+        let again = prototypes.classes.iter().map(|class| vec![class.clone()]).collect::<Vec<_>>();
         let cosines_again = Prototypes::of(&again).unwrap().cosines(&embed([1.0, 0.0])).unwrap();
         assert!(cosines.iter().zip(&cosines_again).all(|(a, b)| (a - b).abs() < 1e-6));
     }
@@ -112,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_without_a_usable_direction_are_rejected() {
+    fn classes_without_a_usable_direction_are_refused() {
         let check = |classes: &[Vec<Embedding>], expect: &str| {
             assert_eq!(Prototypes::of(classes).unwrap_err().to_string(), expect);
         };

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_validation_shares_are_rejected() {
+    fn invalid_validation_shares_are_refused() {
         for share in [1.0, -0.1, f64::NAN] {
             let refused = stratified_split(&[0, 1], share, 1).unwrap_err().to_string();
             assert!(refused.starts_with("validation_share: expected a share from 0 to below 1, got "), "{refused}");

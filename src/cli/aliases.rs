@@ -1,14 +1,13 @@
 //! `dragoman aliases`: lists, sets and deletes aliases.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::json;
 
 use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
-use super::listing;
-use super::output::{Column, format_cell};
-use super::server::Group;
+use super::listing::{ListColumn, list};
+use super::output::{Column, Output, format_cell};
 use crate::domain::CollectionName;
 
 /// What to do with aliases.
@@ -17,45 +16,31 @@ pub enum Action {
     /// Lists all aliases with their collections.
     List,
     /// Points an alias to a collection; an existing alias switches immediately.
-    Set(SetArgs),
+    Set {
+        /// The alias.
+        alias: CollectionName,
+        /// Name of the collection.
+        collection: CollectionName,
+    },
     /// Deletes an alias, but not its collection.
-    Delete(DeleteArgs),
-}
-
-/// An alias and its collection.
-#[derive(Debug, Args)]
-pub struct SetArgs {
-    /// The alias.
-    #[arg(value_parser = CollectionName::parse)]
-    pub alias: CollectionName,
-    /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
-    pub collection: CollectionName,
-}
-
-/// A deletion.
-#[derive(Debug, Args)]
-pub struct DeleteArgs {
-    /// The alias.
-    #[arg(value_parser = CollectionName::parse)]
-    pub alias: CollectionName,
-    /// Whether to ask for confirmation.
-    #[command(flatten)]
-    pub confirm: ConfirmArgs,
+    Delete {
+        /// The alias.
+        alias: CollectionName,
+        /// Whether to ask for confirmation.
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
 }
 
 /// Runs the command.
-pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
-    match args.action {
+pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+    match action {
         Action::List => {
-            let columns = [Column::Text("ALIAS"), Column::Text("COLLECTION")];
-            let call = listing::first_page(&["v1", "aliases"]);
-            listing::list(&client, &output, &call, ("aliases", &columns), |row| {
-                vec![format_cell(&row["alias"]), format_cell(&row["collection"])]
-            })?;
+            let columns: [ListColumn; 2] =
+                [(Column::Text("ALIAS"), "/alias", format_cell), (Column::Text("COLLECTION"), "/collection", format_cell)];
+            list(client, output, &Call::get(&["v1", "aliases"]), "aliases", &columns)?;
         }
-        Action::Set(SetArgs { alias, collection }) => {
+        Action::Set { alias, collection } => {
             let call = Call::put(&["v1", "aliases", alias.as_str()]).json(&json!({"collection": collection.as_str()}));
             let set = client.send(&call.repeatable())?.body;
             match output.json {
@@ -63,8 +48,8 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
                 false => output.note(&format!("alias {alias} points to collection {collection}")),
             }
         }
-        Action::Delete(DeleteArgs { alias, confirm }) => {
-            confirm.ask(&format!("delete alias {alias}"))?;
+        Action::Delete { alias, confirm } => {
+            confirm.prompt(&format!("delete alias {alias}"))?;
             client.send(&Call::delete(&["v1", "aliases", alias.as_str()]))?;
             output.note(&format!("deleted alias {alias}"));
         }

@@ -13,7 +13,8 @@ use ureq::{Agent, Body, SendBody};
 
 use super::error::{CliError, ErrorResponse};
 use super::output::Output;
-use super::server::{Key, ServerArgs};
+use super::server::{ServerArgs, check_key};
+use crate::domain::Secret;
 
 /// Maximum attempts per call.
 const TRIES_MAX: u32 = 6;
@@ -33,7 +34,7 @@ const ERROR_BYTES_MAX: u64 = 1 << 20;
 pub struct Client {
     agent: Agent,
     base: String,
-    key: Option<Key>,
+    key: Option<Secret>,
     output: Output,
 }
 
@@ -154,7 +155,7 @@ impl Client {
 
     /// Creates a client for the server in the options. It connects on the first call.
     pub fn new(args: &ServerArgs, output: &Output) -> Result<Self, CliError> {
-        args.key.as_ref().map_or(Ok(()), Key::check)?;
+        args.key.as_ref().map_or(Ok(()), check_key)?;
         let patience = Some(Duration::from_secs(args.timeout_s));
         let mut tls = TlsConfig::builder();
         if let Some(path) = &args.ca {
@@ -184,16 +185,7 @@ impl Client {
 
     /// Sends a call and reads the response.
     pub fn send(&self, call: &Call) -> Result<ApiResponse, CliError> {
-        let mut response = self.send_with_retries(call)?;
-        let status = response.status().as_u16();
-        let limited = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX);
-        let text = limited.read_to_string().map_err(|source| self.unreachable(source))?;
-        let body = if text.trim().is_empty() {
-            Value::Null
-        } else {
-            serde_json::from_str(&text).map_err(|error| self.unexpected_response(format!("it is not valid JSON: {error}")))?
-        };
-        Ok(ApiResponse { status, body })
+        self.read(self.send_with_retries(call)?)
     }
 
     /// Sends a call and streams the response.
@@ -217,12 +209,9 @@ impl Client {
         }
         let request = request.body(SendBody::from_reader(upload.content)).map_err(|error| self.unreachable(error.into()))?;
         let response = self.agent.run(request).map_err(|source| self.unreachable(source))?;
-        let mut response = self.check_status(response)?;
-        let status = response.status().as_u16();
-        let text = response.body_mut().read_to_string().map_err(|source| self.unreachable(source))?;
-        let body =
-            serde_json::from_str(&text).map_err(|error| self.unexpected_response(format!("it is not valid JSON: {error}")))?;
-        Ok(ApiResponse { status, body })
+        let answer = self.read(self.check_status(response)?)?;
+        // Without a body, it is not the server that answered.
+        if answer.body.is_null() { Err(self.unexpected_response("it is empty".to_owned())) } else { Ok(answer) }
     }
 
     /// Calls `each` for every row of a list, page by page. `member` is the response's member with the rows.
@@ -295,7 +284,7 @@ impl Client {
             request = request.header("accept-encoding", encoding);
         }
         match &self.key {
-            Some(key) => request.header("authorization", key.authorization()),
+            Some(key) => request.header("authorization", format!("Bearer {}", key.expose())),
             None => request,
         }
     }
@@ -310,6 +299,18 @@ impl Client {
         let limited = response.body_mut().with_config().limit(ERROR_BYTES_MAX).lossy_utf8(true);
         let body = limited.read_to_string().unwrap_or_default();
         Err(CliError::Refused(Box::new(ErrorResponse::read(status, &body, id, retry))))
+    }
+
+    fn read(&self, mut response: Response<Body>) -> Result<ApiResponse, CliError> {
+        let status = response.status().as_u16();
+        let limited = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX);
+        let text = limited.read_to_string().map_err(|source| self.unreachable(source))?;
+        let body = if text.trim().is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_str(&text).map_err(|error| self.unexpected_response(format!("it is not valid JSON: {error}")))?
+        };
+        Ok(ApiResponse { status, body })
     }
 
     fn unreachable(&self, source: ureq::Error) -> CliError {

@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
+use super::jobs;
+use super::listing::{self, ListColumn};
 use super::output::{Column, Output, bytes, count, format_cell, format_members, plural};
-use super::server::Group;
-use super::{jobs, listing};
 use crate::domain::CollectionName;
 
 /// Maximum languages to show per row of the list.
@@ -21,30 +21,36 @@ pub enum Action {
     /// Lists all collections with their sizes.
     List,
     /// Shows a collection in full.
-    Show(NameArgs),
+    Show {
+        /// Name of the collection.
+        collection: CollectionName,
+    },
     /// Creates an empty collection.
     Create(CreateArgs),
     /// Changes settings of a collection.
-    Patch(PatchArgs),
+    Patch {
+        /// Name of the collection.
+        collection: CollectionName,
+        /// The members to change, as in the API documentation.
+        #[arg(value_name = "JSON", value_parser = json_object)]
+        settings: Map<String, Value>,
+    },
     /// Re-embeds a collection with the server's model; searches keep working meanwhile.
     Reembed(ReembedArgs),
     /// Deletes a collection with all its documents.
-    Delete(DeleteArgs),
-}
-
-/// A collection.
-#[derive(Debug, Args)]
-pub struct NameArgs {
-    /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
-    pub collection: CollectionName,
+    Delete {
+        /// Name of the collection.
+        collection: CollectionName,
+        /// Whether to ask for confirmation.
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
 }
 
 /// A new collection.
 #[derive(Debug, Args)]
 pub struct CreateArgs {
     /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
     /// Description of the collection.
     #[arg(long, value_name = "TEXT")]
@@ -54,25 +60,13 @@ pub struct CreateArgs {
     pub model: Option<String>,
     /// Additional members of the request body, as in the API documentation.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
-    pub settings: Option<JsonObject>,
-}
-
-/// A change of settings.
-#[derive(Debug, Args)]
-pub struct PatchArgs {
-    /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
-    pub collection: CollectionName,
-    /// The members to change, as in the API documentation.
-    #[arg(value_name = "JSON", value_parser = json_object)]
-    pub settings: JsonObject,
+    pub settings: Option<Map<String, Value>>,
 }
 
 /// A collection to re-embed.
 #[derive(Debug, Args)]
 pub struct ReembedArgs {
     /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
     /// Maximum tokens per passage; defaults to the current value, or to the model's maximum if that is smaller.
     #[arg(long, value_name = "TOKENS")]
@@ -85,25 +79,10 @@ pub struct ReembedArgs {
     pub detach: bool,
 }
 
-/// A deletion.
-#[derive(Debug, Args)]
-pub struct DeleteArgs {
-    /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
-    pub collection: CollectionName,
-    /// Whether to ask for confirmation.
-    #[command(flatten)]
-    pub confirm: ConfirmArgs,
-}
-
-/// A JSON object given on the command line.
-#[derive(Debug, Clone, Serialize)]
-pub struct JsonObject(pub Map<String, Value>);
-
 /// Parses a JSON object.
-pub fn json_object(text: &str) -> Result<JsonObject, String> {
+pub fn json_object(text: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => Ok(JsonObject(object)),
+        Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err("expected a JSON object".to_owned()),
         Err(error) => Err(format!("expected a JSON object: {error}")),
     }
@@ -117,7 +96,7 @@ pub struct DocumentSelectionArgs {
     pub languages: Vec<String>,
     /// Only documents that match this filter, such as {"field": "topic", "eq": "food"}.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
-    pub filter: Option<JsonObject>,
+    pub filter: Option<Map<String, Value>>,
 }
 
 /// Returns the request members that were set on the command line: all except null, false and empty lists.
@@ -130,45 +109,34 @@ pub fn request_members(args: &impl Serialize) -> Map<String, Value> {
 }
 
 /// Runs the command.
-pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
-    match args.action {
-        Action::List => list(&client, &output)?,
-        Action::Show(args) => show(&output, &client.send(&Call::get(&["v1", "collections", args.collection.as_str()]))?.body)?,
-        Action::Create(args) => show(&output, &create(&client, args)?)?,
-        Action::Patch(args) => {
-            let call = Call::patch(&["v1", "collections", args.collection.as_str()]);
-            show(&output, &client.send(&call.json(&Value::Object(args.settings.0)))?.body)?;
+pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+    match action {
+        Action::List => list(client, output)?,
+        Action::Show { collection } => {
+            show(output, &client.send(&Call::get(&["v1", "collections", collection.as_str()]))?.body)?;
         }
-        Action::Reembed(args) => return reembed(&client, &output, &args),
-        Action::Delete(args) => delete(&client, &output, &args)?,
+        Action::Create(args) => show(output, &create(client, args)?)?,
+        Action::Patch { collection, settings } => {
+            let call = Call::patch(&["v1", "collections", collection.as_str()]);
+            show(output, &client.send(&call.json(&Value::Object(settings)))?.body)?;
+        }
+        Action::Reembed(args) => return reembed(client, output, &args),
+        Action::Delete { collection, confirm } => delete(client, output, collection.as_str(), &confirm)?,
     }
     Ok(Outcome::Done)
 }
 
 fn list(client: &Client, output: &Output) -> Result<(), CliError> {
-    let columns = [
-        Column::Text("NAME"),
-        Column::Number("DOCUMENTS"),
-        Column::Number("PENDING"),
-        Column::Text("LANGUAGES"),
-        Column::Text("MODEL"),
-        Column::Number("SIZE"),
-        Column::Text("STATE"),
+    let columns: [ListColumn; 7] = [
+        (Column::Text("NAME"), "/name", format_cell),
+        (Column::Number("DOCUMENTS"), "/documents", count),
+        (Column::Number("PENDING"), "/passages_pending", count),
+        (Column::Text("LANGUAGES"), "/languages", |value| languages(value, LANGUAGES_SHOWN)),
+        (Column::Text("MODEL"), "/model", format_cell),
+        (Column::Number("SIZE"), "/disk_bytes", bytes),
+        (Column::Text("STATE"), "/index_state", format_cell),
     ];
-    listing::list(client, output, &listing::first_page(&["v1", "collections"]), ("collections", &columns), row)
-}
-
-fn row(collection: &Value) -> Vec<String> {
-    vec![
-        format_cell(&collection["name"]),
-        count(&collection["documents"]),
-        count(&collection["passages_pending"]),
-        languages(&collection["languages"], LANGUAGES_SHOWN),
-        format_cell(&collection["model"]),
-        bytes(&collection["disk_bytes"]),
-        format_cell(&collection["index_state"]),
-    ]
+    listing::list(client, output, &Call::get(&["v1", "collections"]), "collections", &columns)
 }
 
 /// Formats the languages with their document counts, in descending order, and the number of languages left out.
@@ -198,7 +166,7 @@ fn show(output: &Output, collection: &Value) -> Result<(), CliError> {
 
 /// Creates a collection and returns it.
 fn create(client: &Client, args: CreateArgs) -> Result<Value, CliError> {
-    let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
+    let mut body = args.settings.unwrap_or_default();
     body.extend(request_members(&json!({"name": args.collection, "description": args.description, "model": args.model})));
     create_from(client, &Value::Object(body))
 }
@@ -215,12 +183,11 @@ fn reembed(client: &Client, output: &Output, args: &ReembedArgs) -> Result<Outco
     jobs::follow(client, output, client.send(&call)?.body, args.detach)
 }
 
-fn delete(client: &Client, output: &Output, args: &DeleteArgs) -> Result<(), CliError> {
-    let name = args.collection.as_str();
-    if !args.confirm.yes {
+fn delete(client: &Client, output: &Output, name: &str, confirm: &ConfirmArgs) -> Result<(), CliError> {
+    if !confirm.yes {
         let documents = client.send(&Call::get(&["v1", "collections", name]))?.body["documents"].as_u64();
         let documents = documents.map_or_else(|| "its documents".to_owned(), |documents| plural(documents, "document"));
-        args.confirm.ask(&format!("delete collection {name} with {documents}"))?;
+        confirm.prompt(&format!("delete collection {name} with {documents}"))?;
     }
     client.send(&Call::delete(&["v1", "collections", name]))?;
     output.note(&format!("deleted collection {name}"));

@@ -16,7 +16,7 @@ pub struct ConfirmArgs {
 
 impl ConfirmArgs {
     /// Asks the user to confirm `what`, and fails otherwise.
-    pub fn ask(&self, what: &str) -> Result<(), CliError> {
+    pub fn prompt(&self, what: &str) -> Result<(), CliError> {
         if self.yes {
             return Ok(());
         }

@@ -5,13 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::EXIT_CODES;
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
-use super::files::Input;
-use super::lines::Lines;
+use super::files::{Input, for_each_batch};
 use super::output::{Output, format_cell, plural};
-use super::server::ServerArgs;
 use crate::domain::Limits;
 
 /// Maximum texts per request.
@@ -19,7 +16,6 @@ const BATCH_TEXTS_MAX: usize = 256;
 
 /// The command's arguments.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
 pub struct DetectArgs {
     /// The texts; if omitted, reads them from the file.
     #[arg(conflicts_with = "file")]
@@ -27,29 +23,15 @@ pub struct DetectArgs {
     /// A file with one text per line; - or no texts and no file for standard input.
     #[arg(long, short, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Options of every command.
-    #[command(flatten)]
-    pub server: ServerArgs,
 }
 
 /// Runs the command. Writes one line per text: language, confidence and text, separated by tabs.
-pub fn run(args: DetectArgs) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
+pub fn run(args: DetectArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     if !args.texts.is_empty() {
-        return args.texts.chunks(BATCH_TEXTS_MAX).try_for_each(|batch| detect(&client, &output, batch)).map(|()| Outcome::Done);
+        return args.texts.chunks(BATCH_TEXTS_MAX).try_for_each(|batch| detect(client, output, batch)).map(|()| Outcome::Done);
     }
-    let input = Input::open(args.file.as_deref(), &output)?;
-    let name = input.name.clone();
-    let mut batch = Vec::new();
-    for line in Lines::new(input.buffered(), Limits::default().text_bytes_max) {
-        let line = line.map_err(CliError::io(format!("read {name}")))?;
-        batch.push(line.text.map_err(|problem| CliError::Usage(format!("line {} of {name} {problem}", line.number)))?);
-        if batch.len() == BATCH_TEXTS_MAX {
-            detect(&client, &output, &batch)?;
-            batch.clear();
-        }
-    }
-    detect(&client, &output, &batch).map(|()| Outcome::Done)
+    let texts = Input::open(args.file.as_deref(), output)?.parse_lines(Limits::default().text_bytes_max, Ok);
+    for_each_batch(texts, BATCH_TEXTS_MAX, |batch| detect(client, output, batch)).map(|()| Outcome::Done)
 }
 
 fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliError> {

@@ -7,16 +7,15 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::client::{ApiResponse, Call, Client};
-use super::collections::{JsonObject, json_object, request_members};
+use super::collections::{json_object, request_members};
 use super::display::truncate;
 use super::error::{CliError, Outcome};
 use super::files::Input;
-use super::lines::{Line, Lines};
+use super::lines::Line;
 use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time, with_title};
-use super::server::Group;
 use crate::domain::{CollectionName, Limits, UpsertCounts, Wait};
 
 /// Maximum columns of a text in a list.
@@ -49,7 +48,6 @@ pub enum Action {
 #[command(group(ArgGroup::new("what").args(["metadata", "expires_at", "ttl_seconds", "no_expiry"]).required(true).multiple(true)))]
 pub struct UpdateArgs {
     /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
     #[serde(skip)]
     pub collection: CollectionName,
     /// Ids of the documents.
@@ -57,10 +55,10 @@ pub struct UpdateArgs {
     pub ids: Vec<String>,
     /// Updates the documents that match this filter, such as {"field": "topic", "eq": "food"}; {"and": []} matches all.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
-    pub filter: Option<JsonObject>,
+    pub filter: Option<Map<String, Value>>,
     /// Metadata changes, such as {"topic": "food", "draft": null}; null removes a member.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
-    pub metadata: Option<JsonObject>,
+    pub metadata: Option<Map<String, Value>>,
     /// The new expiry.
     #[command(flatten)]
     #[serde(flatten)]
@@ -87,7 +85,6 @@ pub struct ExpiryArgs {
 #[derive(Debug, Args)]
 pub struct UpsertArgs {
     /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
     /// NDJSON file; - or no file for standard input.
     pub file: Option<PathBuf>,
@@ -100,7 +97,6 @@ pub struct UpsertArgs {
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
     /// Maximum documents to list.
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
@@ -117,7 +113,6 @@ pub struct ListArgs {
 #[derive(Debug, Args)]
 pub struct IdsArgs {
     /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
     /// Ids of the documents.
     #[arg(required = true, value_name = "ID")]
@@ -125,17 +120,16 @@ pub struct IdsArgs {
 }
 
 /// Runs the command.
-pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
-    match args.action {
-        Action::Upsert(args) => upsert(&client, &output, &args),
-        Action::List(args) => list(&client, &output, &args),
-        Action::Get(args) => for_each_id(&output, &args, |call| {
+pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+    match action {
+        Action::Upsert(args) => upsert(client, output, &args),
+        Action::List(args) => list(client, output, &args),
+        Action::Get(args) => for_each_id(output, &args, |call| {
             let document = client.send(&call(Call::get))?.body;
             if output.json { output.object(&document) } else { output.members(format_members(&document)) }
         }),
-        Action::Delete(args) => for_each_id(&output, &args, |call| client.send(&call(Call::delete)).map(drop)),
-        Action::Update(args) => update(&client, &output, &args),
+        Action::Delete(args) => for_each_id(output, &args, |call| client.send(&call(Call::delete)).map(drop)),
+        Action::Update(args) => update(client, output, &args),
     }
 }
 
@@ -235,13 +229,11 @@ struct Batch {
 
 fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome, CliError> {
     let input = Input::open(args.file.as_deref(), output)?;
-    let failed = format!("read {}", input.name);
     let bar = output.progress(input.bytes, Unit::Bytes);
     let mut counts = UpsertCounts::default();
     let mut batch = Batch::default();
-    let line_bytes_max = Limits::default().body_bytes_max;
-    for line in Lines::new(input.buffered(), line_bytes_max) {
-        let Line { number, text, bytes } = line.map_err(CliError::io(failed.clone()))?;
+    for line in input.lines(Limits::default().body_bytes_max) {
+        let Line { number, text, bytes } = line?;
         let document = text.and_then(|text| match text.trim() {
             "" => Ok(None),
             text => serde_json::from_str(text).map(Some).map_err(|error| format!("is not valid JSON: {error}")),

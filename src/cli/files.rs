@@ -1,14 +1,17 @@
 //! Input and output of commands: a file or standard input, and an output file that is renamed into place when complete.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read, Seek, SeekFrom, Stdout, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::CliError;
-use super::output::Output;
+use super::lines::{Line, Lines};
+use super::output::{Output, stdout_error};
 
 /// Size of the buffers.
 const BUFFER_BYTES: usize = 1 << 18;
+/// Size of the copy buffer.
+const PIECE_BYTES: usize = 1 << 16;
 
 /// A file, or standard input.
 pub struct Input {
@@ -26,6 +29,14 @@ pub struct Target {
     path: PathBuf,
     /// The temporary path until then; `None` if `path` is not a regular file, such as a device.
     partial: Option<PathBuf>,
+}
+
+/// Standard output, or an output file.
+pub enum Sink {
+    /// Standard output.
+    Stdout(BufWriter<Stdout>),
+    /// A file.
+    File(Target),
 }
 
 impl Input {
@@ -47,10 +58,42 @@ impl Input {
         Ok(Self { content: Box::new(file), bytes, name: path.display().to_string() })
     }
 
-    /// Returns the content as a buffered reader.
-    pub fn buffered(self) -> BufReader<Box<dyn Read>> {
-        BufReader::with_capacity(BUFFER_BYTES, self.content)
+    /// Returns the lines, of at most `bytes_max` bytes each.
+    pub fn lines(self, bytes_max: usize) -> impl Iterator<Item = Result<Line, CliError>> {
+        let Self { content, name, .. } = self;
+        let lines = Lines::new(BufReader::with_capacity(BUFFER_BYTES, content), bytes_max);
+        lines.map(move |line| line.map_err(CliError::io(format!("read {name}"))))
     }
+
+    /// Parses the lines, of at most `bytes_max` bytes each. The first invalid one is an error.
+    pub fn parse_lines<T>(
+        self,
+        bytes_max: usize,
+        parse: impl Fn(String) -> Result<T, String>,
+    ) -> impl Iterator<Item = Result<T, CliError>> {
+        let name = self.name.clone();
+        self.lines(bytes_max).map(move |line| {
+            let Line { number, text, .. } = line?;
+            text.and_then(&parse).map_err(|problem| CliError::Usage(format!("line {number} of {name} {problem}")))
+        })
+    }
+}
+
+/// Calls `each` with batches of `size` items. The last one may be smaller.
+pub fn for_each_batch<T>(
+    items: impl Iterator<Item = Result<T, CliError>>,
+    size: usize,
+    mut each: impl FnMut(&[T]) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let mut batch = Vec::new();
+    for item in items {
+        batch.push(item?);
+        if batch.len() == size {
+            each(&batch)?;
+            batch.clear();
+        }
+    }
+    if batch.is_empty() { Ok(()) } else { each(&batch) }
 }
 
 impl Target {
@@ -107,6 +150,47 @@ impl Drop for Target {
         if let Some(partial) = &self.partial {
             // If this fails, the name of the remaining file shows that it is incomplete, and the next run overwrites it.
             let _ = fs::remove_file(partial);
+        }
+    }
+}
+
+impl Sink {
+    /// Opens the file, or standard output if there is none.
+    pub fn open(path: Option<&Path>) -> Result<Self, CliError> {
+        match path {
+            Some(path) => Target::create(path).map(Self::File),
+            None => Ok(Self::Stdout(BufWriter::new(io::stdout()))),
+        }
+    }
+
+    /// Writes all bytes.
+    pub fn write_all(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        match self {
+            Self::Stdout(stream) => stream.write_all(bytes).map_err(stdout_error),
+            Self::File(file) => file.write_all(bytes).map_err(file.write_error()),
+        }
+    }
+
+    /// Copies a stream to its end, and calls `each` with every piece. `what` names the action in an error of the stream.
+    pub fn copy(&mut self, from: &mut dyn Read, what: &str, mut each: impl FnMut(&[u8])) -> Result<(), CliError> {
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let bytes = match from.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(bytes) => &piece[..bytes],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(CliError::io(what)(error)),
+            };
+            self.write_all(bytes)?;
+            each(bytes);
+        }
+    }
+
+    /// Completes the output.
+    pub fn finish(self) -> Result<(), CliError> {
+        match self {
+            Self::Stdout(mut stream) => stream.flush().map_err(stdout_error),
+            Self::File(file) => file.finish(),
         }
     }
 }

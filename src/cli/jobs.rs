@@ -9,9 +9,8 @@ use serde_json::Value;
 
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
-use super::listing;
+use super::listing::{self, ListColumn};
 use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time};
-use super::server::Group;
 use crate::domain::CollectionName;
 
 /// Delay before reconnecting to a job's event stream.
@@ -31,7 +30,13 @@ pub enum Action {
     /// Asks a job to stop.
     Cancel(IdArgs),
     /// Prints the result of each line of an import, as NDJSON.
-    Results(ResultsArgs),
+    Results {
+        /// Id of the job.
+        id: String,
+        /// Prints only failed lines.
+        #[arg(long)]
+        failed: bool,
+    },
 }
 
 /// Filters for jobs.
@@ -44,7 +49,7 @@ pub struct ListArgs {
     #[arg(long = "type", value_name = "TYPE")]
     pub kind: Option<String>,
     /// Only jobs of this collection.
-    #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
+    #[arg(long, value_name = "NAME")]
     pub collection: Option<CollectionName>,
 }
 
@@ -55,54 +60,37 @@ pub struct IdArgs {
     pub id: String,
 }
 
-/// Results of an import.
-#[derive(Debug, Args)]
-pub struct ResultsArgs {
-    /// Id of the job.
-    pub id: String,
-    /// Prints only failed lines.
-    #[arg(long)]
-    pub failed: bool,
-}
-
 /// Runs the command.
-pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
-    match args.action {
-        Action::List(args) => list(&client, &output, &args).map(|()| Outcome::Done),
-        Action::Show(args) => show(&output, &get(&client, &args.id)?).map(|()| Outcome::Done),
+pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+    match action {
+        Action::List(args) => list(client, output, &args).map(|()| Outcome::Done),
+        Action::Show(args) => show(output, &get(client, &args.id)?),
         Action::Watch(args) => {
-            let job = get(&client, &args.id)?;
-            finish(&client, &output, &watch(&client, &output, job)?)
+            let job = get(client, &args.id)?;
+            finish(client, output, &watch(client, output, job)?)
         }
-        Action::Cancel(args) => {
-            let call = Call::post(&["v1", "jobs", &args.id, "cancel"]);
-            show(&output, &client.send(&call)?.body).map(|()| Outcome::Done)
-        }
-        Action::Results(args) => {
-            let only = if args.failed { ResultFilter::Failed } else { ResultFilter::All };
-            results(&client, &args.id, only, |line| output.line(line)).map(|()| Outcome::Done)
+        Action::Cancel(args) => show(output, &client.send(&Call::post(&["v1", "jobs", &args.id, "cancel"]))?.body),
+        Action::Results { id, failed } => {
+            let only = if failed { ResultFilter::Failed } else { ResultFilter::All };
+            results(client, &id, only, |line| output.line(line)).map(|()| Outcome::Done)
         }
     }
 }
 
 fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<(), CliError> {
-    let call = listing::first_page(&["v1", "jobs"])
+    let call = Call::get(&["v1", "jobs"])
         .with_optional_query("status", args.status.as_deref())
         .with_optional_query("type", args.kind.as_deref())
         .with_optional_query("collection", args.collection.as_ref().map(CollectionName::as_str));
-    let columns = ["ID", "TYPE", "COLLECTION", "STATUS"].map(Column::Text);
-    let columns = [&columns[..], &[Column::Number("DONE"), Column::Text("CREATED")]].concat();
-    listing::list(client, output, &call, ("jobs", &columns), |job| {
-        vec![
-            format_cell(&job["id"]),
-            format_cell(&job["type"]),
-            format_cell(&job["collection"]),
-            format_cell(&job["status"]),
-            percent(&job["progress"]),
-            time(&job["created_at"]),
-        ]
-    })
+    let columns: [ListColumn; 6] = [
+        (Column::Text("ID"), "/id", format_cell),
+        (Column::Text("TYPE"), "/type", format_cell),
+        (Column::Text("COLLECTION"), "/collection", format_cell),
+        (Column::Text("STATUS"), "/status", format_cell),
+        (Column::Number("DONE"), "/progress", percent),
+        (Column::Text("CREATED"), "/created_at", time),
+    ];
+    listing::list(client, output, &call, "jobs", &columns)
 }
 
 fn percent(progress: &Value) -> String {
@@ -113,9 +101,9 @@ fn percent(progress: &Value) -> String {
 }
 
 /// Shows a job, with a row for each member of its details and progress.
-pub fn show(output: &Output, job: &Value) -> Result<(), CliError> {
+pub fn show(output: &Output, job: &Value) -> Result<Outcome, CliError> {
     if output.json {
-        return output.object(job);
+        return output.object(job).map(|()| Outcome::Done);
     }
     let mut members = Vec::new();
     for (name, value) in format_members(job) {
@@ -127,7 +115,7 @@ pub fn show(output: &Output, job: &Value) -> Result<(), CliError> {
             _ => members.push((name, value)),
         }
     }
-    output.members(members)
+    output.members(members).map(|()| Outcome::Done)
 }
 
 /// Fetches the current state of a job.
@@ -177,7 +165,7 @@ pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliE
 /// Watches a job until it ends and reports the outcome. With `detach`, only shows the job.
 pub fn follow(client: &Client, output: &Output, job: Value, detach: bool) -> Result<Outcome, CliError> {
     if detach {
-        return show(output, &job).map(|()| Outcome::Done);
+        return show(output, &job);
     }
     finish(client, output, &watch(client, output, job)?)
 }

@@ -1,14 +1,13 @@
 //! `dragoman keys`: creates, lists and revokes keys.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
-use super::listing;
+use super::listing::{self, ListColumn};
 use super::output::{Column, Output, format_cell, time};
-use super::server::Group;
 use crate::domain::CreateKeyRequest;
 
 /// What to do with keys.
@@ -19,43 +18,44 @@ pub enum Action {
     /// Creates a key and prints its secret, which is never shown again.
     Create(CreateKeyRequest),
     /// Revokes a key, so that requests with it are refused.
-    Revoke(RevokeArgs),
-}
-
-/// A revocation.
-#[derive(Debug, Args)]
-pub struct RevokeArgs {
-    /// Id of the key.
-    pub id: String,
-    /// Whether to ask for confirmation.
-    #[command(flatten)]
-    pub confirm: ConfirmArgs,
+    Revoke {
+        /// Id of the key.
+        id: String,
+        /// Whether to ask for confirmation.
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
 }
 
 /// Runs the command.
-pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
-    match args.action {
-        Action::List => list(&client, &output)?,
-        Action::Create(args) => create(&client, &output, &args)?,
-        Action::Revoke(args) => {
-            args.confirm.ask(&format!("revoke key {}", args.id))?;
-            client.send(&Call::delete(&["v1", "keys", &args.id]))?;
-            output.note(&format!("revoked key {}", args.id));
+pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+    match action {
+        Action::List => list(client, output)?,
+        Action::Create(args) => create(client, output, &args)?,
+        Action::Revoke { id, confirm } => {
+            confirm.prompt(&format!("revoke key {id}"))?;
+            client.send(&Call::delete(&["v1", "keys", &id]))?;
+            output.note(&format!("revoked key {id}"));
         }
     }
     Ok(Outcome::Done)
 }
 
 fn list(client: &Client, output: &Output) -> Result<(), CliError> {
-    let names = ["ID", "NAME", "SCOPE", "COLLECTIONS", "CREATED", "EXPIRES"];
-    let row = |key: &Value| {
-        let collections: Vec<String> = key["collections"].as_array().into_iter().flatten().map(format_cell).collect();
-        let collections = if key["collections"].is_null() { "all".to_owned() } else { collections.join(", ") };
-        let [id, name, scope] = ["id", "name", "scope"].map(|member| format_cell(&key[member]));
-        vec![id, name, scope, collections, time(&key["created_at"]), time(&key["expires_at"])]
-    };
-    listing::list(client, output, &listing::first_page(&["v1", "keys"]), ("keys", &names.map(Column::Text)), row)
+    let columns: [ListColumn; 6] = [
+        (Column::Text("ID"), "/id", format_cell),
+        (Column::Text("NAME"), "/name", format_cell),
+        (Column::Text("SCOPE"), "/scope", format_cell),
+        (Column::Text("COLLECTIONS"), "/collections", collections),
+        (Column::Text("CREATED"), "/created_at", time),
+        (Column::Text("EXPIRES"), "/expires_at", time),
+    ];
+    listing::list(client, output, &Call::get(&["v1", "keys"]), "keys", &columns)
+}
+
+fn collections(names: &Value) -> String {
+    let Some(names) = names.as_array() else { return "all".to_owned() };
+    names.iter().map(format_cell).collect::<Vec<_>>().join(", ")
 }
 
 fn create(client: &Client, output: &Output, key: &CreateKeyRequest) -> Result<(), CliError> {

@@ -6,27 +6,19 @@ use super::client::{Call, Client};
 use super::error::CliError;
 use super::output::{Column, Output};
 
-/// Creates a call for the first page of a list, with the server's default page size, because the server may refuse a larger
-/// one.
-pub fn first_page(parts: &[&str]) -> Call {
-    Call::get(parts)
-}
+/// A column of a list, the JSON pointer of its value in a row, and the format of that value.
+pub type ListColumn = (Column, &'static str, fn(&Value) -> String);
 
-/// Prints all rows of the list that starts with `call`. `member` is the response's member with the rows, and their name in the
-/// message for an empty list. `cells` formats a row of the table.
-pub fn list(
-    client: &Client,
-    output: &Output,
-    call: &Call,
-    (member, columns): (&str, &[Column]),
-    cells: impl Fn(&Value) -> Vec<String>,
-) -> Result<(), CliError> {
+/// Prints all rows of the list that starts with `call`, which should not set a page size: the server may refuse a larger one
+/// than its default. `member` is the response's member with the rows, and their name in the message for an empty list.
+pub fn list(client: &Client, output: &Output, call: &Call, member: &str, columns: &[ListColumn]) -> Result<(), CliError> {
     let mut rows = Vec::new();
     client.for_each_row(call, member, |row| {
         if output.json {
             return output.object(&row);
         }
-        rows.push(cells(&row));
+        let cell = |(_, pointer, format): &ListColumn| format(row.pointer(pointer).unwrap_or(&Value::Null));
+        rows.push(columns.iter().map(cell).collect());
         Ok(())
     })?;
     if output.json {
@@ -36,5 +28,5 @@ pub fn list(
         output.note(&format!("there are no {member}"));
         return Ok(());
     }
-    output.table(columns, rows)
+    output.table(&columns.iter().map(|(column, ..)| *column).collect::<Vec<_>>(), rows)
 }

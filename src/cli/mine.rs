@@ -1,29 +1,21 @@
 //! `dragoman mine` and `dragoman duplicates`: start a job, follow it, and write its results.
 
-use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::{DocumentSelectionArgs, JsonObject, json_object, request_members};
+use super::collections::{DocumentSelectionArgs, json_object, request_members};
 use super::error::{CliError, Outcome};
-use super::files::{Input, Target};
+use super::files::{Input, Sink};
 use super::jobs;
-use super::lines::Lines;
-use super::output::{Output, format_cell, plural, stdout_error};
-use super::server::ServerArgs;
+use super::output::{Output, format_cell, plural};
 use crate::domain::{CollectionName, Limits};
-
-/// Size of the copy buffer.
-const PIECE_BYTES: usize = 1 << 16;
 
 /// The arguments of `mine`.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
 pub struct MineArgs {
     /// First corpus: the name of a collection, or @FILE for a file with one sentence per line.
     pub first: String,
@@ -37,10 +29,10 @@ pub struct MineArgs {
     pub second_languages: Vec<String>,
     /// Only documents of the first collection that match this filter.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
-    pub first_filter: Option<JsonObject>,
+    pub first_filter: Option<Map<String, Value>>,
     /// Only documents of the second collection that match this filter.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
-    pub second_filter: Option<JsonObject>,
+    pub second_filter: Option<Map<String, Value>>,
     /// Minimum score of a pair.
     #[arg(long, value_name = "SCORE", conflicts_with = "known", allow_negative_numbers = true)]
     pub threshold: Option<f64>,
@@ -63,6 +55,9 @@ pub struct MineArgs {
     /// Keeps sentences with identical text apart.
     #[arg(long)]
     pub keep_copies: bool,
+    /// Also pairs a text with an identical one. By default those are left out, whatever their case and the spaces around them.
+    #[arg(long)]
+    pub keep_identical: bool,
     /// Unit of text to compare in collections: passage, document or sentence.
     #[arg(long, value_name = "NAME")]
     pub unit: Option<String>,
@@ -72,17 +67,12 @@ pub struct MineArgs {
     /// Output options.
     #[command(flatten)]
     pub results: ResultsArgs,
-    /// Options of every command.
-    #[command(flatten)]
-    pub server: ServerArgs,
 }
 
 /// The arguments of `duplicates`.
 #[derive(Debug, Args, Serialize)]
-#[command(after_long_help = EXIT_CODES)]
 pub struct DuplicatesArgs {
     /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
     #[serde(skip)]
     pub collection: CollectionName,
     /// Which of its documents.
@@ -108,10 +98,6 @@ pub struct DuplicatesArgs {
     #[command(flatten)]
     #[serde(skip)]
     pub results: ResultsArgs,
-    /// Options of every command.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub server: ServerArgs,
 }
 
 /// Output options.
@@ -138,11 +124,10 @@ pub enum ResultsFormat {
 }
 
 /// Runs `dragoman mine`.
-pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
+pub fn mine(args: MineArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let mut body = request_members(&json!({
-        "first": corpus(&args.first, args.first_languages, args.first_filter, &output)?,
-        "second": corpus(&args.second, args.second_languages, args.second_filter, &output)?,
+        "first": corpus(&args.first, args.first_languages, args.first_filter, output)?,
+        "second": corpus(&args.second, args.second_languages, args.second_filter, output)?,
         "threshold": args.threshold,
         "neighbors": args.neighbors,
         "margin": args.margin,
@@ -152,21 +137,21 @@ pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
         "exact": args.exact,
     }));
     // Sends an empty list, too, which the server refuses.
-    let known = args.known.as_deref().map(|path| read_known_pairs(path, &output)).transpose()?;
+    let known = args.known.as_deref().map(|path| read_known_pairs(path, output)).transpose()?;
     body.extend(known.map(|known| ("known_pairs".to_owned(), known)));
     body.extend(args.keep_copies.then(|| ("deduplicate".to_owned(), json!(false))));
-    follow(&client, &output, &Call::post(&["v1", "mine"]).json(&body.into()), &args.results, "pair")
+    body.extend(args.keep_identical.then(|| ("skip_identical".to_owned(), json!(false))));
+    follow(client, output, &Call::post(&["v1", "mine"]).json(&body.into()), &args.results, "pair")
 }
 
 /// Runs `dragoman duplicates`.
-pub fn duplicates(args: DuplicatesArgs) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
+pub fn duplicates(args: DuplicatesArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&request_members(&args).into());
-    follow(&client, &output, &call, &args.results, "cluster")
+    follow(client, output, &call, &args.results, "cluster")
 }
 
 /// Returns one corpus of the request: a collection, or the lines of a file.
-fn corpus(name: &str, languages: Vec<String>, filter: Option<JsonObject>, output: &Output) -> Result<Value, CliError> {
+fn corpus(name: &str, languages: Vec<String>, filter: Option<Map<String, Value>>, output: &Output) -> Result<Value, CliError> {
     let mut side = request_members(&json!({"languages": languages, "filter": filter}));
     let source = match name.strip_prefix('@') {
         Some(path) => ("texts".to_owned(), json!(read_lines(Path::new(path), output)?)),
@@ -181,13 +166,7 @@ fn corpus(name: &str, languages: Vec<String>, filter: Option<JsonObject>, output
 }
 
 fn read_lines(path: &Path, output: &Output) -> Result<Vec<String>, CliError> {
-    let input = Input::open(Some(path), output)?;
-    let name = input.name.clone();
-    let text = |line: io::Result<super::lines::Line>| {
-        let line = line.map_err(CliError::io(format!("read {name}")))?;
-        line.text.map_err(|problem| CliError::Usage(format!("line {} of {name} {problem}", line.number)))
-    };
-    Lines::new(input.buffered(), Limits::default().text_bytes_max).map(text).collect()
+    Input::open(Some(path), output)?.parse_lines(Limits::default().text_bytes_max, Ok).collect()
 }
 
 fn read_known_pairs(path: &Path, output: &Output) -> Result<Value, CliError> {
@@ -203,8 +182,7 @@ fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, one
     let what = &format!("{one}s");
     let job = client.send(call)?.body;
     if args.detach {
-        jobs::show(output, &job)?;
-        return Ok(Outcome::Done);
+        return jobs::show(output, &job);
     }
     let id = format_cell(&job["id"]);
     output.note(&format!("job {id} is running; it continues if you stop this command"));
@@ -222,33 +200,11 @@ fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, one
     let table = format!("{what}.tsv");
     let part = if format == ResultsFormat::Tsv { &table } else { what };
     let mut content = client.open(&Call::get(&["v1", "jobs", &id, part]))?.content;
-    match &args.output {
-        Some(path) => {
-            let mut target = Target::create(path)?;
-            let failed = target.write_error();
-            copy(&mut content, &mut target, failed)?;
-            target.finish()?;
-        }
-        None => copy(&mut content, &mut io::stdout().lock(), stdout_error)?,
-    }
+    let mut sink = Sink::open(args.output.as_deref())?;
+    sink.copy(&mut *content, "read the results to their end", |_| ())?;
+    sink.finish()?;
     let threshold = job["details"]["threshold"].as_f64().map(|threshold| format!(" with threshold {threshold:.4}"));
     let count = job["details"][what].as_u64().unwrap_or(0);
     output.note(&format!("{}{}", plural(count, one), threshold.unwrap_or_default()));
     Ok(Outcome::Done)
-}
-
-fn copy(from: &mut dyn Read, to: &mut dyn Write, failed: impl FnOnce(io::Error) -> CliError) -> Result<(), CliError> {
-    let mut piece = vec![0; PIECE_BYTES];
-    loop {
-        let bytes = match from.read(&mut piece) {
-            Ok(0) => break,
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(CliError::io("read the results to their end")(error)),
-        };
-        if let Err(error) = to.write_all(&piece[..bytes]) {
-            return Err(failed(error));
-        }
-    }
-    to.flush().map_err(failed)
 }

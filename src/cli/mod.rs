@@ -35,10 +35,12 @@ mod snapshot_target;
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
+use client::Client;
 use error::{CliError, Outcome};
-use server::{Group, ServerArgs};
+use output::Output;
+use server::ServerArgs;
 
 pub use crate::domain::chain;
 pub use error::EXIT_CODES;
@@ -55,25 +57,25 @@ pub enum Command {
     /// Stores, lists, shows, updates and deletes documents.
     Documents(Group<documents::Action>),
     /// Searches a collection.
-    Search(search::SearchArgs),
+    Search(Single<search::SearchArgs>),
     /// Embeds texts, on a server or with a local model.
-    Embed(embed::EmbedArgs),
+    Embed(Single<embed::EmbedArgs>),
     /// Evaluates a server's model on data files: retrieval, mining, classification, similarity, search.
-    Eval(Box<eval::EvalArgs>),
+    Eval(Box<Group<eval::Task>>),
     /// Measures the semantic similarity of texts.
-    Similarity(similarity::SimilarityArgs),
+    Similarity(Single<similarity::SimilarityArgs>),
     /// Detects the language of texts.
-    Detect(detect::DetectArgs),
+    Detect(Single<detect::DetectArgs>),
     /// Finds translation pairs between collections or files, as a job on the server.
-    Mine(Box<mine::MineArgs>),
+    Mine(Box<Single<mine::MineArgs>>),
     /// Finds clusters of duplicates and translations in a collection, as a job on the server.
-    Duplicates(mine::DuplicatesArgs),
+    Duplicates(Single<mine::DuplicatesArgs>),
     /// Computes a two-dimensional map of a collection's documents, as a job on the server.
-    Project(project::ProjectArgs),
+    Project(Single<project::ProjectArgs>),
     /// Imports documents from a file, as a job on the server.
-    Import(import::ImportArgs),
+    Import(Single<import::ImportArgs>),
     /// Exports all documents of a collection as NDJSON.
-    Export(export::ExportArgs),
+    Export(Single<export::ExportArgs>),
     /// Lists, shows, watches and cancels jobs.
     Jobs(Group<jobs::Action>),
     /// Creates, lists, downloads, uploads, restores and deletes snapshots.
@@ -81,63 +83,78 @@ pub enum Command {
     /// Creates, lists and revokes keys.
     Keys(Group<keys::Action>),
     /// Lists the models that the server has loaded.
-    Models(models::ModelsArgs),
+    Models(Single<()>),
 }
 
-impl Command {
+/// A command with subcommands.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct Group<A: Subcommand> {
+    /// The subcommand.
+    #[command(subcommand)]
+    pub action: A,
     /// Options of every command.
-    fn server(&self) -> &ServerArgs {
-        match self {
-            Self::Collections(args) => &args.server,
-            Self::Aliases(args) => &args.server,
-            Self::Classifiers(args) => &args.server,
-            Self::Documents(args) => &args.server,
-            Self::Search(args) => &args.server,
-            Self::Embed(args) => &args.server,
-            Self::Eval(args) => &args.server,
-            Self::Similarity(args) => &args.server,
-            Self::Detect(args) => &args.server,
-            Self::Mine(args) => &args.server,
-            Self::Duplicates(args) => &args.server,
-            Self::Project(args) => &args.server,
-            Self::Import(args) => &args.server,
-            Self::Export(args) => &args.server,
-            Self::Jobs(args) => &args.server,
-            Self::Snapshot(args) => &args.server,
-            Self::Keys(args) => &args.server,
-            Self::Models(args) => &args.server,
-        }
-    }
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// A command without subcommands.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct Single<A: Args> {
+    /// The arguments of this command.
+    #[command(flatten)]
+    pub args: A,
+    /// Options of every command.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 /// Runs a command and reports errors on standard error.
 pub fn run(command: Command) -> ExitCode {
-    let json = command.server().json;
-    let result = match command {
-        Command::Collections(args) => collections::run(args),
-        Command::Aliases(args) => aliases::run(args),
-        Command::Classifiers(args) => classifiers::run(args),
-        Command::Documents(args) => documents::run(args),
-        Command::Search(args) => search::run(args),
-        Command::Embed(args) => embed::run(args),
-        Command::Eval(args) => eval::run(*args),
-        Command::Similarity(args) => similarity::run(args),
-        Command::Detect(args) => detect::run(args),
-        Command::Mine(args) => mine::mine(*args),
-        Command::Duplicates(args) => mine::duplicates(args),
-        Command::Project(args) => project::run(args),
-        Command::Import(args) => import::run(args),
-        Command::Export(args) => export::run(args),
-        Command::Jobs(args) => jobs::run(args),
-        Command::Snapshot(args) => snapshot::run(args),
-        Command::Keys(args) => keys::run(args),
-        Command::Models(args) => models::run(args),
-    };
+    match command {
+        Command::Collections(group) => group.run(collections::run),
+        Command::Aliases(group) => group.run(aliases::run),
+        Command::Classifiers(group) => group.run(classifiers::run),
+        Command::Documents(group) => group.run(documents::run),
+        Command::Search(single) => single.run(search::run),
+        Command::Embed(single) => report(embed::run(single.args, &single.server), &single.server),
+        Command::Eval(group) => report(eval::run(group.action, &group.server), &group.server),
+        Command::Similarity(single) => single.run(similarity::run),
+        Command::Detect(single) => single.run(detect::run),
+        Command::Mine(single) => single.run(mine::mine),
+        Command::Duplicates(single) => single.run(mine::duplicates),
+        Command::Project(single) => single.run(project::run),
+        Command::Import(single) => single.run(import::run),
+        Command::Export(single) => single.run(export::run),
+        Command::Jobs(group) => group.run(jobs::run),
+        Command::Snapshot(group) => group.run(snapshot::run),
+        Command::Keys(group) => group.run(keys::run),
+        Command::Models(single) => single.run(models::run),
+    }
+}
+
+impl<A: Subcommand> Group<A> {
+    fn run(self, command: impl FnOnce(A, &Output, &Client) -> Result<Outcome, CliError>) -> ExitCode {
+        let connected = Client::connect(&self.server);
+        report(connected.and_then(|(output, client)| command(self.action, &output, &client)), &self.server)
+    }
+}
+
+impl<A: Args> Single<A> {
+    fn run(self, command: impl FnOnce(A, &Output, &Client) -> Result<Outcome, CliError>) -> ExitCode {
+        let connected = Client::connect(&self.server);
+        report(connected.and_then(|(output, client)| command(self.args, &output, &client)), &self.server)
+    }
+}
+
+/// Reports the error of a command, and returns its exit code.
+fn report(result: Result<Outcome, CliError>, server: &ServerArgs) -> ExitCode {
     match result {
         Ok(Outcome::Done) | Err(CliError::OutputClosed) => ExitCode::SUCCESS,
         Ok(Outcome::SomeFailed) => ExitCode::from(error::SOME_FAILED),
         Err(error) => {
-            error.report(json);
+            error.report(server.json);
             ExitCode::from(error.exit_code())
         }
     }

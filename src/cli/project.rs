@@ -1,27 +1,23 @@
 //! `dragoman project`: computes a map of a collection's documents, and writes its points.
 
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::EXIT_CODES;
 use super::client::{Call, Client};
 use super::collections::request_members;
 use super::error::{CliError, Outcome};
-use super::files::Target;
+use super::files::Sink;
 use super::jobs;
-use super::output::{format_cell, plural, stdout_error};
-use super::server::ServerArgs;
+use super::output::{Output, format_cell, plural};
 use crate::domain::CollectionName;
 
 /// The command's arguments.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
 pub struct ProjectArgs {
     /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
     /// Mean to subtract from embeddings first: none, or language for the mean of the document's language.
     #[arg(long, value_name = "NAME", default_value = "none")]
@@ -41,56 +37,44 @@ pub struct ProjectArgs {
     /// Prints the job once it is accepted, without waiting for it to finish.
     #[arg(long, conflicts_with = "output")]
     pub detach: bool,
-    /// Options of every command.
-    #[command(flatten)]
-    pub server: ServerArgs,
 }
 
 /// Runs the command.
-pub fn run(args: ProjectArgs) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
+pub fn run(args: ProjectArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let body = json!({"center": args.center, "max_documents": args.max_documents, "neighbors": args.neighbors});
     let path = ["v1", "collections", args.collection.as_str(), "projections"];
     let job = client.send(&Call::post(&path).json(&request_members(&body).into()))?.body;
     if args.detach {
-        return jobs::follow(&client, &output, job, true);
+        return jobs::show(output, &job);
     }
     output.note(&format!("job {} places the documents; it continues if you stop this command", format_cell(&job["id"])));
-    let job = jobs::watch(&client, &output, job)?;
-    let Some(target) = args.output.filter(|_| job["status"] == "succeeded") else {
-        return jobs::finish(&client, &output, &job);
+    let job = jobs::watch(client, output, job)?;
+    let Some(file) = args.output.filter(|_| job["status"] == "succeeded") else {
+        return jobs::finish(client, output, &job);
     };
     let path = ["v1", "collections", args.collection.as_str(), "projections", &args.center];
     let points = client.send(&Call::get(&path).with_optional_query("field", args.field.as_deref()))?.body;
-    if target.as_os_str() == "-" {
-        table(&points, &mut io::stdout().lock()).map_err(stdout_error)?;
-    } else {
-        let mut target = Target::create(&target)?;
-        let failed = target.write_error();
-        table(&points, &mut target).map_err(failed)?;
-        target.finish()?;
-    }
+    let mut sink = Sink::open(Some(file.as_path()).filter(|file| *file != Path::new("-")))?;
+    sink.write_all(table(&points).as_bytes())?;
+    sink.finish()?;
     output.note(&plural(points["ids"].as_array().map_or(0, Vec::len) as u64, "point"));
     Ok(Outcome::Done)
 }
 
-/// Writes one tab-separated line per point.
-fn table(points: &Value, to: &mut impl Write) -> io::Result<()> {
+/// Returns one tab-separated line per point.
+fn table(points: &Value) -> String {
     let valued = points["values"].is_array();
-    writeln!(to, "id\tx\ty\tlanguage{}", if valued { "\tvalue" } else { "" })?;
+    let mut table = format!("id\tx\ty\tlanguage{}\n", if valued { "\tvalue" } else { "" });
     let place = |of: &str, names: &str, at: usize| -> String {
         let name = points[of][at].as_u64().and_then(|place| points[names].get(usize::try_from(place).ok()?));
         cell(name.map(format_cell).unwrap_or_default())
     };
     for (at, id) in points["ids"].as_array().into_iter().flatten().enumerate() {
         let (x, y, language) = (&points["x"][at], &points["y"][at], place("language", "languages", at));
-        write!(to, "{}\t{x}\t{y}\t{language}", cell(format_cell(id)))?;
-        if valued {
-            write!(to, "\t{}", place("value", "values", at))?;
-        }
-        writeln!(to)?;
+        let value = if valued { format!("\t{}", place("value", "values", at)) } else { String::new() };
+        let _ = writeln!(table, "{}\t{x}\t{y}\t{language}{value}", cell(format_cell(id)));
     }
-    to.flush()
+    table
 }
 
 /// Returns a text without tabs and line breaks.
@@ -108,9 +92,7 @@ mod tests {
             "ids": ["a", "b\tc"], "x": [0.5, -1.0], "y": [0.25, 1.0], "languages": ["de"], "language": [0, -1],
             "values": ["sport"], "value": [-1, 0],
         });
-        let mut written = Vec::new();
-        table(&points, &mut written).unwrap();
         let expect = "id\tx\ty\tlanguage\tvalue\na\t0.5\t0.25\tde\t\nb c\t-1.0\t1.0\t\tsport\n";
-        assert_eq!(String::from_utf8(written).unwrap(), expect);
+        assert_eq!(table(&points), expect);
     }
 }

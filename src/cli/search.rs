@@ -4,13 +4,11 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::{DocumentSelectionArgs, JsonObject, json_object, request_members};
+use super::collections::{DocumentSelectionArgs, json_object, request_members};
 use super::display::{truncate, width, wrap};
 use super::error::{CliError, Outcome};
 use super::output::{Column, Output, format_cell, plural, with_title};
-use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
 /// Maximum lines of a passage on a terminal.
@@ -24,10 +22,8 @@ const GAP: usize = 2;
 
 /// The command's arguments.
 #[derive(Debug, Args, Serialize)]
-#[command(after_long_help = EXIT_CODES)]
 pub struct SearchArgs {
     /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
     #[serde(skip)]
     pub collection: CollectionName,
     /// The query, in any language. "Quotes" require a phrase, and -word excludes a word. Put -- before a query that begins with
@@ -58,7 +54,7 @@ pub struct SearchArgs {
     /// {"half_life": 30}}. Can be repeated.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     #[serde(rename = "boosts")]
-    pub boost: Vec<JsonObject>,
+    pub boost: Vec<Map<String, Value>>,
     /// Diversity of the hits, from 0 to 1.
     #[arg(long, value_name = "SHARE")]
     pub diversity: Option<f64>,
@@ -75,11 +71,7 @@ pub struct SearchArgs {
     /// Additional members of the request body, as in the API documentation.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     #[serde(skip)]
-    pub settings: Option<JsonObject>,
-    /// Options of every command.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub server: ServerArgs,
+    pub settings: Option<Map<String, Value>>,
 }
 
 /// Search mode.
@@ -107,8 +99,7 @@ pub enum Words {
 }
 
 /// Runs the command.
-pub fn run(args: SearchArgs) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
+pub fn run(args: SearchArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "search"]).repeatable();
     let answer = client.send(&call.json(&request(args)))?.body;
     if output.json {
@@ -119,7 +110,7 @@ pub fn run(args: SearchArgs) -> Result<Outcome, CliError> {
         return Err(client.unexpected_response("it has no array \"hits\"".to_owned()));
     };
     if !hits.is_empty() {
-        table(&output, hits)?;
+        table(output, hits)?;
     }
     output.note(&summary(hits.len(), &answer));
     Ok(Outcome::Done)
@@ -127,7 +118,7 @@ pub fn run(args: SearchArgs) -> Result<Outcome, CliError> {
 
 fn request(args: SearchArgs) -> Value {
     let members = request_members(&args);
-    let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
+    let mut body = args.settings.unwrap_or_default();
     body.extend(members);
     body.extend(args.literal.then(|| ("operators".to_owned(), json!(false))));
     Value::Object(body)

@@ -1,28 +1,15 @@
 //! Options of every command: the server, the key and the output.
 
-use std::convert::Infallible;
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::error::{CliError, EXIT_CODES};
+use super::error::CliError;
+use crate::domain::Secret;
 
 /// Maximum number of seconds to wait for a response: a year.
 const TIMEOUT_S_MAX: u64 = 365 * 24 * 60 * 60;
-
-/// A command with subcommands.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct Group<A: Subcommand> {
-    /// The subcommand.
-    #[command(subcommand)]
-    pub action: A,
-    /// Options of every command.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -34,7 +21,7 @@ pub struct ServerArgs {
 
     /// API key. Prefer DRAGOMAN_KEY, because other users of the machine can see arguments.
     #[arg(long, env = "DRAGOMAN_KEY", value_name = "KEY", hide_env_values = true, global = true)]
-    pub key: Option<Key>,
+    pub key: Option<Secret>,
 
     /// PEM file with CA certificates to verify the server's certificate, instead of the public authorities.
     #[arg(long, env = "DRAGOMAN_CA", value_name = "FILE", global = true)]
@@ -57,10 +44,6 @@ pub struct ServerArgs {
 /// A URL without a trailing slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUrl(String);
-
-/// A bearer token. It is never displayed.
-#[derive(Clone)]
-pub struct Key(String);
 
 impl ServerUrl {
     /// Returns the URL.
@@ -87,35 +70,14 @@ impl FromStr for ServerUrl {
     }
 }
 
-impl Key {
-    /// Checks that the key is valid in a header.
-    pub fn check(&self) -> Result<(), CliError> {
-        let printable = self.0.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-        if printable && !self.0.is_empty() && self.0.trim() == self.0 {
-            return Ok(());
-        }
-        Err(CliError::Usage("--key: expected printable ASCII characters without a space at either end".to_owned()))
+/// Checks that a key is valid in a header. The argument parser accepts any text, because it would print one that it refuses.
+pub fn check_key(key: &Secret) -> Result<(), CliError> {
+    let key = key.expose();
+    let printable = key.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    if printable && !key.is_empty() && key.trim() == key {
+        return Ok(());
     }
-
-    /// Returns the value of the `authorization` header.
-    pub fn authorization(&self) -> String {
-        format!("Bearer {}", self.0)
-    }
-}
-
-/// Accepts any text, because the argument parser would print a text that it refuses.
-impl FromStr for Key {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(hidden)")
-    }
+    Err(CliError::Usage("--key: expected printable ASCII characters without a space at either end".to_owned()))
 }
 
 #[cfg(test)]
@@ -142,11 +104,9 @@ mod tests {
 
     #[test]
     fn keys_are_validated_and_never_shown() {
-        let key: Key = "secret".parse().unwrap();
-        assert!(!format!("{key:?}").contains("secret"));
-        assert_eq!(key.authorization(), "Bearer secret");
+        assert!(!format!("{:?}", Secret::from("secret")).contains("secret"));
         for (text, fits) in [("two words", true), ("", false), ("a\nb", false), (" hidden", false), ("hidden ", false)] {
-            let checked = text.parse::<Key>().unwrap().check();
+            let checked = check_key(&text.into());
             assert_eq!(checked.is_ok(), fits, "{text:?}");
             assert!(checked.is_ok() || text.is_empty() || !format!("{checked:?}").contains(text), "{checked:?}");
         }

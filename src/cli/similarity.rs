@@ -5,13 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::EXIT_CODES;
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
-use super::files::Input;
-use super::lines::Lines;
+use super::files::{Input, for_each_batch};
 use super::output::{Output, format_cell, plural};
-use super::server::ServerArgs;
 use crate::domain::Limits;
 
 /// Maximum pairs per request.
@@ -19,7 +16,6 @@ const BATCH_PAIRS_MAX: usize = 128;
 
 /// The command's arguments.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
 pub struct SimilarityArgs {
     /// First text; if omitted, reads pairs from the file.
     #[arg(requires = "second", conflicts_with = "file")]
@@ -29,38 +25,23 @@ pub struct SimilarityArgs {
     /// File with two tab-separated texts per line; - or no texts and no file for standard input.
     #[arg(long, short, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Options of every command.
-    #[command(flatten)]
-    pub server: ServerArgs,
 }
 
 /// Runs the command. Writes one line per pair: score and texts, separated by tabs.
-pub fn run(args: SimilarityArgs) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
+pub fn run(args: SimilarityArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     if let (Some(first), Some(second)) = (args.first, args.second) {
-        return compare(&client, &output, &[(first, second)]).map(|()| Outcome::Done);
+        return compare(client, output, &[(first, second)]).map(|()| Outcome::Done);
     }
-    let input = Input::open(args.file.as_deref(), &output)?;
-    let name = input.name.clone();
-    let mut batch = Vec::new();
-    for line in Lines::new(input.buffered(), 2 * Limits::default().text_bytes_max) {
-        let line = line.map_err(CliError::io(format!("read {name}")))?;
-        let wrong = |problem: &str| CliError::Usage(format!("line {} of {name} {problem}", line.number));
-        let text = line.text.as_ref().map_err(|problem| wrong(problem))?;
-        let (first, second) = text.split_once('\t').ok_or_else(|| wrong("must have two texts, separated by a tab"))?;
-        batch.push((first.to_owned(), second.to_owned()));
-        if batch.len() == BATCH_PAIRS_MAX {
-            compare(&client, &output, &batch)?;
-            batch.clear();
-        }
-    }
-    compare(&client, &output, &batch).map(|()| Outcome::Done)
+    let pairs = Input::open(args.file.as_deref(), output)?.parse_lines(2 * Limits::default().text_bytes_max, parse_pair);
+    for_each_batch(pairs, BATCH_PAIRS_MAX, |batch| compare(client, output, batch)).map(|()| Outcome::Done)
+}
+
+fn parse_pair(line: String) -> Result<(String, String), String> {
+    let (first, second) = line.split_once('\t').ok_or("must have two texts, separated by a tab")?;
+    Ok((first.to_owned(), second.to_owned()))
 }
 
 fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Result<(), CliError> {
-    if pairs.is_empty() {
-        return Ok(());
-    }
     let body: Vec<Value> = pairs.iter().map(|(first, second)| json!({ "first": first, "second": second })).collect();
     let call = Call::post(&["v1", "similarity"]).repeatable().json(&json!({ "pairs": body }));
     let answer = client.send(&call)?.body;

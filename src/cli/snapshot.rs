@@ -1,6 +1,5 @@
 //! `dragoman snapshot`: creates, lists, shows, downloads, uploads, restores and deletes snapshots.
 
-use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -12,54 +11,55 @@ use super::client::{Call, Client, Upload};
 use super::collections::request_members;
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
-use super::files::{Input, Target};
+use super::files::{Input, Sink};
 use super::jobs;
-use super::listing;
+use super::listing::{self, ListColumn};
 use super::output::{Column, Output, Unit, bytes, count, format_cell, format_members, time};
-use super::server::Group;
 use super::snapshot_target::TargetArgs;
-use crate::domain::CollectionName;
+use crate::domain::{CollectionName, hex};
 
 /// The file extension of archives.
 const ARCHIVE_EXTENSION: &str = ".tar.zst";
-/// Size of the copy buffer.
-const PIECE_BYTES: usize = 1 << 16;
 
 /// What to do with snapshots.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Creates a snapshot of collections, by default all of them, on the server.
-    Create(CreateArgs),
+    Create {
+        /// Names of the collections; all if omitted.
+        #[arg(value_name = "COLLECTION")]
+        collections: Vec<CollectionName>,
+        /// Prints the job without waiting for it to finish.
+        #[arg(long)]
+        detach: bool,
+    },
     /// Lists the snapshots on the server, or at a target.
     List(TargetArgs),
     /// Shows a snapshot in full.
-    Show(IdArgs),
+    Show {
+        /// Id of the snapshot.
+        id: String,
+    },
     /// Downloads a snapshot to a file.
     Download(DownloadArgs),
     /// Uploads a downloaded snapshot.
-    Upload(UploadArgs),
+    Upload {
+        /// Snapshot archive.
+        file: PathBuf,
+        /// Id (UUID) of the snapshot; defaults to the one in the file name, otherwise a new one.
+        #[arg(long)]
+        id: Option<Uuid>,
+    },
     /// Restores collections from a snapshot.
     Restore(RestoreArgs),
     /// Deletes a snapshot.
-    Delete(DeleteArgs),
-}
-
-/// A new snapshot.
-#[derive(Debug, Args)]
-pub struct CreateArgs {
-    /// Names of the collections; all if omitted.
-    #[arg(value_name = "COLLECTION", value_parser = CollectionName::parse)]
-    pub collections: Vec<CollectionName>,
-    /// Prints the job without waiting for it to finish.
-    #[arg(long)]
-    pub detach: bool,
-}
-
-/// A snapshot.
-#[derive(Debug, Args)]
-pub struct IdArgs {
-    /// Id of the snapshot.
-    pub id: String,
+    Delete {
+        /// Id of the snapshot.
+        id: String,
+        /// Whether to ask for confirmation.
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
 }
 
 /// A download.
@@ -75,16 +75,6 @@ pub struct DownloadArgs {
     pub output: Option<PathBuf>,
 }
 
-/// An upload.
-#[derive(Debug, Args)]
-pub struct UploadArgs {
-    /// Snapshot archive.
-    pub file: PathBuf,
-    /// Id (UUID) of the snapshot; defaults to the one in the file name, otherwise a new one.
-    #[arg(long)]
-    pub id: Option<Uuid>,
-}
-
 /// A restore.
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
@@ -94,10 +84,10 @@ pub struct RestoreArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     /// Restores only this collection.
-    #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
+    #[arg(long, value_name = "NAME")]
     pub collection: Option<CollectionName>,
     /// Restores that collection under another name.
-    #[arg(long, value_name = "NAME", requires = "collection", value_parser = CollectionName::parse)]
+    #[arg(long, value_name = "NAME", requires = "collection")]
     pub rename_to: Option<CollectionName>,
     /// Replaces existing collections.
     #[arg(long)]
@@ -110,44 +100,28 @@ pub struct RestoreArgs {
     pub confirm: ConfirmArgs,
 }
 
-/// A deletion.
-#[derive(Debug, Args)]
-pub struct DeleteArgs {
-    /// Id of the snapshot.
-    pub id: String,
-    /// Whether to ask for confirmation.
-    #[command(flatten)]
-    pub confirm: ConfirmArgs,
-}
-
 /// Runs the command.
-pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
-    match args.action {
-        Action::Create(args) => {
-            let body = request_members(&json!({"collections": args.collections}));
-            let call = Call::post(&["v1", "snapshots"]).json(&body.into());
-            create(&client, &output, &call, args.detach)
+pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+    match action {
+        Action::Create { collections, detach } => {
+            let body = request_members(&json!({"collections": collections}));
+            return create(client, output, &Call::post(&["v1", "snapshots"]).json(&body.into()), detach);
         }
         Action::List(args) => match args.open()? {
-            Some(target) => target.list(&output),
-            None => list(&client, &output),
-        }
-        .map(|()| Outcome::Done),
-        Action::Show(args) => {
-            let snapshot = client.send(&Call::get(&["v1", "snapshots", &args.id]))?.body;
-            show(&output, &snapshot).map(|()| Outcome::Done)
-        }
-        Action::Download(args) => download(&client, &output, &args).map(|()| Outcome::Done),
-        Action::Upload(args) => upload(&client, &output, &args).map(|()| Outcome::Done),
-        Action::Restore(args) => restore(&client, &output, args),
-        Action::Delete(args) => {
-            args.confirm.ask(&format!("delete snapshot {}", args.id))?;
-            client.send(&Call::delete(&["v1", "snapshots", &args.id]))?;
-            output.note(&format!("deleted snapshot {}", args.id));
-            Ok(Outcome::Done)
+            Some(target) => target.list(output)?,
+            None => list(client, output)?,
+        },
+        Action::Show { id } => show(output, &client.send(&Call::get(&["v1", "snapshots", &id]))?.body)?,
+        Action::Download(args) => download(client, output, &args)?,
+        Action::Upload { file, id } => upload(client, output, &file, id)?,
+        Action::Restore(args) => return restore(client, output, args),
+        Action::Delete { id, confirm } => {
+            confirm.prompt(&format!("delete snapshot {id}"))?;
+            client.send(&Call::delete(&["v1", "snapshots", &id]))?;
+            output.note(&format!("deleted snapshot {id}"));
         }
     }
+    Ok(Outcome::Done)
 }
 
 /// Creates a snapshot and prints its id.
@@ -168,7 +142,7 @@ fn restore(client: &Client, output: &Output, mut args: RestoreArgs) -> Result<Ou
     if args.replace {
         let what = args.rename_to.as_ref().or(args.collection.as_ref()).map(|name| format!("collection {name}"));
         let what = what.unwrap_or_else(|| "all existing collections that the snapshot contains".to_owned());
-        args.confirm.ask(&format!("replace {what} with the contents of snapshot {}", args.id))?;
+        args.confirm.prompt(&format!("replace {what} with the contents of snapshot {}", args.id))?;
     }
     if let Some((target, found)) = target.zip(found) {
         target.upload(client, output, &found)?;
@@ -179,15 +153,13 @@ fn restore(client: &Client, output: &Output, mut args: RestoreArgs) -> Result<Ou
 }
 
 fn list(client: &Client, output: &Output) -> Result<(), CliError> {
-    let columns = [Column::Text("ID"), Column::Text("CREATED"), Column::Text("COLLECTIONS"), Column::Number("SIZE")];
-    listing::list(client, output, &listing::first_page(&["v1", "snapshots"]), ("snapshots", &columns), |snapshot| {
-        vec![
-            format_cell(&snapshot["id"]),
-            time(&snapshot["created_at"]),
-            names(&snapshot["collections"]),
-            bytes(&snapshot["archive_bytes"]),
-        ]
-    })
+    let columns: [ListColumn; 4] = [
+        (Column::Text("ID"), "/id", format_cell),
+        (Column::Text("CREATED"), "/created_at", time),
+        (Column::Text("COLLECTIONS"), "/collections", names),
+        (Column::Number("SIZE"), "/archive_bytes", bytes),
+    ];
+    listing::list(client, output, &Call::get(&["v1", "snapshots"]), "snapshots", &columns)
 }
 
 fn names(collections: &Value) -> String {
@@ -224,37 +196,28 @@ fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(),
     let about = client.send(&Call::get(&["v1", "snapshots", &args.id]))?.body;
     let mut download = client.open(&Call::get(&["v1", "snapshots", &args.id, "archive"]))?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_EXTENSION}", args.id).into());
-    let mut target = Target::create(&path)?;
+    let mut sink = Sink::open(Some(&path))?;
     let bar = output.progress(download.bytes, Unit::Bytes);
-    let mut digest = Sha256::new();
-    let mut piece = vec![0; PIECE_BYTES];
-    let mut copied = 0;
-    loop {
-        let got = match download.content.read(&mut piece) {
-            Ok(0) => break,
-            Ok(got) => got,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(CliError::io("read the snapshot to its end")(error)),
-        };
-        target.write_all(&piece[..got]).map_err(target.write_error())?;
-        digest.update(&piece[..got]);
-        copied += got as u64;
-        bar.inc(got as u64);
-    }
-    let got: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let (mut digest, mut copied) = (Sha256::new(), 0);
+    sink.copy(&mut *download.content, "read the snapshot to its end", |piece| {
+        digest.update(piece);
+        copied += piece.len() as u64;
+        bar.inc(piece.len() as u64);
+    })?;
+    let got = hex(&digest.finalize());
     if about["archive_sha256"].as_str() != Some(got.as_str()) {
         let expected = format_cell(&about["archive_sha256"]);
         return Err(client.unexpected_response(format!("the archive has SHA-256 {got}, expected {expected}")));
     }
-    target.finish()?;
+    sink.finish()?;
     bar.finish_and_clear();
     output.note(&format!("wrote {} to {}", bytes(&json!(copied)), path.display()));
     Ok(())
 }
 
-fn upload(client: &Client, output: &Output, args: &UploadArgs) -> Result<(), CliError> {
-    let id = args.id.or_else(|| id_in_name(&args.file)).unwrap_or_else(Uuid::now_v7).to_string();
-    let input = Input::open(Some(&args.file), output)?;
+fn upload(client: &Client, output: &Output, file: &Path, id: Option<Uuid>) -> Result<(), CliError> {
+    let id = id.or_else(|| id_in_name(file)).unwrap_or_else(Uuid::now_v7).to_string();
+    let input = Input::open(Some(file), output)?;
     let bar = output.progress(input.bytes, Unit::Bytes);
     let mut content = bar.wrap_read(input.content);
     let upload = Upload { content_type: "application/zstd", content_encoding: None, bytes: input.bytes, content: &mut content };

@@ -22,17 +22,9 @@ const PROJECT_VARIABLES: [&str; 8] = [
 /// Prefixes of further such variables: of benchmarks, fuzzing and tests.
 const PROJECT_PREFIXES: [&str; 3] = ["DRAGOMAN_BENCH_", "DRAGOMAN_FUZZ_", "DRAGOMAN_TEST_"];
 
-/// A variable that belongs to no setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misspelled {
-    /// Its name.
-    pub name: String,
-    /// The most similar known variable, if one is similar enough.
-    pub nearest: Option<String>,
-}
-
-/// The first of `variables` that is named like a setting but belongs to none of `command` or its subcommands.
-pub fn misspelled(command: &Clap, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Option<Misspelled> {
+/// The name of the first of `variables` that is named like a setting but belongs to none of `command` or its subcommands, and
+/// the most similar known variable, if one is similar enough.
+pub fn misspelled(command: &Clap, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Option<(String, Option<String>)> {
     let mut known = BTreeSet::new();
     add_variables(command, &mut known);
     let named = variables.into_iter().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
@@ -43,7 +35,7 @@ pub fn misspelled(command: &Clap, variables: impl IntoIterator<Item = (OsString,
     unknown.sort_unstable();
     let name = unknown.into_iter().next()?;
     let nearest = nearest(&name, &known);
-    Some(Misspelled { name, nearest })
+    Some((name, nearest))
 }
 
 /// The variables of a command line, with all its subcommands.
@@ -136,7 +128,7 @@ mod tests {
 
     fn check(name: &str, value: &str, expect: Option<Option<&str>>) {
         let found = misspelled(&CommandLine::command(), [(name.into(), value.into())]);
-        let expect = expect.map(|nearest| Misspelled { name: name.to_owned(), nearest: nearest.map(str::to_owned) });
+        let expect = expect.map(|nearest| (name.to_owned(), nearest.map(str::to_owned)));
         assert_eq!(found, expect);
     }
 

@@ -4,17 +4,15 @@
 mod environment;
 pub mod generated;
 mod moving;
-mod secret;
 pub mod sources;
 
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use crate::domain::Limits;
 use crate::domain::limits::at_least_one;
+use crate::domain::{DeviceChoice, Limits, Secret};
 pub use moving::MoveSettings;
-pub use secret::Secret;
 pub use sources::{Loaded, ReadError, Setting, Source, read};
 
 /// Runs and manages a vector-search database that embeds and searches text across 62 languages.
@@ -111,7 +109,7 @@ pub struct Config {
 
     /// Where the encoder runs: auto uses CUDA if available; cuda:N refuses to start without it.
     #[arg(long, env = "DRAGOMAN_DEVICE", value_name = "auto|cpu|cuda[:N]", default_value = "auto", value_parser = parse_device)]
-    pub device: DeviceSetting,
+    pub device: DeviceChoice,
 
     /// CPU threads of the encoder, for up to four batches at once; 0 means one per core.
     #[arg(long, env = "DRAGOMAN_THREADS", value_name = "COUNT", default_value_t = 0)]
@@ -315,17 +313,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// The device that the operator requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeviceSetting {
-    /// CUDA if available, otherwise the CPU.
-    Auto,
-    /// The CPU.
-    Cpu,
-    /// This CUDA device.
-    Cuda(u32),
-}
-
 /// Which model to load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelSetting {
@@ -367,16 +354,8 @@ fn default_model(relative: &Path, program: Option<&Path>) -> PathBuf {
     }
 }
 
-fn parse_device(text: &str) -> Result<DeviceSetting, String> {
-    match text {
-        "auto" => Ok(DeviceSetting::Auto),
-        "cpu" => Ok(DeviceSetting::Cpu),
-        "cuda" => Ok(DeviceSetting::Cuda(0)),
-        _ => {
-            let number = text.strip_prefix("cuda:").and_then(|number| number.parse().ok());
-            number.map(DeviceSetting::Cuda).ok_or_else(|| format!("expected auto, cpu, cuda or cuda:N, got {text:?}"))
-        }
-    }
+fn parse_device(text: &str) -> Result<DeviceChoice, String> {
+    DeviceChoice::parse(text).ok_or_else(|| format!("expected auto, cpu, cuda or cuda:N, got {text:?}"))
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
@@ -418,22 +397,6 @@ mod tests {
         for argument in serve.get_arguments().filter(|argument| argument.get_long() != Some("help")) {
             let expect = format!("DRAGOMAN_{}", argument.get_long().unwrap().replace('-', "_").to_uppercase());
             assert_eq!(argument.get_env().and_then(|name| name.to_str()), Some(expect.as_str()));
-        }
-    }
-
-    #[test]
-    fn device_settings_are_parsed() {
-        for (text, expect) in [
-            ("auto", Some(DeviceSetting::Auto)),
-            ("cpu", Some(DeviceSetting::Cpu)),
-            ("cuda", Some(DeviceSetting::Cuda(0))),
-            ("cuda:3", Some(DeviceSetting::Cuda(3))),
-            ("cuda:", None),
-            ("cuda:x", None),
-            ("tpu", None),
-            ("", None),
-        ] {
-            assert_eq!(parse_device(text).ok(), expect, "{text:?}");
         }
     }
 

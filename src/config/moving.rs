@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::secret::Secret;
 use crate::cli::EXIT_CODES;
+use crate::domain::Secret;
 
 /// What to move, and where.
 ///

@@ -12,7 +12,7 @@ use clap::{Arg, ArgMatches, Command as Clap, CommandFactory as _, FromArgMatches
 use toml::{Table, Value};
 
 use super::CommandLine;
-use super::environment::{Misspelled, misspelled};
+use super::environment::misspelled;
 
 /// A parsed command line with all its settings.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Loaded, Rea
     let clap = CommandLine::command();
     let mut matches = clap.clone().try_get_matches_from(&arguments)?;
     if settings_of(&matches).is_some()
-        && let Some(Misspelled { name, nearest }) = misspelled(&clap, std::env::vars_os())
+        && let Some((name, nearest)) = misspelled(&clap, std::env::vars_os())
     {
         return Err(ReadError::Variable { name, nearest });
     }

@@ -1,5 +1,6 @@
-//! Formats an error with all its causes as text.
+//! Formats an error with all its causes, and a panic, as text.
 
+use std::any::Any;
 use std::error::Error;
 
 /// An error and its causes on one line.
@@ -12,4 +13,9 @@ pub fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     text.replace('\n', " ")
+}
+
+/// The message of a panic, if it has one.
+pub fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
+    panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied())
 }

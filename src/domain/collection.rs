@@ -43,7 +43,7 @@ pub enum NewSource {
 
 impl NewCollection {
     /// A collection of texts, embedded by the loaded model, with default settings.
-    pub fn named(name: CollectionName) -> Self {
+    pub fn new(name: CollectionName) -> Self {
         Self {
             name,
             description: None,

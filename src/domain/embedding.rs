@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_round_trip_and_invalid_bytes_are_rejected() {
+    fn bytes_round_trip_and_invalid_bytes_are_refused() {
         let embedding = Embedding::normalized(vec![1.0, -2.0, 0.5]).unwrap();
         let bytes = embedding.to_bytes();
         assert_eq!(Embedding::from_bytes(&bytes), Some(embedding));

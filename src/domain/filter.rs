@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use super::names::names;
 use super::{Document, DocumentHead, DocumentId, Language, Metadata, timestamps};
 
 /// A tree of conditions. The default matches every document.
@@ -69,6 +70,20 @@ pub enum Relation {
     Lt,
     /// Less or equal.
     Lte,
+}
+
+names!(Relation { Gt = "gt", Gte = "gte", Lt = "lt", Lte = "lte" });
+
+impl Relation {
+    /// Its sign in SQL.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Gt => ">",
+            Self::Gte => ">=",
+            Self::Lt => "<",
+            Self::Lte => "<=",
+        }
+    }
 }
 
 /// A value that can be compared.
@@ -147,8 +162,8 @@ impl Filter {
 impl SearchFilter {
     /// Whether a document matches. The store's SQL gives the same result.
     pub fn matches(&self, document: &Document) -> bool {
-        let speaks = |languages: &[Language]| document.language.is_some_and(|language| languages.contains(&language));
-        (self.languages.is_empty() || speaks(&self.languages)) && self.filter.matches(document)
+        let has_language = |languages: &[Language]| document.language.is_some_and(|language| languages.contains(&language));
+        (self.languages.is_empty() || has_language(&self.languages)) && self.filter.matches(document)
     }
 }
 

@@ -34,6 +34,14 @@ macro_rules! text_id {
             }
         }
 
+        impl std::str::FromStr for $type {
+            type Err = crate::domain::InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::parse(text)
+            }
+        }
+
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = String::deserialize(deserializer)?;

@@ -1,18 +1,24 @@
 //! Imported and exported files: their formats and compressions.
 
+#[cfg(feature = "server")]
+use std::io;
+
 use serde::{Deserialize, Serialize};
 
 use super::names::names;
 
 /// The format of a file of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum FileFormat {
     /// One JSON object per line.
     Ndjson,
-    /// RFC 4180 with a header row.
+    /// Comma-separated values with a header row.
+    // As in RFC 4180.
     Csv,
-    /// Tab-separated values with a header row, without quoting.
+    /// Tab-separated values with a header row.
+    // Without quoting.
     Tsv,
 }
 
@@ -20,16 +26,35 @@ names!(FileFormat { Ndjson = "ndjson", Csv = "csv", Tsv = "tsv" });
 
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
 pub enum FileEncoding {
-    /// Not compressed.
+    /// No compression.
+    #[cfg_attr(feature = "server", value(name = "none"))]
     Identity,
-    /// With gzip.
+    /// gzip.
     Gzip,
-    /// With Zstandard.
+    /// Zstandard.
     Zstd,
 }
 
 names!(FileEncoding { Identity = "identity", Gzip = "gzip", Zstd = "zstd" });
+
+#[cfg(feature = "server")]
+impl FileEncoding {
+    /// The value of the header `content-encoding`, if a file is compressed.
+    pub fn content_encoding(self) -> Option<&'static str> {
+        (self != Self::Identity).then(|| self.name())
+    }
+
+    /// Decompresses a file.
+    pub fn decoder<'a>(self, packed: impl io::Read + 'a) -> io::Result<Box<dyn io::Read + 'a>> {
+        Ok(match self {
+            Self::Identity => Box::new(packed),
+            Self::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
+            Self::Zstd => Box::new(zstd::stream::read::Decoder::new(packed)?),
+        })
+    }
+}
 
 /// The type of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! API keys and what they permit. Secrets do not occur in this layer; below the API, only their hashes exist.
+//! API keys and what they permit. Their secrets do not occur here; below the API, only hashes exist.
 
 use std::sync::Arc;
 

@@ -11,6 +11,7 @@ pub mod document;
 pub mod embedding;
 pub mod evaluation;
 pub mod filter;
+pub mod hexadecimal;
 pub mod histogram;
 pub mod ids;
 pub mod import_export;
@@ -25,12 +26,13 @@ pub mod mining;
 pub mod model;
 pub(crate) mod names;
 pub mod passages;
-pub mod payer;
 mod persisted_filter;
 pub mod projection;
+pub mod quota_owner;
 pub mod relevance;
 pub mod request_key;
 pub mod search;
+pub mod secret;
 pub mod selection;
 pub mod settings;
 pub mod similarity;
@@ -41,7 +43,7 @@ pub mod terms;
 pub mod timestamps;
 
 pub use boost::{Boost, BoostBy, Decay, DecayOrigin, DecayShape};
-pub use causes::chain;
+pub use causes::{chain, panic_text};
 pub use classifier::{
     ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, ClassifierState,
     DescribedLabel, EvaluationSet, LabelExamples, LabelProbability, LabeledDocuments, LabeledNeighborText, LabeledText,
@@ -63,6 +65,7 @@ pub use evaluation::{
     MajorityLabel, TransferGap,
 };
 pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, SearchFilter, Test};
+pub use hexadecimal::hex;
 pub use histogram::{FacetBucket, FacetStats, HistogramInterval, NumberOrTime, ValueSummary};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
 pub use import_export::{CellType, ColumnTypes, FileEncoding, FileFormat};
@@ -73,17 +76,18 @@ pub use language::{DetectedLanguage, Language, LanguageTagError};
 pub use limits::Limits;
 pub use metadata::{Metadata, MetadataObject};
 pub use mining::{DuplicateCluster, MinedSentence, ScoredPair};
-pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
+pub use model::{Device, DeviceChoice, Embedded, ModelInfo, PassageEmbedding};
 pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};
-pub use payer::QuotaOwner;
 pub use projection::{Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary};
+pub use quota_owner::QuotaOwner;
 pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
 pub use search::{
-    BoostedScore, DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitRanks,
+    BoostedScore, DenseMethod, ExampleSet, Examples, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitRanks,
     PassageMark, PreferredLanguage, QueryOptions, RankedScore, SearchMode, SearchParameters, SearchRequest, SearchResults,
     SearchStatistics, SearchTarget,
 };
+pub use secret::Secret;
 pub use selection::{
     DocumentOrder, DocumentPatch, Facet, FacetRequest, FacetValue, Facets, Precondition, ScrollPage, ScrollPosition,
     ScrollRequest, TitleChange,

@@ -11,6 +11,29 @@ pub enum Device {
     Cuda(u32),
 }
 
+/// The device that the operator requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// CUDA if available, otherwise the CPU. In the second case the log and `/v1/models` say why.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// This CUDA device. The server refuses to start without it.
+    Cuda(u32),
+}
+
+impl DeviceChoice {
+    /// Parses `auto`, `cpu`, `cuda` (the first device) or `cuda:N`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self::Auto),
+            "cpu" => Some(Self::Cpu),
+            "cuda" => Some(Self::Cuda(0)),
+            _ => text.strip_prefix("cuda:")?.parse().ok().map(Self::Cuda),
+        }
+    }
+}
+
 /// The loaded model, as `/v1/models` shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelInfo {
@@ -64,5 +87,26 @@ impl From<Embedded> for PassageEmbedding {
 impl From<Embedding> for PassageEmbedding {
     fn from(embedding: Embedding) -> Self {
         Self { embedding, tokens: TokenSet::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_choices_are_parsed() {
+        for (text, expect) in [
+            ("auto", Some(DeviceChoice::Auto)),
+            ("cpu", Some(DeviceChoice::Cpu)),
+            ("cuda", Some(DeviceChoice::Cuda(0))),
+            ("cuda:3", Some(DeviceChoice::Cuda(3))),
+            ("cuda:", None),
+            ("cuda:x", None),
+            ("tpu", None),
+            ("", None),
+        ] {
+            assert_eq!(DeviceChoice::parse(text), expect, "{text:?}");
+        }
     }
 }

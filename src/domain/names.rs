@@ -16,6 +16,12 @@ macro_rules! names {
             pub fn parse(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| one.name() == name)
             }
+
+            /// The same; the error lists all names.
+            pub fn try_parse(name: &str) -> Result<Self, String> {
+                let all = || Self::ALL.map(Self::name).join(", ");
+                Self::parse(name).ok_or_else(|| format!("must be one of {}, got {name:?}", all()))
+            }
         }
     };
 }

@@ -65,9 +65,9 @@ impl PassageContext {
         self.title.is_none() && self.headings.is_none()
     }
 
-    /// A passage as it is embedded and indexed for lexical search: title, headings, then the passage itself. This is the only
-    /// place that joins them.
-    pub fn with<'p>(&self, passage: &'p str) -> Cow<'p, str> {
+    /// Returns a passage as it is embedded and indexed for lexical search: title, headings, then the passage itself. This is the
+    /// only place that joins them.
+    pub fn prepend_to<'p>(&self, passage: &'p str) -> Cow<'p, str> {
         if self.is_empty() {
             return Cow::Borrowed(passage);
         }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_without_strictly_ascending_ids_are_rejected() {
+    fn bytes_without_strictly_ascending_ids_are_refused() {
         for bytes in [&[1][..], &[2, 0, 1, 0], &[2, 0, 2, 0]] {
             assert_eq!(TokenSet::from_bytes(bytes), None, "{bytes:?}");
         }
@@ -149,7 +149,7 @@ mod tests {
     fn a_passage_follows_its_title_and_headings() {
         let check = |title: Option<&str>, headings: Option<&str>, expect: &str| {
             let context = PassageContext { title: title.map(str::to_owned), headings: headings.map(str::to_owned) };
-            assert_eq!(context.with("Open daily."), expect);
+            assert_eq!(context.prepend_to("Open daily."), expect);
         };
         check(None, None, "Open daily.");
         check(Some("Museum"), None, "Museum\nOpen daily.");

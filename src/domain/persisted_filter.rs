@@ -43,7 +43,7 @@ fn write(filter: &Filter) -> Value {
                 Test::Ne(value) => ("ne", scalar(value)),
                 Test::In(values) => ("in", values.iter().map(scalar).collect()),
                 Test::Any(values) => ("any", values.iter().map(scalar).collect()),
-                Test::Compare(relation, value) => (relation_name(*relation), scalar(value)),
+                Test::Compare(relation, value) => (relation.name(), scalar(value)),
                 Test::Exists(expected) => ("exists", json!(expected)),
                 Test::Prefix(prefix) => ("prefix", json!(prefix)),
             };
@@ -70,7 +70,7 @@ fn read(value: &Value) -> Option<Filter> {
                 "any" => Test::Any(values()?),
                 "exists" => Test::Exists(value.as_bool()?),
                 "prefix" => Test::Prefix(value.as_str()?.to_owned()),
-                relation => Test::Compare(read_relation(relation)?, read_scalar(value)?),
+                relation => Test::Compare(Relation::parse(relation)?, read_scalar(value)?),
             };
             Filter::Field(read_field(field)?, test)
         }
@@ -118,17 +118,6 @@ fn read_scalar(value: &Value) -> Option<Scalar> {
     })
 }
 
-const RELATIONS: [(Relation, &str); 4] =
-    [(Relation::Gt, "gt"), (Relation::Gte, "gte"), (Relation::Lt, "lt"), (Relation::Lte, "lte")];
-
-fn relation_name(relation: Relation) -> &'static str {
-    RELATIONS.iter().find(|(one, _)| *one == relation).map_or("", |(_, name)| name)
-}
-
-fn read_relation(name: &str) -> Option<Relation> {
-    RELATIONS.iter().find(|(_, one)| *one == name).map(|(relation, _)| *relation)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_persisted_filters_are_rejected() {
+    fn invalid_persisted_filters_are_refused() {
         for text in
             ["null", "[]", r#"["xor", []]"#, r#"["field", "title", "eq", {"text": "a"}]"#, r#"["field", [], "exists", true]"#]
         {

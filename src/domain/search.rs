@@ -42,31 +42,16 @@ pub struct ExampleSet {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SearchMode {
     /// Combines all evidence (embeddings, late interaction and words) into one relevance between 0 and 1.
-    Full(FullSearch),
+    Full {
+        /// Minimum number of passages that embeddings, late interaction and words each propose.
+        candidates: usize,
+    },
     /// By the similarity of embeddings.
     Dense,
     /// By the words that query and passage share (BM25).
     Lexical,
     /// By both, with their ranks fused.
     Hybrid(Fusion),
-}
-
-/// How many passages a search in mode `full` considers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FullSearch {
-    /// Minimum number of passages that embeddings, late interaction and words each propose.
-    pub candidates: usize,
-}
-
-impl FullSearch {
-    /// Limits of `candidates`.
-    pub const CANDIDATES: std::ops::RangeInclusive<usize> = 10..=10_000;
-}
-
-impl Default for FullSearch {
-    fn default() -> Self {
-        Self { candidates: 50 }
-    }
 }
 
 /// Reciprocal rank fusion: a document's score is the sum, over both lists, of weight / (rank constant + rank in the list).
@@ -345,8 +330,8 @@ pub struct RankedScore {
     pub score: f32,
 }
 
-/// `index`: by the index, which compares all passages of a small collection and searches a graph in a large one. `scan`: by
-/// comparing all matching passages, for `exact` or if the filter matches few.
+/// `index`: by the index's graph, or by comparing up to 1,000 passages. `scan`: by comparing all that match, for
+/// `exact`, mostly up to 131,072 passages, or if few match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = DenseSearchMethod)]

@@ -98,6 +98,13 @@ pub struct FacetValue {
     pub documents: u64,
 }
 
+impl FacetValue {
+    /// Bytes of the value if it is a string.
+    pub fn bytes(&self) -> u64 {
+        if let Scalar::Text(text) = &self.value { text.len() as u64 } else { 0 }
+    }
+}
+
 /// Counts of documents and of the values of fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facets {
@@ -107,6 +114,28 @@ pub struct Facets {
     pub counts: Vec<Facet>,
     /// Bytes of the strings among the values.
     pub bytes: u64,
+}
+
+impl Facets {
+    /// Counts values for each request with `count`, which also gets the bytes that are left. Ends as soon as the values exceed
+    /// `bytes_max` bytes.
+    pub fn collect<E>(
+        documents: u64,
+        requests: &[FacetRequest],
+        bytes_max: u64,
+        mut count: impl FnMut(&FacetRequest, u64) -> Result<Facet, E>,
+    ) -> Result<Self, E> {
+        let mut facets = Self { documents, counts: Vec::with_capacity(requests.len()), bytes: 0 };
+        for request in requests {
+            let counted = count(request, bytes_max.saturating_sub(facets.bytes))?;
+            facets.bytes += counted.values.iter().map(FacetValue::bytes).sum::<u64>();
+            facets.counts.push(counted);
+            if facets.bytes > bytes_max {
+                break;
+            }
+        }
+        Ok(facets)
+    }
 }
 
 /// A precondition of a write to a document.

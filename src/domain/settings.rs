@@ -60,6 +60,10 @@ pub const M: std::ops::RangeInclusive<usize> = 4..=128;
 pub const EF: std::ops::RangeInclusive<usize> = 8..=4_096;
 /// Limits of the dimension of callers' vectors.
 pub const DIMENSION: std::ops::RangeInclusive<usize> = 1..=8_192;
+/// Limits of `SearchMode::Full::candidates`.
+pub const CANDIDATES: std::ops::RangeInclusive<usize> = 10..=10_000;
+/// Default of `SearchMode::Full::candidates`.
+pub const CANDIDATES_DEFAULT: usize = 50;
 /// Limits of oversampling.
 pub const OVERSAMPLING: std::ops::RangeInclusive<f32> = 1.0..=64.0;
 

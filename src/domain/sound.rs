@@ -75,18 +75,10 @@ pub enum Script {
 }
 
 impl Script {
-    const ALL: [Self; 10] = [
-        Self::Other,
-        Self::Latin,
-        Self::Greek,
-        Self::Cyrillic,
-        Self::Hebrew,
-        Self::Arabic,
-        Self::Indic,
-        Self::Kana,
-        Self::Han,
-        Self::Hangul,
-    ];
+    const ALL: [Self; 10] = {
+        use Script::*;
+        [Other, Latin, Greek, Cyrillic, Hebrew, Arabic, Indic, Kana, Han, Hangul]
+    };
 
     /// Whether most vowels are not written.
     pub fn omits_vowels(self) -> bool {
@@ -162,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_that_encode_no_sound_are_rejected() {
+    fn bits_that_encode_no_sound_are_refused() {
         let gap = u64::from(SoundSymbol::A as u8) << (2 * SYMBOL_BITS);
         assert_eq!([gap, 31, 15 << SYMBOLS_BITS].map(Sound::from_bits), [None; 3]);
     }

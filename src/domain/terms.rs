@@ -71,7 +71,7 @@ pub struct WordCounts(Vec<u8>);
 /// The first byte of the stored form. The older form without sounds begins with a word, whose count is in the lowest four bits of
 /// the first byte and is not 0.
 const WITH_SOUNDS: u8 = 0x10;
-/// The bit of each byte of a sound but the last.
+/// The bit of each byte of a packed number but the last.
 const MORE: u8 = 0x80;
 
 impl WordCounts {
@@ -91,12 +91,7 @@ impl WordCounts {
     fn push(&mut self, word: CountedWord) {
         let Self(bytes) = self;
         bytes.extend((word.key << WORD_COUNT_BITS | u32::from(word.count)).to_le_bytes());
-        let mut sound = word.sound.to_bits();
-        while sound >= u64::from(MORE) {
-            bytes.push(sound as u8 | MORE);
-            sound >>= 7;
-        }
-        bytes.push(sound as u8);
+        pack_number(word.sound.to_bits(), bytes);
     }
 
     /// The distinct words, in ascending order of keys.
@@ -145,12 +140,27 @@ impl WordCounts {
 fn next_word(bytes: &mut &[u8]) -> Option<CountedWord> {
     let (entry, rest) = bytes.split_first_chunk::<4>()?;
     let entry = u32::from_le_bytes(*entry);
-    let last = rest.iter().position(|byte| byte & MORE == 0)?;
-    let (own, rest) = rest.split_at(last + 1);
-    let seven = |all: u64, byte: &u8| all.checked_mul(1 << 7).map(|all| all | u64::from(byte & !MORE));
-    let sound = Sound::from_bits(own.iter().rev().try_fold(0, seven)?)?;
+    let (sound, rest) = unpack_number(rest)?;
+    let sound = Sound::from_bits(sound)?;
     *bytes = rest;
     Some(CountedWord { key: entry >> WORD_COUNT_BITS, count: (entry & u32::from(WORD_COUNT_MAX)) as u8, sound })
+}
+
+/// Appends a number, seven bits per byte, lowest first, with the highest bit set in all bytes but the last.
+pub(crate) fn pack_number(mut number: u64, bytes: &mut Vec<u8>) {
+    while number >= u64::from(MORE) {
+        bytes.push(number as u8 | MORE);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// Reads the number that `pack_number` wrote at the beginning. Returns it and the rest, or `None` if there is none.
+pub(crate) fn unpack_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let last = bytes.iter().position(|byte| byte & MORE == 0)?;
+    let (own, rest) = bytes.split_at(last + 1);
+    let seven = |all: u64, byte: &u8| all.checked_mul(1 << 7).map(|all| all | u64::from(byte & !MORE));
+    Some((own.iter().rev().try_fold(0, seven)?, rest))
 }
 
 /// The terms of a query: a passage with any of them may be a hit, if it has everything required and nothing excluded.
@@ -238,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_word_count_bytes_are_rejected() {
+    fn invalid_word_count_bytes_are_refused() {
         assert_eq!(WordCounts::from_bytes(&[1, 2, 3]), None);
         assert_eq!(WordCounts::from_bytes(&older_form(&[0x21, 0x11])), None, "words are not in ascending order");
         assert_eq!(WordCounts::from_bytes(&older_form(&[0x21, 0x22])), None, "a word occurs twice");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::ranking::{TokenTableError, TranslationsError};
+use crate::ranking::TableError;
 use crate::text::TextError;
 
 /// An error of the embedder. It can be cloned, because a failed batch fails many callers.
@@ -21,9 +21,7 @@ pub enum EmbedError {
     #[error(transparent)]
     Text(Arc<TextError>),
     #[error(transparent)]
-    TokenTable(Arc<TokenTableError>),
-    #[error(transparent)]
-    Translations(Arc<TranslationsError>),
+    Table(Arc<TableError>),
     #[error(
         "cannot load ONNX Runtime from {}: run `make run` once, which fetches it, or set ORT_DYLIB_PATH to the path of libonnxruntime.so",
         path.display()

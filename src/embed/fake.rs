@@ -54,9 +54,9 @@ impl FakeOptions {
 
 /// Lets a test control the fake encoder. Dropping the last clone releases the encoder.
 #[derive(Clone)]
-pub struct FakeControl(Arc<Hand>);
+pub struct FakeControl(Arc<ControlHandle>);
 
-struct Hand(Arc<Gate>);
+struct ControlHandle(Arc<Gate>);
 
 #[derive(Default)]
 struct Gate {
@@ -100,7 +100,7 @@ impl FakeControl {
     }
 
     /// Makes every batch fail if `broken`, and none otherwise.
-    pub fn break_down(&self, broken: bool) {
+    pub fn set_broken(&self, broken: bool) {
         self.lock().broken = broken;
     }
 
@@ -119,7 +119,7 @@ impl FakeControl {
     }
 }
 
-impl Drop for Hand {
+impl Drop for ControlHandle {
     fn drop(&mut self) {
         self.0.resume();
     }
@@ -174,7 +174,7 @@ impl Vocabulary {
 type SharedVocabulary = Arc<Mutex<Vocabulary>>;
 
 /// The fake tokenizer.
-pub(super) struct FakeText {
+struct FakeText {
     vocabulary: SharedVocabulary,
 }
 
@@ -186,13 +186,13 @@ pub(super) struct FakeEncoder {
 }
 
 /// Creates the three parts, which share a vocabulary and a gate.
-pub(super) fn make(options: &FakeOptions) -> (TextReader<FakeText>, FakeEncoder, FakeControl) {
+pub(super) fn make(options: &FakeOptions) -> (TextReader, FakeEncoder, FakeControl) {
     let vocabulary = SharedVocabulary::default();
     let gate = Arc::new(Gate::default());
-    let tokenizer = FakeText { vocabulary: Arc::clone(&vocabulary) };
+    let tokenizer = Box::new(FakeText { vocabulary: Arc::clone(&vocabulary) });
     let text = TextReader { tokenizer, tokens_max: options.tokens_max };
     let encoder = FakeEncoder { vocabulary, dimension: options.dimension, gate: Arc::clone(&gate) };
-    (text, encoder, FakeControl(Arc::new(Hand(gate))))
+    (text, encoder, FakeControl(Arc::new(ControlHandle(gate))))
 }
 
 impl Tokenize for FakeText {
@@ -288,7 +288,7 @@ fn fnv1a(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{EmbedText, ReadText as _};
+    use super::super::EmbedText;
     use super::*;
     use crate::domain::PassageBounds;
 

@@ -22,11 +22,12 @@ use tracing::Instrument as _;
 pub use error::EmbedError;
 pub use fake::{FakeControl, FakeOptions};
 pub use meter::EmbedMeter;
-pub use options::{DeviceChoice, EmbedOptions};
+pub use options::EmbedOptions;
 pub use queue::Priority;
 pub use text_reader::EmbedText;
 
 use crate::bundle::{Bundle, TRANSLATIONS};
+pub use crate::domain::DeviceChoice;
 use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, PassageContext, PassageSpan, TokenSet};
 use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
@@ -37,7 +38,7 @@ pub use crate::text::sentence_spans::sentence_spans;
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{LanguageDetector, TextPassage, Tokenizer};
 use queue::{Encode, Queue, QueueBounds};
-use text_reader::{ReadText, TextReader};
+use text_reader::TextReader;
 
 /// Texts with up to this many bytes in all are tokenized in place. Larger ones go to a blocking thread. Tokenizing a kilobyte
 /// takes about as long as handing it to another thread.
@@ -76,7 +77,7 @@ impl Queues {
 
 struct Parts {
     info: ModelInfo,
-    text: Box<dyn ReadText>,
+    text: TextReader,
     detector: LanguageDetector,
     scorer: Option<TokenScorer>,
     translations: Option<Translations>,
@@ -117,14 +118,14 @@ impl Embedder {
             device_note: opened.note,
             quality: manifest.quality.iter().map(|(name, value)| (name.clone(), *value)).collect(),
         };
-        let text = TextReader { tokenizer, tokens_max: manifest.tokens_max };
+        let text = TextReader { tokenizer: Box::new(tokenizer), tokens_max: manifest.tokens_max };
         // Parallel encoders share the budget. So a query waits no longer for a batch than with a single encoder, and the
         // batches take no more memory.
         let batch_tokens_max = options.batch_tokens_max.div_ceil(opened.encoders.len().max(1));
         let bounds = QueueBounds { batch_tokens_max, texts_max: options.queue_texts_max };
         let question_bounds = QueueBounds { batch_tokens_max: batch_tokens_max.min(QUESTION_BATCH_TOKENS_MAX), ..bounds };
         let queues = Queues::start(opened.encoders, bounds, opened.questions.map(|encoder| (encoder, question_bounds)))?;
-        Ok(Self::of(info, (Box::new(text), detector), (scorer, translations), queues))
+        Ok(Self::of(info, (text, detector), (scorer, translations), queues))
     }
 
     /// Starts a deterministic fake encoder without a model, for tests of the layers above.
@@ -135,7 +136,6 @@ impl Embedder {
     /// Starts a fake encoder with these options and returns its control, too.
     pub fn fake_with(options: &FakeOptions) -> (Self, FakeControl) {
         let (text, encoder, control) = fake::make(options);
-        let text: Box<dyn ReadText> = Box::new(text);
         #[expect(clippy::expect_used, reason = "a test that cannot have a thread cannot go on")]
         let queues = Queues::start(vec![encoder], options.bounds(), None).expect("a thread for the fake encoder");
         (Self::of(options.model(), (text, LanguageDetector::by_rules()), (None, None), queues), control)
@@ -143,7 +143,7 @@ impl Embedder {
 
     fn of(
         info: ModelInfo,
-        (text, detector): (Box<dyn ReadText>, LanguageDetector),
+        (text, detector): (TextReader, LanguageDetector),
         (scorer, translations): (Option<TokenScorer>, Option<Translations>),
         Queues { queue, questions }: Queues,
     ) -> Self {
@@ -267,12 +267,12 @@ impl Embedder {
 
     /// Returns the tokens of a text without context, each with its byte range in the text. Blocks while it tokenizes.
     pub fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError> {
-        self.parts.text.pieces(text)
+        Ok(self.parts.text.tokenizer.pieces(text)?)
     }
 
     /// Whether a token says nothing of its text: the one that stands for all unknown characters, or a space alone.
     pub fn is_blank(&self, token: u32) -> bool {
-        self.parts.text.is_blank(token)
+        self.parts.text.tokenizer.is_blank(token)
     }
 
     /// Returns the number of waiting texts.
@@ -306,13 +306,13 @@ impl Parts {
 /// Loads the bundle's token table for late interaction, if it has one.
 fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
     let Some(path) = bundle.late_interaction_table() else { return Ok(None) };
-    let table = TokenTable::read(&path).map_err(|error| EmbedError::TokenTable(Arc::new(error)))?;
+    let table = TokenTable::read(&path).map_err(|error| EmbedError::Table(Arc::new(error)))?;
     Ok(Some(TokenScorer::new(table).with_relevance(bundle.manifest.relevance.unwrap_or_default())))
 }
 
 /// Loads the bundle's translation table, if it has one.
 fn translations(bundle: &Bundle) -> Result<Option<Translations>, EmbedError> {
-    let read = |path: PathBuf| Translations::read(&path).map_err(|error| EmbedError::Translations(Arc::new(error)));
+    let read = |path: PathBuf| Translations::read(&path).map_err(|error| EmbedError::Table(Arc::new(error)));
     bundle.optional(TRANSLATIONS).map(read).transpose()
 }
 
@@ -332,30 +332,23 @@ mod tests {
     use std::sync::{Mutex, mpsc};
 
     use super::*;
+    use crate::text::{TextError, Tokenize};
 
-    /// A reader that blocks on each text until the other end of `wait` is dropped.
+    /// A tokenizer that blocks on each text until the other end of `wait` is dropped.
     struct Patient {
         begun: Arc<AtomicUsize>,
         wait: Mutex<mpsc::Receiver<()>>,
     }
 
-    impl ReadText for Patient {
-        fn tokens(&self, _text: &EmbedText) -> Result<Tokens, EmbedError> {
+    impl Tokenize for Patient {
+        fn encode(&self, _text: &str, _tokens_max: usize) -> Result<Tokens, TextError> {
             self.begun.fetch_add(1, Ordering::SeqCst);
             let _ = self.wait.lock().unwrap().recv();
-            Ok(Tokens { ids: vec![1], truncated: false })
+            Ok(Tokens { ids: vec![1], truncated: true })
         }
 
-        fn split(&self, _title: Option<&str>, _text: &str, _bounds: PassageBounds) -> Result<Vec<TextPassage>, EmbedError> {
+        fn pieces(&self, _text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
             Ok(Vec::new())
-        }
-
-        fn pieces(&self, _text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError> {
-            Ok(Vec::new())
-        }
-
-        fn is_blank(&self, _token: u32) -> bool {
-            false
         }
     }
 
@@ -365,9 +358,10 @@ mod tests {
         let (_, encoder, _control) = fake::make(&options);
         let (hold, wait) = mpsc::channel();
         let begun = Arc::new(AtomicUsize::new(0));
-        let text = Patient { begun: Arc::clone(&begun), wait: Mutex::new(wait) };
+        let tokenizer = Box::new(Patient { begun: Arc::clone(&begun), wait: Mutex::new(wait) });
+        let text = TextReader { tokenizer, tokens_max: 1 };
         let queues = Queues::start(vec![encoder], options.bounds(), None).unwrap();
-        let embedder = Embedder::of(options.model(), (Box::new(text), LanguageDetector::by_rules()), (None, None), queues);
+        let embedder = Embedder::of(options.model(), (text, LanguageDetector::by_rules()), (None, None), queues);
         let turns = embedder.parts.tokenizing.available_permits();
         let texts = vec!["x".repeat(TURN_BYTES); 50];
         let request = tokio::spawn({

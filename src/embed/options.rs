@@ -1,5 +1,7 @@
 //! The operator's settings of an encoder.
 
+use crate::domain::DeviceChoice;
+
 /// How to run the encoder.
 #[derive(Debug, Clone)]
 pub struct EmbedOptions {
@@ -14,15 +16,4 @@ pub struct EmbedOptions {
     pub batch_tokens_max: usize,
     /// Maximum number of waiting texts. Beyond it, callers get `EmbedError::QueueFull`.
     pub queue_texts_max: usize,
-}
-
-/// The device that the operator requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeviceChoice {
-    /// CUDA if available, otherwise the CPU. In the second case the log and `/v1/models` say why.
-    Auto,
-    /// The CPU.
-    Cpu,
-    /// This CUDA device. The server refuses to start without it.
-    Cuda(u32),
 }

@@ -4,7 +4,6 @@
 //! budget allows. A batch consists of the texts that arrived while the previous batches were running, so a lone query runs at
 //! once. Queries go ahead of bulk work, but not forever, because callers wait for bulk work too.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::{EmbedError, EmbedMeter};
-use crate::domain::{Embedded, Embedding};
+use crate::domain::{Embedded, Embedding, panic_text};
 use crate::text::Tokens;
 
 /// After this many query batches in a row, one batch of waiting bulk work runs.
@@ -309,7 +308,7 @@ fn run(encoder: &mut impl Encode, batch: Vec<Waiting>, meter: &EmbedMeter) {
             got: format!("{} embeddings", embeddings.len()),
         },
         Ok(Err(error)) => error,
-        Err(panic) => EmbedError::Panicked { message: panic_message(panic.as_ref()) },
+        Err(panic) => EmbedError::Panicked { message: panic_text(&*panic).unwrap_or("no message").to_owned() },
     };
     meter.failures.inc();
     tracing::error!(texts = texts.len(), error = &error as &dyn std::error::Error, "a batch failed");
@@ -346,11 +345,6 @@ impl Submission {
             let _ = sender.send(answer);
         }
     }
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ use ort::value::{Outlet, TensorElementType, TensorRef, ValueType};
 use parking_lot::Mutex;
 
 use super::queue::Encode;
-use super::{DeviceChoice, EmbedError, EmbedOptions};
+use super::{EmbedError, EmbedOptions};
 use crate::bundle::{Bundle, MODEL_FP16, MODEL_INT8, QUESTIONS_FP16, QUESTIONS_INT8};
-use crate::domain::{Device, Embedding};
+use crate::domain::{Device, DeviceChoice, Embedding};
 use crate::text::Tokens;
 
 const INPUT_IDS: &str = "input_ids";
@@ -114,9 +114,9 @@ pub fn cpu_session(
 impl OnnxEncoder {
     /// Wraps a session after checking that it has a bundle encoder's inputs and output.
     pub fn new(session: Session, dimension: usize) -> Result<Self, EmbedError> {
-        check_outlet("input", session.inputs(), INPUT_IDS, TensorElementType::Int64, None)?;
-        check_outlet("input", session.inputs(), ATTENTION_MASK, TensorElementType::Int64, None)?;
-        check_outlet("output", session.outputs(), SENTENCE_EMBEDDING, TensorElementType::Float32, Some(dimension))?;
+        check_tensor("input", session.inputs(), INPUT_IDS, TensorElementType::Int64, None)?;
+        check_tensor("input", session.inputs(), ATTENTION_MASK, TensorElementType::Int64, None)?;
+        check_tensor("output", session.outputs(), SENTENCE_EMBEDDING, TensorElementType::Float32, Some(dimension))?;
         if session.inputs().len() > 2 {
             let got = format!("{} inputs", session.inputs().len());
             return Err(EmbedError::Contract { expected: "2 inputs".to_owned(), got });
@@ -239,7 +239,7 @@ fn use_arena(options: &EmbedOptions) -> bool {
     options.batch_tokens_max <= ARENA_BATCH_TOKENS_MAX
 }
 
-fn check_outlet(
+fn check_tensor(
     kind: &str,
     outlets: &[Outlet],
     name: &str,

@@ -1,6 +1,4 @@
-//! Turns texts into what the encoder and the store need: token ids, passages and pieces.
-
-use std::ops::Range;
+//! Turns texts into what the encoder and the store need: token ids and passages.
 
 use super::EmbedError;
 use crate::domain::{PassageBounds, PassageContext};
@@ -10,18 +8,6 @@ use crate::text::{PassageLimits, TextPassage, Tokenize, Tokens, split_text};
 /// If a text has more than this many bytes per token that the model reads, only its beginning is tokenized. No token is nearly
 /// this long.
 const BYTES_PER_TOKEN_MAX: usize = 256;
-
-/// Turns text into token ids and passages. Callers' threads share it.
-pub(super) trait ReadText: Send + Sync {
-    fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError>;
-    /// Splits a text into passages. The tokens of each passage are those that `tokens` returns for the passage with its
-    /// context.
-    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, EmbedError>;
-    /// Returns each token of a text without context, with its byte range.
-    fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError>;
-    /// Whether a token says nothing of its text (`Tokenize::is_blank`).
-    fn is_blank(&self, token: u32) -> bool;
-}
 
 /// A text to embed with its context: for a passage, its title and headings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,15 +32,15 @@ impl From<String> for EmbedText {
     }
 }
 
-/// Reads texts for a model with `tokens_max` tokens per text.
-pub(super) struct TextReader<T> {
-    pub(super) tokenizer: T,
+/// Reads texts for a model with `tokens_max` tokens per text. Callers' threads share it.
+pub(super) struct TextReader {
+    pub(super) tokenizer: Box<dyn Tokenize + Send + Sync>,
     pub(super) tokens_max: usize,
 }
 
-impl<T: Tokenize + Send + Sync> ReadText for TextReader<T> {
-    fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError> {
-        let text = &*embedded_text(&self.tokenizer, &text.context, &text.text, self.tokens_max)?;
+impl TextReader {
+    pub(super) fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError> {
+        let text = &*embedded_text(&*self.tokenizer, &text.context, &text.text, self.tokens_max)?;
         let begin = beginning(text, self.tokens_max.saturating_mul(BYTES_PER_TOKEN_MAX));
         let tokens = self.tokenizer.encode(begin, self.tokens_max)?;
         // If the beginning has fewer tokens than the model reads, it is mostly white space, so the whole text is tokenized.
@@ -65,22 +51,16 @@ impl<T: Tokenize + Send + Sync> ReadText for TextReader<T> {
         }
     }
 
-    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, EmbedError> {
+    /// Splits a text into passages. The tokens of each passage are those that `tokens` returns for the passage with its
+    /// context.
+    pub(super) fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, EmbedError> {
         let reading = PassageLimits { bounds, tokens_max: self.tokens_max };
-        let mut cuts = split_text(&self.tokenizer, title, text, reading)?;
+        let mut cuts = split_text(&*self.tokenizer, title, text, reading)?;
         for Tokens { ids, truncated } in cuts.iter_mut().map(|cut| &mut cut.tokens) {
             *truncated = ids.len() > self.tokens_max;
             ids.truncate(self.tokens_max);
         }
         Ok(cuts)
-    }
-
-    fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError> {
-        Ok(self.tokenizer.pieces(text)?)
-    }
-
-    fn is_blank(&self, token: u32) -> bool {
-        self.tokenizer.is_blank(token)
     }
 }
 

@@ -20,7 +20,7 @@ use super::error::EvaluationError;
 use super::labeled::{self, Example, Labeled};
 use super::retrieval::mean;
 use crate::classify::knn::highest;
-use crate::classify::{Split, Targets, Training, evaluate_classes, majority};
+use crate::classify::{LabelNames, Split, Targets, Training, evaluate_classes, majority};
 
 /// The data set whose accuracies are reported next to P@1.
 pub const SIB200: &str = "sib200";
@@ -161,17 +161,17 @@ pub fn transfer(
     dev: &Embedded<'_>,
     tests: &BTreeMap<Language, Embedded<'_>>,
 ) -> Result<Transfer, EvaluationError> {
-    let classes = Classes::of(&train.labels);
-    let mut numbers = classes.numbers("the training part", &train.labels)?;
+    let classes = LabelNames::of(train.labels.iter().map(|label| (*label).to_owned()));
+    let mut numbers = label_numbers(&classes, "the training part", &train.labels)?;
     let majority = majority(&numbers).unwrap_or_default();
     let learned = numbers.len() as u32;
-    numbers.extend(classes.numbers("the dev part", &dev.labels)?);
+    numbers.extend(label_numbers(&classes, "the dev part", &dev.labels)?);
     let split = Split { train: (0..learned).collect(), validation: (learned..numbers.len() as u32).collect() };
     let training = Training {
         embeddings: &[train.embeddings.values(), dev.embeddings.values()].concat(),
         dimension: train.embeddings.dimension(),
         targets: Targets::Classes(&numbers),
-        labels: classes.names.len(),
+        labels: classes.len(),
         split: &split,
         parameters: &MlpSettings::default(),
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
@@ -179,14 +179,14 @@ pub fn transfer(
     let runs = training.train(&|_| ControlFlow::Continue(()))?.runs;
     let mut languages = BTreeMap::new();
     for (language, test) in tests {
-        let expected = classes.numbers(language.name(), &test.labels)?;
+        let expected = label_numbers(&classes, language.name(), &test.labels)?;
         let accuracy = |answers: &[Option<u32>]| {
-            Ok::<_, EvaluationError>(100.0 * evaluate_classes(&expected, answers, classes.names.len())?.accuracy)
+            Ok::<_, EvaluationError>(100.0 * evaluate_classes(&expected, answers, classes.len())?.scores.accuracy)
         };
         let mut accuracies = Vec::with_capacity(runs.len());
         for run in &runs {
             let logits = run.mlp.logits(test.embeddings.values())?;
-            let answers: Vec<Option<u32>> = logits.chunks_exact(classes.names.len()).map(highest).collect();
+            let answers: Vec<Option<u32>> = logits.chunks_exact(classes.len()).map(highest).collect();
             accuracies.push(accuracy(&answers)?);
         }
         let always = accuracy(&vec![Some(majority); expected.len()])?;
@@ -212,29 +212,15 @@ impl Accuracy {
     }
 }
 
-/// The labels of a train split, numbered in sorted order.
-pub(super) struct Classes<'a> {
-    pub(super) names: Vec<&'a str>,
-}
-
-impl<'a> Classes<'a> {
-    pub(super) fn of(labels: &[&'a str]) -> Self {
-        let mut names = labels.to_vec();
-        names.sort_unstable();
-        names.dedup();
-        Self { names }
-    }
-
-    pub(super) fn numbers(&self, part: &str, labels: &[&str]) -> Result<Vec<u32>, EvaluationError> {
-        let number = |label: &&str| {
-            let unknown = || {
-                let problem = format!("{part}: expected one of the labels {}, got {label}", self.names.join(", "));
-                EvaluationError::Unusable { problem }
-            };
-            self.names.binary_search(label).map(|number| number as u32).map_err(|_| unknown())
-        };
-        labels.iter().map(number).collect()
-    }
+/// Returns the numbers of labels among `names`, the labels of the train split.
+pub(super) fn label_numbers(names: &LabelNames, part: &str, labels: &[&str]) -> Result<Vec<u32>, EvaluationError> {
+    let number = |label: &&str| {
+        names.number(label).ok_or_else(|| {
+            let known = names.iter().collect::<Vec<_>>().join(", ");
+            EvaluationError::Unusable { problem: format!("{part}: expected one of the labels {known}, got {label}") }
+        })
+    };
+    labels.iter().map(number).collect()
 }
 
 impl fmt::Display for ClassificationReport {

@@ -9,12 +9,12 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use super::classification::{Classes, Embedded};
+use super::classification::{Embedded, label_numbers};
 use super::error::EvaluationError;
 use super::labeled::{Example, Labeled};
 use super::retrieval::mean;
 use crate::classify::knn::highest;
-use crate::classify::{Targets, Training, evaluate_classes, majority, stratified_split};
+use crate::classify::{LabelNames, Targets, Training, evaluate_classes, majority, stratified_split};
 use crate::domain::{Language, MlpSettings};
 
 /// The baseline that always predicts the most frequent class of the train split.
@@ -35,7 +35,7 @@ pub struct Task<'a> {
     pub train: &'a [Example],
     /// The test split of each language.
     pub tests: BTreeMap<Language, &'a [Example]>,
-    classes: Classes<'a>,
+    classes: LabelNames,
 }
 
 /// Accuracies in percent, by method.
@@ -65,11 +65,11 @@ impl<'a> Task<'a> {
         if train.is_empty() {
             return Err(EvaluationError::Unusable { problem: format!("expected a train split of {from}, got none") });
         }
-        let labels: Vec<&str> = train.iter().map(|example| example.label.as_str()).collect();
+        let classes = LabelNames::of(train.iter().map(|example| example.label.clone()));
         let tests = set.iter().map(|(language, parts)| (*language, parts.test.as_slice())).collect();
-        let task = Self { from, train, tests, classes: Classes::of(&labels) };
+        let task = Self { from, train, tests, classes };
         for (language, test) in &task.tests {
-            task.classes.numbers(language.name(), &labels_of(test))?;
+            label_numbers(&task.classes, language.name(), &labels_of(test))?;
         }
         Ok(task)
     }
@@ -77,8 +77,8 @@ impl<'a> Task<'a> {
     /// Starts a comparison that contains the majority baseline.
     pub fn comparison(&self) -> Result<Comparison, EvaluationError> {
         let mut comparison = Comparison { from: self.from.code().to_owned(), ways: BTreeMap::new() };
-        let numbers = self.classes.numbers("the training part", &labels_of(self.train))?;
-        let always = majority(&numbers).map(|class| self.classes.names[class as usize].to_owned());
+        let numbers = label_numbers(&self.classes, "the training part", &labels_of(self.train))?;
+        let always = majority(&numbers).and_then(|class| self.classes.name(class)).map(str::to_owned);
         let answers = self.tests.iter().map(|(language, test)| (*language, vec![always.clone(); test.len()])).collect();
         comparison.ways.insert(MAJORITY.to_owned(), self.evaluate(&answers)?);
         Ok(comparison)
@@ -89,15 +89,15 @@ impl<'a> Task<'a> {
     pub fn evaluate(&self, answers: &BTreeMap<Language, Vec<Option<String>>>) -> Result<MethodAccuracy, EvaluationError> {
         let mut languages = BTreeMap::new();
         for (language, test) in &self.tests {
-            let expected = self.classes.numbers(language.name(), &labels_of(test))?;
+            let expected = label_numbers(&self.classes, language.name(), &labels_of(test))?;
             let predicted = answers.get(language).map_or(&[][..], Vec::as_slice);
             let number = |label: &Option<String>| {
                 let label = label.as_deref();
-                label.map(|label| self.classes.numbers("the answers", &[label]).map(|numbers| numbers[0])).transpose()
+                label.map(|label| label_numbers(&self.classes, "the answers", &[label]).map(|numbers| numbers[0])).transpose()
             };
             let predicted: Vec<Option<u32>> = predicted.iter().map(number).collect::<Result<_, _>>()?;
-            let report = evaluate_classes(&expected, &predicted, self.classes.names.len())?;
-            languages.insert(language.code().to_owned(), 100.0 * report.accuracy);
+            let report = evaluate_classes(&expected, &predicted, self.classes.len())?;
+            languages.insert(language.code().to_owned(), 100.0 * report.scores.accuracy);
         }
         let own = languages.remove(self.from.code());
         Ok(MethodAccuracy { own, mean: mean(languages.values().copied()), languages })
@@ -110,13 +110,13 @@ impl<'a> Task<'a> {
         train: &Embedded<'_>,
         tests: &BTreeMap<Language, Embedded<'_>>,
     ) -> Result<BTreeMap<Language, Vec<Option<String>>>, EvaluationError> {
-        let numbers = self.classes.numbers("the training part", &train.labels)?;
+        let numbers = label_numbers(&self.classes, "the training part", &train.labels)?;
         let split = stratified_split(&numbers, VALIDATION_SHARE, u64::from(SEED))?;
         let training = Training {
             embeddings: train.embeddings.values(),
             dimension: train.embeddings.dimension(),
             targets: Targets::Classes(&numbers),
-            labels: self.classes.names.len(),
+            labels: self.classes.len(),
             split: &split,
             parameters: &MlpSettings { runs: RUNS, seed: SEED, ..MlpSettings::default() },
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
@@ -125,8 +125,8 @@ impl<'a> Task<'a> {
         let mut answers = BTreeMap::new();
         for (language, test) in tests {
             let logits = mlp.logits(test.embeddings.values())?;
-            let label = |row: &[f32]| highest(row).map(|class| self.classes.names[class as usize].to_owned());
-            answers.insert(*language, logits.chunks_exact(self.classes.names.len()).map(label).collect());
+            let label = |row: &[f32]| highest(row).and_then(|class| self.classes.name(class)).map(str::to_owned);
+            answers.insert(*language, logits.chunks_exact(self.classes.len()).map(label).collect());
         }
         Ok(answers)
     }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_splits_unknown_labels_and_missing_answers_are_rejected() {
+    fn missing_splits_unknown_labels_and_missing_answers_are_refused() {
         let mut set = set();
         let error = |set: &Labeled, from: &str| Task::new(set, language(from)).err().unwrap().to_string();
         assert_eq!(error(&set, "de"), "expected a train split of de, got none");

@@ -215,11 +215,8 @@ fn read_judgments(path: &Path, name: &str, reading: &ReadOptions) -> Result<Vec<
         _ => {
             let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
             let of_line = |(at, line): (usize, &str)| {
-                let parts: Vec<&str> = line.split_whitespace().collect();
-                let Ok([query, _, document, grade]) = <[&str; 4]>::try_from(parts.as_slice()) else {
-                    let expected = "4 fields separated by white space (query id, 0, document id, grade)";
-                    return Err(lines::field_error(path, at + 1, "line", expected, &parts.len().to_string()));
-                };
+                let fields = ["query id", "0", "document id", "grade"];
+                let [query, _, document, grade] = lines::words(path, at + 1, line, fields)?;
                 // TREC marks spam with grades below 0.
                 judgment(path, at + 1, "grade", [query, document, grade].map(str::to_owned), f64::MIN)
             };

@@ -60,6 +60,21 @@ pub fn rows<const N: usize>(path: &Path, fields: [&'static str; N]) -> Result<Ve
     Ok(rows)
 }
 
+/// Splits a line into its `fields`, which white space separates. Lines count from 1.
+pub fn words<'t, const N: usize>(
+    path: &Path,
+    line: usize,
+    text: &'t str,
+    fields: [&'static str; N],
+) -> Result<[&'t str; N], EvaluationError> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let got = words.len();
+    words.try_into().map_err(|_| {
+        let expected = format!("{N} fields separated by white space ({})", fields.join(", "));
+        field_error(path, line, "line", &expected, &got.to_string())
+    })
+}
+
 /// Creates an error for one field of a line. Lines count from 1.
 pub fn field_error(path: &Path, line: usize, field: &'static str, expected: &str, got: &str) -> EvaluationError {
     EvaluationError::Field { path: PathBuf::from(path), line, field, expected: expected.to_owned(), got: got.to_owned() }

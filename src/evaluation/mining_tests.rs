@@ -27,7 +27,7 @@ fn the_threshold_maximizes_f1() {
 }
 
 #[test]
-fn pairs_with_equal_scores_are_accepted_or_rejected_together() {
+fn tied_pairs_are_accepted_or_rejected_together() {
     // Only a cut between the two pairs at 1.2 would give F1 = 1, which no threshold can do. All three: 2 / (3 + 1) = 0.5; two:
     // 2 / 3.
     let pairs = [pair(0, 0, 1.2), pair(1, 1, 1.2), pair(2, 2, 1.0)];
@@ -70,7 +70,7 @@ fn part(name: &str) -> Vec<(String, &'static str)> {
     PART.iter().map(|(end, content)| (format!("de-en.{name}.{end}"), *content)).collect()
 }
 
-fn borrowed<'a>(files: &'a [(String, &'a str)]) -> Vec<(&'a str, &'a str)> {
+fn as_strs<'a>(files: &'a [(String, &'a str)]) -> Vec<(&'a str, &'a str)> {
     files.iter().map(|(name, content)| (name.as_str(), *content)).collect()
 }
 
@@ -78,7 +78,7 @@ fn borrowed<'a>(files: &'a [(String, &'a str)]) -> Vec<(&'a str, &'a str)> {
 fn a_threshold_tuned_on_one_split_is_applied_to_the_test_split() {
     let mut files = part("training");
     files.extend(part("test"));
-    let report = measure_files(&borrowed(&files)).unwrap().unwrap();
+    let report = measure_files(&as_strs(&files)).unwrap().unwrap();
     let score = &report.pairs["de-en"];
     assert_eq!((score.tuning_part.as_str(), score.tuning_gold, score.test_gold), ("training", 2, Some(2)));
     for (strategy, by) in &score.strategies {
@@ -92,7 +92,7 @@ fn a_threshold_tuned_on_one_split_is_applied_to_the_test_split() {
 fn dev_is_preferred_for_tuning_and_test_may_be_absent() {
     let mut files = part("training");
     files.extend(part("dev"));
-    let report = measure_files(&borrowed(&files)).unwrap().unwrap();
+    let report = measure_files(&as_strs(&files)).unwrap().unwrap();
     assert_eq!(report.pairs.len(), 1);
     let score = &report.pairs["de-en"];
     assert_eq!((score.tuning_part.as_str(), score.test_gold), ("dev", None));
@@ -104,7 +104,7 @@ fn errors_name_the_file_and_line_of_invalid_ids() {
     let check = |end: &str, content: &'static str, expect: &str| {
         let mut files = part("dev");
         files.iter_mut().filter(|(name, _)| name.ends_with(end)).for_each(|file| file.1 = content);
-        let error = measure_files(&borrowed(&files)).unwrap_err().to_string();
+        let error = measure_files(&as_strs(&files)).unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
     };
     check(".gold", "d1\te1\nd9\te2\n", "de-en.dev.gold:2: first id: expected an id of the sentences, got d9");

@@ -3,12 +3,12 @@
 //! Each thread takes blocks of the first set and compares them with copies of all blocks of the second. It keeps only the
 //! nearest neighbors so far, so memory grows with the size of the sets, not with their product.
 
-use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use super::encoder::Embeddings;
 use super::error::EvaluationError;
 use crate::mining::blocks::{BLOCK_SENTENCES, Block, Comparison, Nearest};
+use crate::mining::parallel::{in_parallel, parallelism};
 use crate::mining::{MiningError, NeighborLists};
 
 /// Finds the `count` nearest neighbors in `second` for each row of `first` and vice versa; fewer if a set is smaller.
@@ -17,8 +17,7 @@ pub fn bidirectional_neighbors(
     second: &Embeddings,
     count: usize,
 ) -> Result<(NeighborLists, NeighborLists), EvaluationError> {
-    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    by_blocks(first, second, count, threads, BLOCK_SENTENCES)
+    by_blocks(first, second, count, parallelism(), BLOCK_SENTENCES)
 }
 
 fn by_blocks(
@@ -42,16 +41,10 @@ fn by_blocks(
     let share = starts.len().div_ceil(threads);
     let seconds = (0..second.len()).step_by(block).map(|start| block_of(second, &(start..(start + block).min(second.len()))));
     let seconds = seconds.collect::<Result<Vec<Block>, _>>()?;
-    let parts: Vec<Result<Part, EvaluationError>> = std::thread::scope(|scope| {
-        let seconds = &seconds;
-        let compare = |starts| scope.spawn(move || compare((first, starts), seconds, count, block));
-        let threads: Vec<_> = starts.chunks(share).map(compare).collect();
-        let panicked = |_| Err(EvaluationError::Unusable { problem: "a thread that compares panicked".to_owned() });
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
-    });
+    let compare = |part: Range<usize>| compare((first, &starts[part]), &seconds, count, block);
+    let parts = in_parallel(0..starts.len(), share, threads, compare)?;
     let mut forward = NeighborLists::new(first.len(), second.len(), count)?;
     let mut backward = NeighborLists::new(second.len(), first.len(), count)?;
-    let parts = parts.into_iter().collect::<Result<Vec<Part>, _>>()?;
     for (rows, nearest) in parts.iter().flat_map(|part| &part.forward) {
         for (place, number) in rows.clone().enumerate() {
             forward.put(number as u32, nearest.of(place))?;
@@ -159,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_of_different_dimensions_are_rejected() {
+    fn sets_of_different_dimensions_are_refused() {
         let wide = Embeddings::normalized(vec![1.0; 3], 3).unwrap();
         let error = bidirectional_neighbors(&side(&[[1.0, 0.0]]), &wide, 4).unwrap_err().to_string();
         assert!(error.contains("got 1 of 2 values, 1 of 3"), "{error}");

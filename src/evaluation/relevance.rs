@@ -94,7 +94,7 @@ pub fn score_ranking<'a>(ranked: impl IntoIterator<Item = &'a str>, gains: &Gain
 
 impl Scores {
     /// The metrics with their names, in the order of table columns.
-    pub fn named(&self) -> [(&'static str, f64); 5] {
+    pub fn by_metric(&self) -> [(&'static str, f64); 5] {
         [
             ("ndcg_at_10", self.ndcg_at_10),
             ("recall_at_10", self.recall_at_10),
@@ -162,7 +162,7 @@ mod tests {
         let listed = || ids.iter().map(String::as_str);
         let all: Gains = ids.iter().take(12).map(|id| (id.clone(), 1.0)).collect();
         let score = score_ranking(listed(), &all);
-        assert_eq!(score.named().map(|(_, value)| value), [100.0; 5]);
+        assert_eq!(score.by_metric().map(|(_, value)| value), [100.0; 5]);
         let last = score_ranking(listed(), &gains(&[("10", 1.0), ("100", 1.0)]));
         assert_eq!(last, Scores { recall_at_100: 50.0, ..Scores::default() });
     }

@@ -11,20 +11,14 @@ use super::lines;
 /// The id of a document in a ranked list, and its score.
 pub type Scored = (String, f64);
 
-/// The names of a line's fields.
-const FIELDS: [&str; 6] = ["query id", "Q0", "document id", "rank", "score", "tag"];
-
 /// Reads a run: the document ids by query id, in descending order of score, with ties in the order of rank.
 pub fn read(path: &Path) -> Result<HashMap<String, Vec<String>>, EvaluationError> {
     let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
     let mut lists: HashMap<String, Vec<(f64, u64, String)>> = HashMap::new();
     for (at, line) in text.lines().enumerate() {
         let wrong = |field, expected: &str, got: &str| lines::field_error(path, at + 1, field, expected, got);
-        let parts: Vec<&str> = line.split_whitespace().collect();
-        let Ok([query, _, document, rank, score, _]) = <[&str; 6]>::try_from(parts.as_slice()) else {
-            let expected = format!("6 fields separated by white space ({})", FIELDS.join(", "));
-            return Err(wrong("line", &expected, &parts.len().to_string()));
-        };
+        let fields = ["query id", "Q0", "document id", "rank", "score", "tag"];
+        let [query, _, document, rank, score, _] = lines::words(path, at + 1, line, fields)?;
         let rank: u64 = rank.parse().map_err(|_| wrong("rank", "a whole number", rank))?;
         let number = score.parse::<f64>().ok().filter(|score| score.is_finite());
         let number = number.ok_or_else(|| wrong("score", "a number", score))?;

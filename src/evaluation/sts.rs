@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_lines_and_constant_scores_are_rejected() {
+    fn invalid_lines_and_constant_scores_are_refused() {
         for (content, expect) in [
             ("5\t1\t2\nhigh\t1\t2\n", "sts.en-de.tsv:2: score: expected a number, got high"),
             ("NaN\t1\t2\n", "sts.en-de.tsv:1: score: expected a number, got NaN"),

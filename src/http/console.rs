@@ -3,9 +3,8 @@
 use std::sync::LazyLock;
 
 use axum::extract::Path;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 
 use super::error::{self, ApiError};
 use crate::http::response::etags;
@@ -46,15 +45,6 @@ impl File {
             _ => "text/javascript; charset=utf-8",
         }
     }
-
-    /// The file, or 304 if the browser already has it. Browsers ask each time, so that no page mixes the files of two versions.
-    fn answer(&'static self, headers: &HeaderMap) -> Response {
-        let described = [(ETAG, self.etag.as_str()), (CACHE_CONTROL, "no-cache")];
-        if etags::is_known(headers, &self.etag) {
-            return (StatusCode::NOT_MODIFIED, described).into_response();
-        }
-        (described, [(CONTENT_TYPE, self.content_type())], self.content).into_response()
-    }
 }
 
 /// Serves the page.
@@ -69,7 +59,7 @@ pub async fn serve_file(Path(name): Path<String>, headers: HeaderMap) -> Result<
 
 async fn serve(name: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
     match FILES.iter().find(|file| file.name == name) {
-        Some(file) => Ok(file.answer(headers)),
+        Some(file) => Ok(etags::answer(headers, &file.etag, file.content_type(), file.content)),
         None => Err(error::route_not_found().await),
     }
 }

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::domain::{Code, ErrorClass};
+use crate::domain::{Code, ErrorClass, panic_text};
 use crate::service;
 use crate::service::json::shorten;
 
@@ -142,6 +142,11 @@ impl Checks {
         None
     }
 
+    /// The value that was checked; if the check failed, a default, because `end` refuses the request.
+    pub fn add_or_default<T: Default>(&mut self, checked: Result<T, ApiError>) -> T {
+        self.add(checked).unwrap_or_default()
+    }
+
     /// The error of all checks that failed: the code of the first one, and the places of all.
     pub fn end(self) -> Result<(), ApiError> {
         self.0.map_or(Ok(()), Err)
@@ -193,11 +198,11 @@ impl ApiError {
     }
 
     /// The same error, with the pointer `base` before each of its pointers.
-    pub fn within(self, base: &str) -> Self {
+    pub fn with_base_pointer(self, base: &str) -> Self {
         if self.errors.is_empty() {
             return self;
         }
-        Self::several(self.code, self.errors.into_iter().map(|violation| violation.within(base)).collect())
+        Self::several(self.code, self.errors.into_iter().map(|violation| violation.with_base_pointer(base)).collect())
     }
 
     /// A failure of the server: the client gets a fixed text, the log gets `cause`.
@@ -289,7 +294,7 @@ impl Violation {
     }
 
     /// The same violation, with the pointer `base` before its pointer.
-    pub fn within(self, base: &str) -> Self {
+    pub fn with_base_pointer(self, base: &str) -> Self {
         Self { pointer: self.pointer.map(|place| format!("{base}{place}")), ..self }
     }
 
@@ -379,8 +384,8 @@ pub async fn route_not_found() -> ApiError {
 
 /// The response if a handler panicked.
 pub fn panic_response(payload: Box<dyn Any + Send + 'static>) -> Response {
-    let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
-    ApiError::internal(format!("a handler panicked: {}", text.unwrap_or("without a text"))).into_response()
+    let text = panic_text(&*payload).unwrap_or("without a text");
+    ApiError::internal(format!("a handler panicked: {text}")).into_response()
 }
 
 /// Seconds until a refused client should retry: short for a queue, longer for a disk that somebody must fix.

@@ -14,7 +14,7 @@ use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{JsonBody, KeyPath, PageParameters, Parameters};
-use crate::http::request::values::check_parsed;
+use crate::http::request::values::{check_count, check_each, check_parsed};
 
 /// Maximum length of a key's name, in bytes.
 const NAME_BYTES_MAX: usize = 256;
@@ -101,22 +101,16 @@ fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
         let detail = format!("must have 1 to {NAME_BYTES_MAX} bytes and something besides white space, got {bytes}");
         checks.add::<()>(invalid("/name", detail));
     }
-    let collections = match body.collections {
-        None => Some(None),
-        Some(names) if !(1..=COLLECTIONS_MAX).contains(&names.len()) => {
-            let detail = format!("must have 1 to {COLLECTIONS_MAX} names, or be left out for all, got {}", names.len());
-            checks.add(invalid("/collections", detail))
-        }
-        Some(names) => {
-            let parse =
-                |(index, name): (usize, &String)| check_parsed(format!("/collections/{index}"), CollectionName::parse(name));
-            checks.add(Checks::all(names.iter().enumerate().map(parse))).map(Some)
-        }
-    };
-    let expires_at_ms = checks.add(check_parsed("/expires_at", body.expires_at.as_deref().map(future_time).transpose()));
-    let (Some(collections), Some(expires_at_ms)) = (collections, expires_at_ms) else { return Err(checks.refusal()) };
+    let collections = checks.add_or_default(body.collections.as_deref().map(check_collections).transpose());
+    let expires_at_ms = check_parsed("/expires_at", body.expires_at.as_deref().map(future_time).transpose());
+    let expires_at_ms = checks.add_or_default(expires_at_ms);
     checks.end()?;
     Ok(NewKey { name: body.name, scope: body.scope, collections, expires_at_ms })
+}
+
+fn check_collections(names: &[String]) -> Result<Vec<CollectionName>, ApiError> {
+    check_count("/collections", names.len(), COLLECTIONS_MAX, "names, or be left out for all")?;
+    check_each("/collections", names, |place, name| check_parsed(place, CollectionName::parse(name)))
 }
 
 /// Parses an RFC 3339 time in the future, as milliseconds since the Unix epoch.

@@ -71,7 +71,7 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     let bounds = Bounds { shared: auth.bounds(), connections: settings.connections.clone() };
     let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
     let metrics = Metrics::new(&service, &requests, bounds, started_at);
-    let api = Api { service, started_at, metrics, description };
+    let api = Api { service, started_at, description };
     if settings.mcp {
         let inner = routes.clone().layer(axum::middleware::from_fn_with_state(auth.clone(), middleware::auth::authorize_inner));
         let inner = middleware::request::wrap(inner, requests.clone(), &description.operations).with_state(api.clone());
@@ -80,7 +80,7 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     }
     let routes = routes
         .route("/openapi.json", get(openapi::serve_document))
-        .route(openapi::operations::METRICS_PATH, get(metrics::serve_metrics))
+        .route(openapi::operations::METRICS_PATH, get(move |headers| metrics.serve(headers)))
         .route("/docs/errors", get(openapi::serve_errors_page))
         .merge(openapi::swagger_ui())
         .route(console::PAGE_PATH, get(console::serve_page))
@@ -99,8 +99,7 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
 
 /// The OpenAPI document of `router`, which `/openapi.json` serves and `openapi/openapi.json` contains.
 pub fn document() -> serde_json::Value {
-    let DeclaredRoutes { router, operations } = operations();
-    openapi::complete(router.into_openapi(), &operations)
+    description().bodies.document().clone()
 }
 
 /// The description of the API, built once for all routers of this process.
@@ -112,7 +111,8 @@ pub fn description() -> &'static Description {
     &DESCRIPTION
 }
 
-/// Declares the documented operations by module: each handler with the scope of the key that it needs, and its reach.
+/// Declares the documented operations by module: each handler with the scope of the key that it needs, and the collections
+/// that it accesses.
 macro_rules! operations {
     ($($module:ident { $($handler:ident: $($access:ident),+;)+ })+) => {
         /// Every documented operation.
@@ -120,13 +120,13 @@ macro_rules! operations {
             let declared = DeclaredRoutes::new(openapi::frame());
             $($(
                 let of_module = ($module::ERRORS, $module::EXAMPLES);
-                let declared = declared.with(operations!(@access $($access),+), of_module, routes!($module::$handler));
+                let declared = declared.with_operation(operations!(@access $($access),+), of_module, routes!($module::$handler));
             )+)+
             declared
         }
     };
     (@access Open) => { Access::Open };
-    (@access $scope:ident, $reach:ident) => { Access::Key(Scope::$scope, CollectionAccess::$reach) };
+    (@access $scope:ident, $collections:ident) => { Access::Key(Scope::$scope, CollectionAccess::$collections) };
 }
 
 operations! {

@@ -58,8 +58,7 @@ pub struct Settings {
 }
 
 /// Connections, as the listener counts them. Clones share the counts.
-#[derive(Debug, Clone, Default)]
-pub struct ConnectionMeter(Arc<ConnectionCounts>);
+pub type ConnectionMeter = Arc<ConnectionCounts>;
 
 /// The counts of a `ConnectionMeter`.
 #[derive(Debug, Default)]
@@ -70,14 +69,6 @@ pub struct ConnectionCounts {
     pub limit: AtomicU64,
     /// Connections that were closed to make room for others.
     pub evicted: AtomicU64,
-}
-
-impl std::ops::Deref for ConnectionMeter {
-    type Target = ConnectionCounts;
-
-    fn deref(&self) -> &ConnectionCounts {
-        &self.0
-    }
 }
 
 /// A token bucket: `burst` requests at once, and `per_second` more every second.

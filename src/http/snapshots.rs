@@ -5,12 +5,11 @@ use std::io::{self, Read as _};
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use futures::stream::{self, Stream};
+use futures::Stream;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -21,8 +20,9 @@ use crate::domain::{Code, CollectionName, Job, RestoreRequest, Snapshot, Snapsho
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{JsonBody, NoParameters, PageParameters, Parameters, path_param, path_params};
+use crate::http::request::extract::{JsonBody, NoParameters, PageParameters, Parameters, path_parameter};
 use crate::http::request::values::check_parsed;
+use crate::http::response::blocking_stream;
 
 /// The media type of an archive.
 const ZSTD: &str = "application/zstd";
@@ -92,8 +92,7 @@ pub struct SnapshotList {
 #[schema(value_type = String, format = Binary)]
 pub struct SnapshotArchive(pub String);
 
-/// The path parameter `snapshot`.
-pub struct SnapshotPath(pub SnapshotId);
+path_parameter!(SnapshotPath, "snapshot", SnapshotId, SnapshotId::parse);
 
 /// Create a snapshot
 ///
@@ -265,23 +264,10 @@ fn archive_bytes(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 
 /// The first `bytes` of a file.
 fn archive_stream(file: File, bytes: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
-    stream::try_unfold(file.take(bytes), |mut file| async move {
-        let read = tokio::task::spawn_blocking(move || {
-            let mut chunk = vec![0; BYTES_PER_READ];
-            let read = file.read(&mut chunk)?;
-            chunk.truncate(read);
-            Ok::<_, io::Error>((chunk, file))
-        });
-        let (chunk, file) = read.await.map_err(io::Error::other)??;
-        Ok(if chunk.is_empty() { None } else { Some((chunk, file)) })
+    blocking_stream(file.take(bytes), |mut file| {
+        let mut chunk = vec![0; BYTES_PER_READ];
+        let read = file.read(&mut chunk)?;
+        chunk.truncate(read);
+        Ok((read > 0).then_some((chunk, file)))
     })
-}
-
-impl FromRequestParts<Api> for SnapshotPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
-        let params = path_params(parts, api).await?;
-        Ok(Self(path_param(&params, "snapshot", SnapshotId::parse)?))
-    }
 }

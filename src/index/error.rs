@@ -16,6 +16,8 @@ pub enum IndexError {
     Path { path: PathBuf },
     #[error("there is no {}", path.display())]
     Missing { path: PathBuf },
+    #[error("{} is not a regular file", path.display())]
+    NotRegular { path: PathBuf },
     #[error("{} does not describe an index", path.display())]
     Description { path: PathBuf, source: serde_json::Error },
     /// `index.usearch` does not have the length given in `index.json`: a crash or a copy cut it short, or the two files do not

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_scores_are_ordered_by_key() {
+    fn ties_are_ordered_by_key() {
         check(&[(9, [1.0, 0.0]), (7, [1.0, 0.0]), (8, [1.0, 0.0])], [1.0, 0.0], 2, &[7, 8]);
     }
 }

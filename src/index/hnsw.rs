@@ -52,7 +52,8 @@ const KEY_LOCKS: usize = 64;
 ///
 /// Locks are taken in the order of the fields; within the graph, the near-duplicates' lock last.
 pub struct Index {
-    upkeep: Mutex<Upkeep>,
+    /// Also held while the graph is rebuilt, which no check may run beside.
+    check_progress: Mutex<CheckProgress>,
     keys: [Mutex<()>; KEY_LOCKS],
     /// Taken shared by changes to the graph and exclusively to save it. Searches continue meanwhile.
     changes: RwLock<()>,
@@ -62,18 +63,18 @@ pub struct Index {
     /// Number of nodes added since `check` last followed the links. Each may have replaced the last link to another node.
     added: AtomicU64,
     /// Number of nodes that `check` still has to search for.
-    unwalked: AtomicU64,
+    unchecked: AtomicU64,
     /// The rows of all passages, once a search has needed them.
     scan: RwLock<Option<Scan>>,
 }
 
 /// How far `check` has come in its round of searches.
 #[derive(Debug, Default)]
-struct Upkeep {
+struct CheckProgress {
     /// The nodes that links led to when they were last followed.
     reached: RoaringTreemap,
     /// How many of them have been searched for.
-    walked: u64,
+    checked: u64,
 }
 
 struct Graph {
@@ -232,14 +233,14 @@ impl Index {
 
     fn from_graph(graph: Graph, permits: Permits, parameters: &IndexParameters) -> Self {
         Self {
-            upkeep: Mutex::default(),
+            check_progress: Mutex::default(),
             keys: std::array::from_fn(|_| Mutex::new(())),
             changes: RwLock::new(()),
             permits,
             graph: RwLock::new(graph),
             parameters: parameters.clone(),
             added: AtomicU64::new(0),
-            unwalked: AtomicU64::new(0),
+            unchecked: AtomicU64::new(0),
             scan: RwLock::new(None),
         }
     }

@@ -14,6 +14,6 @@ pub struct Neighbor {
 }
 
 /// The order of every list of neighbors: higher scores first, and among equal scores lower keys first.
-pub(super) fn nearer_first(a: &Neighbor, b: &Neighbor) -> Ordering {
+pub fn nearer_first(a: &Neighbor, b: &Neighbor) -> Ordering {
     b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage))
 }

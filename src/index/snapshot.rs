@@ -3,13 +3,14 @@
 //! leaves the old files, or files whose checksums do not match. In the latter case `load` refuses them and the index is rebuilt
 //! from the database.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Index, IndexError, IndexParameters};
+use crate::disk::free_bytes;
 use crate::domain::Sequence;
 
 /// The version of `index.json` and of what it describes.
@@ -56,7 +57,7 @@ pub fn save(index: &Index, folder: &Path, sequence: Sequence, origin: &str) -> R
 
 /// usearch does not say why it cannot write a file. If the disk has hardly any room left, that is taken for the reason.
 fn recognize_full_disk(error: IndexError, folder: &Path) -> IndexError {
-    let free = rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    let free = free_bytes(folder).unwrap_or(u64::MAX);
     match error {
         IndexError::Engine { .. } | IndexError::Torn { .. } if free < FREE_BYTES_MIN => {
             IndexError::File { path: folder.to_owned(), source: std::io::ErrorKind::StorageFull.into() }
@@ -73,6 +74,11 @@ fn temporary_path(folder: &Path, name: &str) -> PathBuf {
 /// Returns the last change in the index saved in `folder`, if there is a readable one.
 pub fn saved_sequence(folder: &Path) -> Option<Sequence> {
     Description::read(&folder.join(DESCRIPTION)).ok().map(|description| Sequence(description.sequence))
+}
+
+/// Whether any file of a saved index is in `folder`, readable or not.
+pub fn is_saved(folder: &Path) -> bool {
+    FILES.iter().any(|name| folder.join(name).symlink_metadata().is_ok())
 }
 
 /// Loads the index saved in `folder`. An error says why it must be rebuilt: it is missing or torn, has other parameters, or is
@@ -162,6 +168,7 @@ impl FileSum {
 
 impl Description {
     fn read(path: &Path) -> Result<Self, IndexError> {
+        regular_file(path)?;
         let bytes = std::fs::read(path).map_err(file_error(path))?;
         let description: Self = serde_json::from_slice(&bytes).map_err(json_error(path))?;
         let (expected, got) = (description.description_crc32, description.own_crc32(path)?);
@@ -225,7 +232,13 @@ fn write_files(index: &Index, (sequence, origin): (Sequence, &str), paths: &[Pat
 }
 
 fn length(path: &Path) -> Result<u64, IndexError> {
-    Ok(std::fs::metadata(path).map_err(file_error(path))?.len())
+    Ok(regular_file(path)?.len())
+}
+
+/// Refuses anything but a regular file or a link to one, because opening a FIFO can wait forever.
+fn regular_file(path: &Path) -> Result<Metadata, IndexError> {
+    let metadata = std::fs::metadata(path).map_err(file_error(path))?;
+    if metadata.is_file() { Ok(metadata) } else { Err(IndexError::NotRegular { path: path.to_owned() }) }
 }
 
 fn crc32_file(path: &Path) -> Result<u32, IndexError> {

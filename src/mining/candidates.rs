@@ -48,21 +48,6 @@ pub fn propose(strategy: Strategy, scores: &MarginScores<'_>) -> Vec<Candidate> 
     pairs
 }
 
-/// Returns all pairs that are neighbors in either direction, without repetitions, sorted as in `propose`. With `one_to_one`, a
-/// sentence whose best match is taken gets the next best. This takes up to 12 bytes per neighbor, whereas `propose` takes 12
-/// per sentence.
-pub fn candidate_pairs(scores: &MarginScores<'_>) -> Vec<Candidate> {
-    let (first, second) = scores.sizes();
-    let forward = (0..first).flat_map(|first| scores.candidates_of_first(first));
-    let backward = (0..second).flat_map(|second| scores.candidates_of_second(second));
-    let mut pairs = gather(scores.neighbors(), forward.chain(backward));
-    // The two directions may round a cosine differently, so this keeps the higher score.
-    pairs.sort_unstable_by(|a, b| (a.first, a.second).cmp(&(b.first, b.second)).then(b.score.total_cmp(&a.score)));
-    pairs.dedup_by_key(|pair| (pair.first, pair.second));
-    pairs.sort_unstable_by(higher_first);
-    pairs
-}
-
 /// Greedy matching: takes pairs in descending order of score and skips those with a sentence that is already taken. For equal
 /// scores, the lower first number goes first, then the lower second number. Numbers are below `first` and `second`.
 pub fn one_to_one(mut pairs: Vec<Candidate>, first: usize, second: usize) -> Vec<Candidate> {
@@ -98,7 +83,7 @@ fn gather(most: usize, pairs: impl Iterator<Item = Candidate>) -> Vec<Candidate>
 }
 
 /// The canonical order of pairs.
-pub(super) fn higher_first(a: &Candidate, b: &Candidate) -> Ordering {
+fn higher_first(a: &Candidate, b: &Candidate) -> Ordering {
     b.score.total_cmp(&a.score).then_with(|| (a.first, a.second).cmp(&(b.first, b.second)))
 }
 
@@ -117,6 +102,19 @@ mod tests {
 
     fn pairs(pairs: &[(u32, u32, f32)]) -> Vec<Candidate> {
         pairs.iter().map(|&(first, second, score)| Candidate { first, second, score }).collect()
+    }
+
+    /// Returns all pairs that are neighbors in either direction, without repetitions, sorted as in `propose`.
+    fn candidate_pairs(scores: &MarginScores<'_>) -> Vec<Candidate> {
+        let (first, second) = scores.sizes();
+        let forward = (0..first).flat_map(|first| scores.candidates_of_first(first));
+        let backward = (0..second).flat_map(|second| scores.candidates_of_second(second));
+        let mut pairs: Vec<Candidate> = forward.chain(backward).collect();
+        // The two directions may round a cosine differently, so this keeps the higher score.
+        pairs.sort_unstable_by(|a, b| (a.first, a.second).cmp(&(b.first, b.second)).then(b.score.total_cmp(&a.score)));
+        pairs.dedup_by_key(|pair| (pair.first, pair.second));
+        pairs.sort_unstable_by(higher_first);
+        pairs
     }
 
     #[test]

@@ -84,11 +84,6 @@ impl<'a> MarginScores<'a> {
         (self.forward.len(), self.backward.len())
     }
 
-    /// The total number of neighbors of all sentences of both languages.
-    pub fn neighbors(&self) -> usize {
-        self.forward.neighbor_count() + self.backward.neighbor_count()
-    }
-
     /// Returns for each sentence of the first language its neighbor with the highest score, or the nearest in a tie. Leaves out
     /// sentences without neighbors.
     pub fn best_forward(&self) -> impl Iterator<Item = Candidate> {
@@ -101,12 +96,12 @@ impl<'a> MarginScores<'a> {
     }
 
     /// Returns the candidates of one sentence of the first language, nearest first.
-    pub fn candidates_of_first(&self, first: usize) -> impl Iterator<Item = Candidate> {
+    pub(super) fn candidates_of_first(&self, first: usize) -> impl Iterator<Item = Candidate> {
         self.forward.of(first).map(move |(second, cosine)| self.candidate(first as u32, second, cosine))
     }
 
     /// Returns the candidates of one sentence of the second language, nearest first.
-    pub fn candidates_of_second(&self, second: usize) -> impl Iterator<Item = Candidate> {
+    pub(super) fn candidates_of_second(&self, second: usize) -> impl Iterator<Item = Candidate> {
         self.backward.of(second).map(move |(first, cosine)| self.candidate(first, second as u32, cosine))
     }
 

@@ -10,15 +10,16 @@ pub mod duplicates;
 pub mod error;
 pub mod margin;
 pub mod neighbors;
+pub(crate) mod parallel;
 mod rounded;
 pub mod texts;
 pub mod threshold;
 
 pub use blocks::{BLOCK_SENTENCES, Block, Comparison, Nearest};
-pub use candidates::{Strategy, bytes_needed, candidate_pairs, one_to_one, propose};
+pub use candidates::{Strategy, bytes_needed, one_to_one, propose};
 pub use duplicates::{Cluster, Clusters, DuplicateRule, cluster};
 pub use error::MiningError;
 pub use margin::{Candidate, Margin, MarginScores};
 pub use neighbors::NeighborLists;
-pub use texts::{TextGroups, deduplicate};
+pub use texts::TextGroups;
 pub use threshold::{KnownPairs, PairQuality, ThresholdFit, best_threshold, evaluate};

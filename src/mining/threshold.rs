@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_scores_fall_on_the_same_side_of_the_threshold() {
+    fn ties_fall_on_the_same_side_of_the_threshold() {
         let proposed = pairs(&[(0, 0, 1.5), (1, 2, 1.5), (3, 3, 1.0)]);
         check(best_threshold(&proposed, KnownPairs::All(&HashSet::from([(0, 0)]))), 1.25, 2, 2.0 / 3.0);
     }

@@ -4,12 +4,13 @@
 //! vectors: a token's vector is its row times its scale. `weights`, float32, has one value per token: how much the token weighs
 //! in a question, above 0. The graphs refer to `rows` and `scales` as external data, by their position in the file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
 use super::LateInteraction;
+use super::table_file::{TableError, read_table, write_table};
 
 /// The name of the tensor of rows.
 pub const ROWS: &str = "rows";
@@ -18,19 +19,8 @@ pub const SCALES: &str = "scales";
 /// The name of the tensor of weights.
 pub const WEIGHTS: &str = "weights";
 
-/// Why a token table cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
-pub enum TokenTableError {
-    #[error("cannot access {}", path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("{} is not a token table: {problem}", path.display())]
-    Content { path: PathBuf, problem: String },
-}
+/// What an error calls the file.
+const KIND: &str = "token table";
 
 /// The token vectors of a model, quantized to bytes, and the weights of the tokens.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,16 +46,13 @@ pub struct Place {
 
 impl TokenTable {
     /// Reads a file.
-    pub fn read(path: &Path) -> Result<Self, TokenTableError> {
-        let bytes = std::fs::read(path).map_err(|source| TokenTableError::File { path: path.to_owned(), source })?;
-        Self::from_bytes(&bytes).map_err(|problem| TokenTableError::Content { path: path.to_owned(), problem })
+    pub fn read(path: &Path) -> Result<Self, TableError> {
+        read_table(path, KIND, Self::from_bytes)
     }
 
     /// Writes a file.
-    pub fn write(&self, path: &Path) -> Result<(), TokenTableError> {
-        let content = |problem| TokenTableError::Content { path: path.to_owned(), problem };
-        let bytes = self.to_bytes().map_err(content)?;
-        std::fs::write(path, bytes).map_err(|source| TokenTableError::File { path: path.to_owned(), source })
+    pub fn write(&self, path: &Path) -> Result<(), TableError> {
+        write_table(path, KIND, self.to_bytes())
     }
 
     /// Returns the number of token ids.

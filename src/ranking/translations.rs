@@ -10,12 +10,14 @@
 //! bytes but the last. `concepts`, uint16, has the concepts of all words, word by word. `shares`, uint8, has as many values:
 //! the probability of each concept in units of 1/127, with the highest bit set in the last one of each word.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
+use super::table_file::{TableError, read_table, write_table};
 use crate::domain::WORD_KEY_BITS;
+use crate::domain::terms::{pack_number, unpack_number};
 
 const WORDS: &str = "words";
 const CONCEPTS: &str = "concepts";
@@ -24,20 +26,8 @@ const SHARES: &str = "shares";
 const CERTAIN: u8 = 127;
 /// The bit that marks the last concept of a word.
 const LAST: u8 = 0x80;
-
-/// Why a translation table cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
-pub enum TranslationsError {
-    #[error("cannot access {}", path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("{} is not a translation table: {problem}", path.display())]
-    Content { path: PathBuf, problem: String },
-}
+/// What an error calls the file.
+const KIND: &str = "translation table";
 
 /// Leading bits of a word's number that choose where it is looked for: so look-ups hardly wait for memory.
 const BUCKET_BITS: u32 = 16;
@@ -125,16 +115,13 @@ impl Translations {
     }
 
     /// Reads a file.
-    pub fn read(path: &Path) -> Result<Self, TranslationsError> {
-        let bytes = std::fs::read(path).map_err(|source| TranslationsError::File { path: path.to_owned(), source })?;
-        Self::from_bytes(&bytes).map_err(|problem| TranslationsError::Content { path: path.to_owned(), problem })
+    pub fn read(path: &Path) -> Result<Self, TableError> {
+        read_table(path, KIND, Self::from_bytes)
     }
 
     /// Writes a file.
-    pub fn write(&self, path: &Path) -> Result<(), TranslationsError> {
-        let content = |problem| TranslationsError::Content { path: path.to_owned(), problem };
-        let bytes = self.to_bytes().map_err(content)?;
-        std::fs::write(path, bytes).map_err(|source| TranslationsError::File { path: path.to_owned(), source })
+    pub fn write(&self, path: &Path) -> Result<(), TableError> {
+        write_table(path, KIND, self.to_bytes())
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
@@ -165,7 +152,8 @@ impl Translations {
 
     fn to_bytes(&self) -> Result<Vec<u8>, String> {
         let before = std::iter::once(0).chain(self.words.iter().copied());
-        let words: Vec<u8> = self.words.iter().zip(before).flat_map(|(word, before)| pack_number(word - before)).collect();
+        let mut words = Vec::new();
+        self.words.iter().zip(before).for_each(|(word, before)| pack_number((word - before).into(), &mut words));
         let concepts: Vec<u8> = self.senses.iter().flat_map(|sense| sense.concept.to_le_bytes()).collect();
         let mut shares: Vec<u8> = self.senses.iter().map(|sense| sense.share).collect();
         self.starts[1..].iter().for_each(|end| shares[*end as usize - 1] |= LAST);
@@ -184,35 +172,21 @@ fn bucket(word: u32) -> usize {
     (word >> (WORD_KEY_BITS - BUCKET_BITS)) as usize
 }
 
-/// Packs a number, seven bits per byte, lowest first.
-fn pack_number(mut number: u32) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while number >= u32::from(LAST) {
-        bytes.push(number as u8 | LAST);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
-}
-
 /// Unpacks numbers from their differences. Each must be greater than the one before, starting from 0. Returns `None` if they
 /// are invalid.
-fn unpack_numbers(bytes: &[u8]) -> Option<Vec<u32>> {
-    let (mut numbers, mut difference, mut shift) = (Vec::new(), 0_u32, 0);
-    for byte in bytes {
-        difference |= u32::from(byte & !LAST).checked_shl(shift)?;
-        shift += 7;
-        if byte & LAST == 0 {
-            let number = match numbers.last() {
-                Some(_) if difference == 0 => return None,
-                Some(last) => difference.checked_add(*last)?,
-                None => difference,
-            };
-            numbers.push((number >> WORD_KEY_BITS == 0).then_some(number)?);
-            (difference, shift) = (0, 0);
-        }
+fn unpack_numbers(mut bytes: &[u8]) -> Option<Vec<u32>> {
+    let mut numbers: Vec<u32> = Vec::new();
+    while !bytes.is_empty() {
+        let (difference, rest) = unpack_number(bytes)?;
+        let number = match numbers.last() {
+            Some(_) if difference == 0 => return None,
+            Some(&last) => difference.checked_add(last.into())?,
+            None => difference,
+        };
+        numbers.push((number >> WORD_KEY_BITS == 0).then_some(number as u32)?);
+        bytes = rest;
     }
-    (shift == 0).then_some(numbers)
+    Some(numbers)
 }
 
 #[cfg(test)]
@@ -262,7 +236,7 @@ mod tests {
         check(&[1, 0], 2, &[LAST | 9, LAST | 9], "not ascending");
         check(&[0x81], 1, &[LAST | 9], "not ascending");
         check(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], 1, &[LAST | 9], "not ascending");
-        check(&pack_number(1 << WORD_KEY_BITS), 1, &[LAST | 9], "28 bits");
+        check(&[0x80, 0x80, 0x80, 0x80, 1], 1, &[LAST | 9], "28 bits");
         check(&[1], 1, &[LAST], "a concept has no share");
         assert!(Translations::from_bytes(b"tokens").is_err());
     }

@@ -48,16 +48,12 @@ impl Connection {
         http.timer(TokioTimer::new()).max_concurrent_streams(STREAMS_MAX).max_header_list_size(CONNECTION_BYTES_MAX as u32);
         let connection = http.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
-        let mut stop = self.shared.stop.clone();
-        let stopped = async move {
-            let _ = stop.wait_for(|stop| *stop).await;
-        };
         // A connection that arrived after the shutdown began is told that the server stops, and is closed.
         let patience = if self.alive.is_some() { self.shared.header_timeout } else { CLOSE_TIMEOUT };
         let leaving = async {
             tokio::select! {
                 () = activity.wait_until_idle(patience) => (),
-                () = stopped, if self.alive.is_some() => (),
+                () = self.shared.stopped(), if self.alive.is_some() => (),
             }
         };
         let left = async {

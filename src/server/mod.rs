@@ -108,6 +108,13 @@ struct Shared {
     stop: watch::Receiver<bool>,
 }
 
+impl Shared {
+    /// Waits until the server begins to stop.
+    async fn stopped(&self) {
+        let _ = self.stop.clone().wait_for(|stop| *stop).await;
+    }
+}
+
 struct Connection {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -142,15 +149,11 @@ impl Connection {
         stream.set_write_timeout(Some(self.shared.write_timeout));
         let stream = Box::pin(stream);
         let Some(tls) = &self.shared.tls else {
-            let mut stop = self.shared.stop.clone();
-            let stopped = async move {
-                let _ = stop.wait_for(|stop| *stop).await;
-            };
             let begins = tokio::select! {
                 biased;
                 begins = tokio::time::timeout(self.shared.header_timeout, socket.begins_http2()) => begins,
                 // A client that has sent nothing does not delay a shutdown: `serve_http1` closes its connection.
-                () = stopped => Ok(Ok(false)),
+                () = self.shared.stopped() => Ok(Ok(false)),
             };
             return match begins {
                 Ok(Ok(true)) => self.serve_http2(stream, &socket).await,
@@ -181,13 +184,9 @@ impl Connection {
         http.max_buf_size(CONNECTION_BYTES_MAX);
         let connection = http.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
-        let mut stop = self.shared.stop.clone();
-        let stopped = async move {
-            let _ = stop.wait_for(|stop| *stop).await;
-        };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = stopped, if self.alive.is_some() => {
+            () = self.shared.stopped(), if self.alive.is_some() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

@@ -105,6 +105,9 @@ pub enum Error {
     /// The request ran into damage in the collection's database. Nothing damaged was returned.
     #[error("{}", describe(collection, damage))]
     Damaged { collection: CollectionName, damage: Box<Damage>, source: Box<StoreError> },
+    /// A snapshot failed because of this collection.
+    #[error("cannot copy collection {collection}")]
+    NotCopied { collection: CollectionName, source: Box<StoreError> },
     #[error("cannot open collection {collection} in {}", folder.display())]
     Open { collection: CollectionName, folder: PathBuf, source: Box<Error> },
     #[error("there is no job {id}")]

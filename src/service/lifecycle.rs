@@ -19,6 +19,7 @@ use super::state::{BrokenCollection, Parts, Service, State};
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, JobId, Page, chain};
 use crate::service::documents::expiry;
+use crate::service::folders::emergency_space::EmergencySpace;
 use crate::service::folders::orphaned;
 use crate::service::keys::keyring::Keyring;
 use crate::service::limits::shares::SharedLimit;
@@ -48,9 +49,13 @@ impl Service {
     /// Opens the data directory exclusively and starts recovery in the background. Must be called within an asynchronous
     /// runtime.
     pub fn open(parts: Parts) -> Result<Self, Error> {
+        let emergency_space = EmergencySpace::new(&parts.data_dir);
         // Done first, because this locks the directory for this process.
-        let catalog = Box::new(open_catalog(&parts.data_dir)?);
-        Self::open_with_catalog(parts, (catalog, None, None))
+        let catalog = Box::new(emergency_space.retry_on_full_disk(|| open_catalog(&parts.data_dir))?);
+        emergency_space.give_up_if_disk_is_full();
+        let service = Self::open_with_catalog(parts, (catalog, None, None))?;
+        service.state.emergency_space.occupy();
+        Ok(service)
     }
 
     /// Like `open`, but with everything on a database server, which other servers may use at the same time. The data directory
@@ -80,21 +85,22 @@ impl Service {
         let rows = all_rows(&*catalog)?;
         let unfinished = catalog.unfinished_jobs()?;
         orphaned::sweep(&collections_dir, &rows, &collections_built_by(&unfinished))?;
-        let going_on: Vec<JobId> = unfinished.into_iter().map(|job| job.id).collect();
+        let unfinished_ids: Vec<JobId> = unfinished.into_iter().map(|job| job.id).collect();
         let aliases = catalog.aliases()?.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         let state = State {
-            data_dir,
             embedder,
             limits,
             power_safe,
+            emergency_space: EmergencySpace::new(&data_dir),
+            data_dir,
             keyring: Keyring::load(&*catalog)?,
             catalog,
-            following: Default::default(),
+            catalog_sync: Default::default(),
             server,
             _lock: lock,
             open: RwLock::new(BTreeMap::new()),
             broken: RwLock::new(BTreeMap::new()),
-            open_databases: Arc::new(OpenDatabases::at_most(databases_open_max)),
+            open_databases: Arc::new(OpenDatabases::with_limit(databases_open_max)),
             aliases: RwLock::new(aliases),
             names_lock: Arc::new(tokio::sync::Mutex::new(())),
             write_threads: Arc::new(Semaphore::new(WRITE_THREADS)),
@@ -106,13 +112,13 @@ impl Service {
             memory: SharedLimit::new("in_flight_bytes_max", memory_bytes),
             uploads: Uploads::new(uploads_max),
             stop_announced: watch::Sender::new(false),
-            same_key: Default::default(),
+            idempotency_locks: Default::default(),
             schedule: Default::default(),
             runtime,
         };
-        state.begin_following();
+        state.record_catalog_versions();
         for row in rows {
-            state.open_at_start(row, &going_on)?;
+            state.open_at_start(row, &unfinished_ids)?;
         }
         let waiting: VecDeque<_> = state.open.read().values().cloned().collect();
         let service = Self { state: Arc::new(state) };
@@ -136,9 +142,9 @@ impl Service {
         self.state.jobs.stop().await;
         // Waits for a collection that is being created or deleted.
         let _naming = self.state.names_lock.lock().await;
-        let following = Arc::clone(&self.state);
+        let state = Arc::clone(&self.state);
         blocking(move || {
-            following.end_following();
+            state.wait_for_catalog_sync();
             Ok(())
         })
         .await?;
@@ -198,7 +204,7 @@ impl State {
 
     /// Opens a collection of the catalog, and removes the checkpoints of jobs that have ended. A damaged or lost database does
     /// not prevent other collections from being served.
-    fn open_at_start(&self, row: Collection, going_on: &[JobId]) -> Result<(), Error> {
+    fn open_at_start(&self, row: Collection, unfinished_ids: &[JobId]) -> Result<(), Error> {
         let folder = self.collections_dir().join(&row.id.0);
         let name = row.name.clone();
         let opened = match folder.try_exists() {
@@ -210,7 +216,7 @@ impl State {
         };
         match opened {
             Ok(collection) => {
-                match collection.store.forget_job_checkpoints(going_on) {
+                match collection.store.delete_job_checkpoints(unfinished_ids) {
                     Err(StoreError::Closed) if self.server.is_some() => return Ok(()),
                     Err(error) if error.is_damage() => drop(collection.record_damage(&error)),
                     forgotten => forgotten?,
@@ -236,10 +242,10 @@ pub(super) fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
     if found.is_empty() {
         return Ok(Catalog::open(data_dir)?);
     }
-    let lost = |state| Error::CatalogLost { found: found.join(" and "), state };
+    let catalog_lost = |state| Error::CatalogLost { found: found.join(" and "), state };
     Catalog::open_existing(data_dir).map_err(|error| match error {
-        StoreError::DatabaseLost { .. } => lost("gone"),
-        StoreError::DatabaseEmpty { .. } => lost("empty"),
+        StoreError::DatabaseLost { .. } => catalog_lost("gone"),
+        StoreError::DatabaseEmpty { .. } => catalog_lost("empty"),
         other => other.into(),
     })
 }

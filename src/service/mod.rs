@@ -4,20 +4,19 @@
 //! and re-embedding), `documents` (with import and export), `jobs`, `keys`, `mining`, `models`, `search` and `snapshots`. Each
 //! job type is in the module of its resource, and `jobs` runs them all.
 //!
-//! `state` holds what all operations share. `lifecycle` opens it and shuts it down, and `following` keeps it in sync with other
-//! servers. `open_collection` is a collection in use: its database and index, their repair and maintenance, and the background
-//! worker. A request works on a collection through a `handle`. `limits` bounds what all requests use together. `moving` moves
-//! data while no server uses it.
+//! `state` holds what all operations share. `lifecycle` opens it and shuts it down, and `catalog_sync` keeps it in sync with
+//! other servers. `open_collection` is a collection in use: its database and index, their repair and maintenance, and the
+//! background worker. A request works on a collection through a `handle`. `limits` bounds what all requests use together.
+//! `moving` moves data while no server uses it.
 
 mod blocking;
+mod catalog_sync;
 pub mod classifiers;
 pub mod collections;
 pub mod documents;
 mod embedding;
 pub mod error;
 mod folders;
-mod followed;
-mod following;
 pub mod gauges;
 mod handle;
 pub mod jobs;
@@ -33,6 +32,7 @@ mod retries;
 pub mod search;
 pub mod snapshots;
 pub mod state;
+mod sync_state;
 mod upload_receiver;
 
 pub use crate::storage::{PostgresOptions, ReplicaLag, ReplicaOptions, ReplicaState};

@@ -10,15 +10,17 @@ use std::thread::JoinHandle;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
+use super::blocking::blocking;
 use super::classifiers::ClassifierCache;
-use super::documents::RequestKeyLocks;
+use super::documents::IdempotencyLocks;
 use super::embedding::priority;
 use super::error::Error;
-use super::followed::CatalogSync;
 use super::jobs::Jobs;
+use super::sync_state::CatalogSyncState;
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, Embedded, IndexState, Limits, ModelInfo, QuotaOwner};
 use crate::embed::Embedder;
+use crate::service::folders::emergency_space::EmergencySpace;
 use crate::service::keys::keyring::Keyring;
 use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::SharedLimit;
@@ -77,12 +79,13 @@ pub(crate) struct State {
     pub(super) power_safe: bool,
     pub(super) catalog: Box<dyn CatalogStorage>,
     /// The versions of the catalog that are in memory.
-    pub(super) following: CatalogSync,
+    pub(super) catalog_sync: CatalogSyncState,
     /// The database server that holds everything. `None` if the data directory does.
     pub(super) server: Option<Arc<PostgresServer>>,
     /// The lock on the data directory, held until this process ends.
     pub(super) _lock: Option<File>,
     pub(super) keyring: Keyring,
+    pub(super) emergency_space: EmergencySpace,
     pub(super) open: RwLock<BTreeMap<CollectionName, Arc<OpenCollection>>>,
     /// Collections whose database is too damaged to be opened.
     pub(super) broken: RwLock<BTreeMap<CollectionName, BrokenCollection>>,
@@ -99,7 +102,7 @@ pub(crate) struct State {
     pub(super) stopping: AtomicBool,
     pub(super) recovery_threads: Mutex<Vec<JoinHandle<()>>>,
     pub(super) jobs: Jobs,
-    pub(super) same_key: RequestKeyLocks,
+    pub(super) idempotency_locks: IdempotencyLocks,
     pub(super) classifiers: ClassifierCache,
     /// Bounds the memory of bodies and answers, over all requests.
     pub(super) memory: Arc<SharedLimit>,
@@ -155,9 +158,9 @@ impl Service {
         Ok(self.state.embedder.embed_queries(queries, priority).await?)
     }
 
-    /// Creates the memory account of a new request by `payer`.
-    pub fn request_memory(&self, payer: QuotaOwner) -> RequestMemory {
-        RequestMemory::new(&self.state.memory, payer)
+    /// Creates the memory account of a new request by `owner`.
+    pub fn request_memory(&self, owner: QuotaOwner) -> RequestMemory {
+        RequestMemory::new(&self.state.memory, owner)
     }
 
     /// Returns the limits that all requests share: memory and uploads.
@@ -167,6 +170,19 @@ impl Service {
 }
 
 impl State {
+    /// Runs `work`, which blocks, while `names_lock` is held.
+    pub(super) async fn with_names_locked<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (state, lock) = (Arc::clone(self), Arc::clone(&self.names_lock).lock_owned().await);
+        blocking(move || {
+            let _locked = lock;
+            work(&state)
+        })
+        .await
+    }
+
     /// Finds a collection by its name or an alias. `broken` makes the result for a collection that cannot be opened.
     pub(super) fn find<B>(&self, name: &CollectionName, broken: impl FnOnce(&BrokenCollection) -> B) -> Result<Found<B>, Error> {
         // Held during the lookup, so that an alias always leads to an existing collection.

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use flate2::read::MultiGzDecoder;
 use futures::{Stream, StreamExt as _};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
@@ -18,6 +17,7 @@ use tokio::sync::{Notify, mpsc};
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::sync_dir;
+use crate::disk::free_bytes;
 use crate::domain::{FileEncoding, Limits, QuotaOwner};
 use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::{LimitExceeded, LimitShare, SharedLimit};
@@ -64,15 +64,15 @@ impl UploadBounds {
 pub(super) struct Uploads {
     bound: Arc<SharedLimit>,
     pace: Duration,
-    coming: Mutex<Vec<Weak<Upload>>>,
+    running: Mutex<Vec<Weak<Upload>>>,
 }
 
 /// The slot of an upload.
 pub(super) struct Upload {
-    payer: QuotaOwner,
-    place: Mutex<Option<LimitShare>>,
+    owner: QuotaOwner,
+    slot: Mutex<Option<LimitShare>>,
     progress: Mutex<UploadProgress>,
-    gives_way: Notify,
+    evicted: Notify,
 }
 
 /// How much of an upload has arrived, and when it was last fast enough.
@@ -87,7 +87,7 @@ impl Uploads {
     }
 
     fn with_pace(uploads_max: usize, pace: Duration) -> Self {
-        Self { bound: SharedLimit::new("uploads_max", uploads_max as u64), pace, coming: Mutex::default() }
+        Self { bound: SharedLimit::new("uploads_max", uploads_max as u64), pace, running: Mutex::default() }
     }
 
     /// Returns the limit on their number.
@@ -96,34 +96,36 @@ impl Uploads {
     }
 
     /// Takes a slot for the request that this task runs. If none is free, takes the slot of the slowest upload that is below
-    /// the pace. If the payer has used up its own share, only its own uploads can lose their slot.
+    /// the pace. If the owner has used up its own share, only its own uploads can lose their slot.
     pub(super) fn begin(&self) -> Result<Arc<Upload>, Error> {
-        let payer = RequestMemory::current().payer();
-        let place = self.bound.take(payer.clone(), 1).or_else(|refusal| {
-            let of = matches!(refusal, LimitExceeded::Share { .. }).then_some(&payer);
-            if !self.make_room(of) {
+        let owner = RequestMemory::current().owner();
+        let slot = self.bound.acquire(owner.clone(), 1).or_else(|refusal| {
+            let only_owner = matches!(refusal, LimitExceeded::Share { .. }).then_some(&owner);
+            if !self.evict_slowest(only_owner) {
                 return Err(refusal);
             }
-            self.bound.take(payer.clone(), 1)
+            self.bound.acquire(owner.clone(), 1)
         })?;
         let progress = Mutex::new(UploadProgress { at: Instant::now(), bytes: 0 });
-        let upload = Arc::new(Upload { payer, place: Mutex::new(Some(place)), progress, gives_way: Notify::new() });
-        let mut coming = self.coming.lock();
-        coming.retain(|upload| upload.strong_count() > 0);
-        coming.push(Arc::downgrade(&upload));
+        let upload = Arc::new(Upload { owner, slot: Mutex::new(Some(slot)), progress, evicted: Notify::new() });
+        let mut running = self.running.lock();
+        running.retain(|upload| upload.strong_count() > 0);
+        running.push(Arc::downgrade(&upload));
         Ok(upload)
     }
 
-    fn make_room(&self, of: Option<&QuotaOwner>) -> bool {
-        let coming: Vec<Arc<Upload>> = self.coming.lock().iter().filter_map(Weak::upgrade).collect();
-        let late = coming.into_iter().filter(|upload| of.is_none_or(|payer| upload.payer == *payer));
-        let late = late.filter_map(|upload| {
+    /// Frees the slot of the slowest upload that is below the pace, among all uploads or those of `owner`. Returns whether there
+    /// was one.
+    fn evict_slowest(&self, owner: Option<&QuotaOwner>) -> bool {
+        let running: Vec<Arc<Upload>> = self.running.lock().iter().filter_map(Weak::upgrade).collect();
+        let below_pace = running.into_iter().filter(|upload| owner.is_none_or(|owner| upload.owner == *owner));
+        let below_pace = below_pace.filter_map(|upload| {
             let at = upload.progress.lock().at;
-            (at.elapsed() >= self.pace && upload.place.lock().is_some()).then_some((at, upload))
+            (at.elapsed() >= self.pace && upload.slot.lock().is_some()).then_some((at, upload))
         });
-        let Some((_, slowest)) = late.min_by_key(|(at, _)| *at) else { return false };
-        slowest.place.lock().take();
-        slowest.gives_way.notify_one();
+        let Some((_, slowest)) = below_pace.min_by_key(|(at, _)| *at) else { return false };
+        slowest.slot.lock().take();
+        slowest.evicted.notify_one();
         true
     }
 }
@@ -161,7 +163,7 @@ where
     loop {
         let next = tokio::select! {
             next = tokio::time::timeout(bounds.silence_max, body.next()) => next,
-            () = upload.gives_way.notified() => return Err(Error::UploadEvicted),
+            () = upload.evicted.notified() => return Err(Error::UploadEvicted),
         };
         let piece = match next {
             Ok(Some(Ok(bytes))) => {
@@ -197,9 +199,7 @@ impl Drop for UnclaimedFile {
 
 /// Checks that the disk of `folder` has room for `needed` bytes in addition to the reserve.
 pub(super) fn check_disk_space(folder: &Path, needed: u64, reserve: u64) -> Result<(), Error> {
-    let access = |source| Error::Folder { path: folder.to_owned(), source };
-    let disk = rustix::fs::statvfs(folder).map_err(|error| access(error.into()))?;
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let free = free_bytes(folder).map_err(|source| Error::Folder { path: folder.to_owned(), source })?;
     if free < needed.saturating_add(reserve) { Err(Error::InsufficientDiskSpace { needed, reserve, free }) } else { Ok(()) }
 }
 
@@ -217,11 +217,7 @@ fn write<B: AsRef<[u8]>>(
         true => Error::BodyIncomplete,
         false => Error::Encoding { encoding, source },
     };
-    let mut unpacked: Box<dyn Read> = match encoding {
-        FileEncoding::Identity => Box::new(body),
-        FileEncoding::Gzip => Box::new(MultiGzDecoder::new(body)),
-        FileEncoding::Zstd => Box::new(zstd::stream::read::Decoder::new(body).map_err(failed)?),
-    };
+    let mut unpacked = encoding.decoder(body).map_err(failed)?;
     let mut file = File::create_new(path).map_err(access)?;
     let (mut written, mut next_check) = (0_u64, 0_u64);
     let mut buffer = vec![0; COPY_BYTES];

@@ -65,7 +65,7 @@ macro_rules! catalog_storage {
 catalog_storage! {
     /// Adds a collection. With a request, records that this request created it. Fails with `StoreError::CollectionExists` if
     /// the name is taken.
-    fn create_once(collection: &Collection, request: Option<&RequestKey>) -> ();
+    fn create(collection: &Collection, request: Option<&RequestKey>) -> ();
 
     /// Returns the id of what this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
     /// another request.
@@ -176,7 +176,7 @@ catalog_storage! {
     /// it.
     fn fail_training(job: &JobId, error: &JobFailure) -> ();
 
-    /// Returns the jobs that train or retrain classifiers.
+    /// Returns the jobs that train or retrain classifiers, without those that another living server may be about to create.
     fn trainings() -> Vec<JobId>;
 
     /// Removes a classifier and returns it.
@@ -185,8 +185,8 @@ catalog_storage! {
     /// Adds the content of another catalog, all or nothing. The documents of its collections must already be here. Keys that
     /// already exist here stay as they are. Fails with `StoreError::CollectionExists` if a collection here has the name of a
     /// new collection or alias, and with `StoreError::AliasExists` if an alias here has the name of a new collection.
-    fn import_contents(whole: &CatalogContents) -> ();
+    fn import_contents(contents: &CatalogContents) -> ();
 
     /// Adds a classifier of another catalog unchanged. Returns whether the name was free.
-    fn import_classifier(whole: &ClassifierContents) -> bool;
+    fn import_classifier(contents: &ClassifierContents) -> bool;
 }

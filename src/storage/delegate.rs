@@ -1,7 +1,12 @@
-//! Delegates the operations that an engine's rows implement themselves, under the same names.
+//! Delegates operations to a field of an engine, or to its own methods, which have the same names.
 
-/// Defines methods that call the method of the same name of the field `$part`.
+/// Defines methods that call the method of the same name of the field `$part`, or with `Self` the type's own method.
 macro_rules! delegated {
+    (Self: $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {
+        $(fn $name(&self, $($argument: $type),*) $(-> $answer)? {
+            Self::$name(self, $($argument),*)
+        })*
+    };
     ($part:ident: $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {
         $(fn $name(&self, $($argument: $type),*) $(-> $answer)? {
             self.$part.$name($($argument),*)
@@ -9,7 +14,7 @@ macro_rules! delegated {
     };
 }
 
-/// Used inside an `impl Storage`: delegates operations to the field `part`.
+/// Used inside an `impl Storage`: delegates operations to the field `part`, or with `Self` to the type's own methods.
 macro_rules! delegate_to {
     ($part:ident) => {
         $crate::storage::delegate::delegated! { $part:
@@ -47,18 +52,18 @@ macro_rules! delegate_to {
             fn document_records(after: Option<DocumentKey>, limit: usize, bytes_max: u64) -> Result<Vec<DocumentRecord>, StoreError>;
             fn insert_records(job: &JobId, documents: Vec<DocumentRecord>, sequence: Sequence, checkpoint: String) -> Result<(), StoreError>;
             fn mark_cut_by_older_rules() -> Result<(), StoreError>;
-            fn forget_job_checkpoints(kept: &[JobId]) -> Result<(), StoreError>;
+            fn delete_job_checkpoints(kept: &[JobId]) -> Result<(), StoreError>;
             fn document_count() -> Result<u64, StoreError>;
             fn revisions(after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError>;
             fn documents_by_key(keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError>;
             fn pending(after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
-            fn pending_count_besides(others: &[PassageId]) -> Result<u64, StoreError>;
+            fn pending_count_excluding(others: &[PassageId]) -> Result<u64, StoreError>;
             fn set_embeddings(embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
             fn documents_of(ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
             fn heads_of(ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError>;
             fn embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
             fn sizes_of(ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
-            fn passages_while(ids: &[PassageId], spend: &mut dyn FnMut(HitSizes) -> bool)
+            fn passages_while(ids: &[PassageId], charge: &mut dyn FnMut(HitSizes) -> bool)
                 -> Result<Option<Vec<PassageRow>>, StoreError>;
             fn keep_matching(filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
             fn passage_embeddings(id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError>;

@@ -36,12 +36,12 @@ impl FirstPassages {
 
     /// Adds the documents of the nearest passages that were not added before. Returns their keys. `documents_of` returns the
     /// documents of passages, in order, without those that are gone.
-    pub fn take(
+    pub fn add(
         &mut self,
         mut neighbors: &[Neighbor],
         documents_of: impl Fn(&[PassageId]) -> Result<Vec<PassageDocument>, StoreError>,
     ) -> Result<Vec<DocumentKey>, StoreError> {
-        let mut taken = Vec::new();
+        let mut added = Vec::new();
         let mut size = self.limit.clamp(1, PASSAGES_PER_READ);
         while !self.is_full() && !neighbors.is_empty() {
             let (part, rest) = neighbors.split_at(size.min(neighbors.len()));
@@ -51,12 +51,12 @@ impl FirstPassages {
             for row in documents_of(&passages)? {
                 let Some(neighbor) = scores.find(|neighbor| neighbor.passage == row.passage) else { continue };
                 if !self.is_full() && self.documents.insert(row.key) {
-                    taken.push(row.key);
+                    added.push(row.key);
                     self.found.push((*neighbor, row));
                 }
             }
         }
-        Ok(taken)
+        Ok(added)
     }
 
     /// Returns all documents, nearest first.
@@ -74,25 +74,25 @@ mod tests {
 
     /// Returns the documents of passages: passage 21 is of document 2, and so on. Passage 29 is gone.
     fn documents_of(passages: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
-        let there = passages.iter().filter(|passage| passage.0 != 29);
+        let existing = passages.iter().filter(|passage| passage.0 != 29);
         let row = |passage: &PassageId| {
             let document = DocumentId::parse(&(passage.0 / 10).to_string()).unwrap();
             PassageDocument { passage: *passage, key: DocumentKey(passage.0 as i64 / 10), document, language: None }
         };
-        Ok(there.map(row).collect())
+        Ok(existing.map(row).collect())
     }
 
-    fn taken(found: &mut FirstPassages, passages: &[(u64, f32)]) -> usize {
+    fn count_added(found: &mut FirstPassages, passages: &[(u64, f32)]) -> usize {
         let neighbors = passages.iter().map(|(passage, score)| Neighbor { passage: PassageId(*passage), score: *score });
-        found.take(&neighbors.collect::<Vec<_>>(), documents_of).unwrap().len()
+        found.add(&neighbors.collect::<Vec<_>>(), documents_of).unwrap().len()
     }
 
     #[test]
     fn each_document_is_added_once_with_its_first_passage() {
         let mut found = FirstPassages::new(3);
-        assert_eq!(taken(&mut found, &[(11, 0.9), (12, 0.8), (29, 0.7), (21, 0.6)]), 2);
+        assert_eq!(count_added(&mut found, &[(11, 0.9), (12, 0.8), (29, 0.7), (21, 0.6)]), 2);
         assert!(!found.is_full());
-        assert_eq!(taken(&mut found, &[(13, 0.9), (31, 0.7), (41, 0.5)]), 1);
+        assert_eq!(count_added(&mut found, &[(13, 0.9), (31, 0.7), (41, 0.5)]), 1);
         assert!(found.is_full());
         let passages: Vec<u64> = found.into_vec().iter().map(|(neighbor, _)| neighbor.passage.0).collect();
         assert_eq!(passages, [11, 31, 21], "nearest first, although 31 was seen after 21");

@@ -19,11 +19,11 @@ pub use catalog::CatalogStorage;
 pub use embedded::{Embedded, RESCORED_MIN};
 pub use error::StorageError;
 pub use first_passages::FirstPassages;
-pub use nearest::{Nearest, NearestSearch, Unit};
+pub use nearest::{EMBEDDINGS_PER_READ, Nearest, NearestSearch, Unit};
 pub use operations::{RecordFn, Storage};
 pub use passage_set::PassageSet;
 pub use postgres::{
-    Adoption, CatalogNames, CatalogPart, CatalogVersions, ClaimedJobs, HeldWrites, JobOwnership, Postgres, PostgresCatalog,
+    Adoption, BlockedWrites, CatalogNames, CatalogPart, CatalogVersions, ClaimedJobs, JobOwnership, Postgres, PostgresCatalog,
     PostgresOptions, PostgresServer, ReplicaLag, ReplicaOptions, ReplicaState,
 };
 pub use scope::{RequiredPassages, Scope};

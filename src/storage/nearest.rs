@@ -1,9 +1,13 @@
 //! A search for the nearest passages or documents, and what it finds.
 
+use super::passage_set::PassageSet;
 use super::scope::Scope;
-use crate::domain::{DenseMethod, Embedding, SearchParameters};
-use crate::index::Neighbor;
-use crate::store::PassageDocument;
+use crate::domain::{DenseMethod, Embedding, Metric, PassageId, SearchParameters};
+use crate::index::{Neighbor, nearer_first, search_exact};
+use crate::store::{PassageDocument, StoreError};
+
+/// Number of embeddings read from the store at a time. Bounds the memory of comparing with many.
+pub const EMBEDDINGS_PER_READ: usize = 1_024;
 
 /// What to find the nearest of, where, and how many.
 #[derive(Debug, Clone, Copy)]
@@ -50,4 +54,21 @@ pub struct Nearest {
     pub documents: Vec<PassageDocument>,
     /// How they were found.
     pub method: DenseMethod,
+}
+
+/// Compares a query with passages one by one, nearest first. `read` returns their stored embeddings.
+pub(super) fn compare_in_parts(
+    passages: &PassageSet,
+    (metric, query): (Metric, &Embedding),
+    read: impl Fn(&[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>,
+) -> Result<Vec<Neighbor>, StoreError> {
+    let passages: Vec<PassageId> = passages.iter().collect();
+    let mut neighbors = Vec::with_capacity(passages.len());
+    for part in passages.chunks(EMBEDDINGS_PER_READ) {
+        let stored = read(part)?;
+        let items = stored.iter().map(|(passage, embedding)| (*passage, embedding));
+        neighbors.extend(search_exact(metric, items, query, part.len()));
+    }
+    neighbors.sort_unstable_by(nearer_first);
+    Ok(neighbors)
 }

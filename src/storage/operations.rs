@@ -148,7 +148,7 @@ pub trait Storage: Send + Sync {
     fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError>;
 
     /// Deletes the checkpoints of all jobs except `kept`, because those jobs have ended.
-    fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError>;
+    fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError>;
 
     /// Reads at most `limit` documents with keys above `after`, with everything stored about them, in the order of their keys.
     /// Includes documents that have expired but are not removed yet. Ends early once they have `bytes_max` bytes, but returns
@@ -198,7 +198,7 @@ pub trait Storage: Send + Sync {
     fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
 
     /// Returns the number of passages without an embedding that are not among `others`.
-    fn pending_count_besides(&self, others: &[PassageId]) -> Result<u64, StoreError>;
+    fn pending_count_excluding(&self, others: &[PassageId]) -> Result<u64, StoreError>;
 
     /// Stores embeddings of passages. Skips passages that were deleted meanwhile, and returns the embeddings that were stored.
     fn set_embeddings(&self, embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
@@ -220,11 +220,11 @@ pub trait Storage: Send + Sync {
         Ok(self.passages_while(ids, &mut |_| true)?.unwrap_or_default())
     }
 
-    /// Reads passages like `passages`, unless `spend` refuses one of them. `spend` gets the sizes of each before it is copied.
+    /// Reads passages like `passages`, unless `charge` refuses one of them. `charge` gets the sizes of each before it is copied.
     fn passages_while(
         &self,
         ids: &[PassageId],
-        spend: &mut dyn FnMut(HitSizes) -> bool,
+        charge: &mut dyn FnMut(HitSizes) -> bool,
     ) -> Result<Option<Vec<PassageRow>>, StoreError>;
 
     /// Keeps those of `ids` whose document matches, in order. A deleted passage has no document.

@@ -7,8 +7,7 @@ use super::catalog::Catalog;
 use crate::domain::{Alias, CollectionId, CollectionName};
 
 impl Catalog {
-    /// Returns all aliases, sorted by name.
-    pub fn aliases(&self) -> Result<Vec<Alias>, StoreError> {
+    pub(crate) fn aliases(&self) -> Result<Vec<Alias>, StoreError> {
         self.run("reading the aliases", |connection| {
             let sql = "select a.name, c.name, c.key from aliases a join collections c on c.id = a.collection order by a.name";
             let mut statement = connection.prepare_cached(sql)?;
@@ -25,9 +24,7 @@ impl Catalog {
         })
     }
 
-    /// Points `name` to a collection, replacing any previous target. Fails with `StoreError::CollectionExists` if it is the
-    /// name of a collection.
-    pub fn set_alias(&self, name: &CollectionName, collection: &CollectionId) -> Result<(), StoreError> {
+    pub(crate) fn set_alias(&self, name: &CollectionName, collection: &CollectionId) -> Result<(), StoreError> {
         // In one statement, so that the alias always exists.
         let sql =
             "insert into aliases (name, collection) select ?1, ?2 where not exists (select 1 from collections where name = ?1)
@@ -40,8 +37,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes an alias. Returns whether it existed.
-    pub fn delete_alias(&self, name: &CollectionName) -> Result<bool, StoreError> {
+    pub(crate) fn delete_alias(&self, name: &CollectionName) -> Result<bool, StoreError> {
         let sql = "delete from aliases where name = ?1";
         self.run("deleting an alias", |connection| Ok(connection.execute(sql, [name.as_str()])? > 0))
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::check::check_structure;
 use super::columns::Columns;
@@ -21,6 +21,7 @@ use crate::domain::{
 };
 
 /// The catalog. Calls block; the service runs them off the async threads. Every change is durable when its call returns.
+/// `CatalogStorage` describes most operations.
 pub struct Catalog {
     connection: Mutex<Connection>,
     deadline: Deadline,
@@ -74,13 +75,7 @@ impl Catalog {
         self.deadline.set(time);
     }
 
-    /// Adds a collection. Fails with `StoreError::CollectionExists` if the name is taken.
-    pub fn create(&self, collection: &Collection) -> Result<(), StoreError> {
-        self.create_once(collection, None)
-    }
-
-    /// Like `create`, but with a request also records that this request created it.
-    pub fn create_once(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
+    pub(crate) fn create(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
         let inserted = self.run("creating a collection", |connection| {
             let transaction = connection.unchecked_transaction()?;
             let inserted = insert(&transaction, collection)?;
@@ -96,15 +91,11 @@ impl Catalog {
         Ok(())
     }
 
-    /// Returns the id of what this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
-    /// another request.
-    pub fn find_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
+    pub(crate) fn find_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
         self.run("reading an idempotency record", |connection| idempotency_records::find(connection, request, now_ms))
     }
 
-    /// Stores changes to a collection: its description, search width and default languages. Returns whether the collection
-    /// existed.
-    pub fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
+    pub(crate) fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
         let sql = "update collections set description = ?2, ef_search = ?3, default_languages = ?4 where id = ?1";
         let values = params![
             collection.id.0,
@@ -150,13 +141,12 @@ impl Catalog {
         self.run("reading a collection", |connection| find(connection, name))
     }
 
-    /// Lists at most `page.limit` collections, sorted by name.
-    pub fn list(&self, page: &Page<CollectionName>) -> Result<Vec<Collection>, StoreError> {
+    pub(crate) fn list(&self, page: &Page<CollectionName>) -> Result<Vec<Collection>, StoreError> {
         self.run("listing collections", |connection| {
             let sql = format!("select {COLUMNS} from collections where name > ?1 order by name limit ?2");
             let after = page.after.as_ref().map_or("", CollectionName::as_str);
             let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
-            connection.prepare_cached(&sql)?.query_and_then(params![after, limit], read)?.collect()
+            connection.prepare_cached(&sql)?.query_and_then(params![after, limit], |row| read_collection(row))?.collect()
         })
     }
 
@@ -167,8 +157,7 @@ impl Catalog {
         })
     }
 
-    /// Removes a collection and returns it. Its folder stays for the caller to delete.
-    pub fn delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
+    pub(crate) fn delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
         self.run("deleting a collection", |connection| {
             let found = find(connection, name)?;
             if found.is_some() {
@@ -234,11 +223,7 @@ pub(super) fn insert(connection: &Connection, collection: &Collection) -> Result
 fn find(connection: &Connection, name: &CollectionName) -> Result<Option<Collection>, Fault> {
     let sql = format!("select {COLUMNS} from collections where name = ?1");
     let mut statement = connection.prepare_cached(&sql)?;
-    statement.query_row([name.as_str()], |row| Ok(read(row))).optional()?.transpose()
-}
-
-fn read(row: &Row<'_>) -> Result<Collection, Fault> {
-    read_collection(row)
+    statement.query_row([name.as_str()], |row| Ok(read_collection(row))).optional()?.transpose()
 }
 
 /// Reads a row of `COLUMNS`.
@@ -304,7 +289,7 @@ mod tests {
         let catalog = Catalog::open(folder.path()).unwrap();
         let request = RequestKey::new("r1", "f1".to_owned()).unwrap();
         let old = Collection { created_at_ms: 1_000, ..collection("news") };
-        catalog.create_once(&old, Some(&request)).unwrap();
+        catalog.create(&old, Some(&request)).unwrap();
         catalog.set_alias(&name("latest"), &old.id).unwrap();
         let new = Collection {
             id: CollectionId("replacement".to_owned()),
@@ -336,7 +321,7 @@ mod tests {
     fn a_damaged_log_is_refused_and_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
-        ["a", "b", "c"].iter().for_each(|name| catalog.create(&collection(name)).unwrap());
+        ["a", "b", "c"].iter().for_each(|name| catalog.create(&collection(name), None).unwrap());
         // The files of a killed process, with a bit flipped in the first frame.
         let left = tempfile::tempdir().unwrap();
         let [database, log] =
@@ -355,7 +340,7 @@ mod tests {
     fn a_corrupt_row_error_names_its_table_and_row() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
-        catalog.create(&collection("news")).unwrap();
+        catalog.create(&collection("news"), None).unwrap();
         catalog.run("testing", |connection| Ok(connection.execute("update collections set metric = 'taxicab'", [])?)).unwrap();
         let error = catalog.get(&name("news")).unwrap_err();
         assert!(matches!(error, StoreError::CorruptRow { table: "collections", row: 1, .. }), "{error:?}");

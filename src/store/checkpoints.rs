@@ -34,7 +34,7 @@ impl DocumentStore {
     }
 
     /// Deletes the checkpoints of all jobs except `kept`, because those jobs have ended.
-    pub fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
+    pub fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
         let stale: Vec<String> = self.read("reading checkpoints", |connection| stale_jobs(connection, kept))?;
         if stale.is_empty() {
             return Ok(());

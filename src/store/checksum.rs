@@ -51,19 +51,20 @@ impl DocumentRow<'_> {
 
 /// Appends the CRC-32 of a passage's key and these bytes to a value that a separate table stores for the passage.
 pub(super) fn seal_passage_value(passage: PassageId, mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.extend(checksum_of_passage(passage, &bytes).to_le_bytes());
+    bytes.extend(keyed_checksum(passage.0, &bytes).to_le_bytes());
     bytes
 }
 
 /// Returns the bytes sealed by `seal_passage_value`, or `None` if they have changed.
 pub(super) fn unseal_passage_value(passage: PassageId, sealed: &[u8]) -> Option<&[u8]> {
     let (bytes, sum) = sealed.split_last_chunk()?;
-    (checksum_of_passage(passage, bytes).to_le_bytes() == *sum).then_some(bytes)
+    (keyed_checksum(passage.0, bytes).to_le_bytes() == *sum).then_some(bytes)
 }
 
-fn checksum_of_passage(passage: PassageId, bytes: &[u8]) -> u32 {
+/// Computes the CRC-32 of a passage's key and these bytes.
+fn keyed_checksum(passage: u64, bytes: &[u8]) -> u32 {
     let mut hash = crc32fast::Hasher::new();
-    hash.update(&passage.0.to_le_bytes());
+    hash.update(&passage.to_le_bytes());
     hash.update(bytes);
     hash.finalize()
 }
@@ -88,7 +89,7 @@ fn hash_added_column(hash: &mut crc32fast::Hasher, text: Option<&str>) {
 /// Returns the bytes that SQLite stores for a passage's embedding.
 pub(super) fn seal_embedding(passage: PassageId, embedding: &Embedding) -> Vec<u8> {
     let mut bytes = embedding.to_bytes();
-    let checksum = embedding_checksum(passage.0, &bytes);
+    let checksum = keyed_checksum(passage.0, &bytes);
     bytes.push(SEAL);
     bytes.extend(checksum.to_le_bytes());
     bytes
@@ -101,7 +102,7 @@ pub(super) fn unseal_embedding(passage: i64, bytes: &[u8]) -> Result<Embedding, 
     let values = match bytes.len().checked_sub(SEAL_BYTES) {
         Some(length) if !bytes.len().is_multiple_of(size_of::<f32>()) => {
             let (values, seal) = bytes.split_at(length);
-            let expected = embedding_checksum(passage as u64, values).to_le_bytes();
+            let expected = keyed_checksum(passage as u64, values).to_le_bytes();
             if seal[0] != SEAL || seal[1..] != expected {
                 return Err(corrupt(EMBEDDING_PROBLEMS[0]));
             }
@@ -110,13 +111,6 @@ pub(super) fn unseal_embedding(passage: i64, bytes: &[u8]) -> Result<Embedding, 
         _ => bytes,
     };
     Embedding::from_bytes(values).ok_or_else(|| corrupt(EMBEDDING_PROBLEMS[1]))
-}
-
-fn embedding_checksum(passage: u64, values: &[u8]) -> u32 {
-    let mut hash = crc32fast::Hasher::new();
-    hash.update(&passage.to_le_bytes());
-    hash.update(values);
-    hash.finalize()
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The classifiers of the catalog: their definitions, the results of training, and the texts of their requests.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::Columns;
 use super::error::Fault;
-use super::rows::to_sql;
+use super::rows::{json, to_sql};
 use super::{Catalog, StoreError, idempotency_records};
 use crate::domain::names::names;
 use crate::domain::{ClassifierName, ClassifierRecord, Code, Embedding, JobFailure, JobId, Language, Metadata, Page, RequestKey};
@@ -91,9 +91,7 @@ pub struct ClassifierText<E = Option<Embedding>> {
 }
 
 impl Catalog {
-    /// Adds a classifier with its texts. Returns whether the name was free. Checks nothing else. With a request, records that
-    /// this request created it.
-    pub fn create_classifier(
+    pub(crate) fn create_classifier(
         &self,
         row: &StoredClassifier,
         texts: &[ClassifierText],
@@ -130,34 +128,30 @@ impl Catalog {
         })
     }
 
-    /// Finds a classifier by its name.
-    pub fn classifier(&self, name: &ClassifierName) -> Result<Option<StoredClassifier>, StoreError> {
+    pub(crate) fn classifier(&self, name: &ClassifierName) -> Result<Option<StoredClassifier>, StoreError> {
         self.run("reading a classifier", |connection| find(connection, "name", name.as_str()))
     }
 
-    /// Finds a classifier by its id.
-    pub fn classifier_by_id(&self, id: &str) -> Result<Option<StoredClassifier>, StoreError> {
+    pub(crate) fn classifier_by_id(&self, id: &str) -> Result<Option<StoredClassifier>, StoreError> {
         self.run("reading a classifier", |connection| find(connection, "id", id))
     }
 
-    /// Lists at most `page.limit` classifiers, sorted by name.
-    pub fn classifiers(&self, page: &Page<ClassifierName>) -> Result<Vec<StoredClassifier>, StoreError> {
+    pub(crate) fn classifiers(&self, page: &Page<ClassifierName>) -> Result<Vec<StoredClassifier>, StoreError> {
         self.run("listing classifiers", |connection| {
             let sql = format!("select {COLUMNS} from classifiers where name > ?1 order by name limit ?2");
             let after = page.after.as_ref().map_or("", ClassifierName::as_str);
-            connection.prepare_cached(&sql)?.query_and_then(params![after, to_sql(page.limit as u64)], read)?.collect()
+            let values = params![after, to_sql(page.limit as u64)];
+            connection.prepare_cached(&sql)?.query_and_then(values, |row| read_classifier(row))?.collect()
         })
     }
 
-    /// Returns the number of classifiers.
-    pub fn classifier_count(&self) -> Result<usize, StoreError> {
+    pub(crate) fn classifier_count(&self) -> Result<usize, StoreError> {
         self.run("counting classifiers", |connection| {
             Ok(connection.query_row("select count(*) from classifiers", [], |row| row.get::<_, i64>(0))? as usize)
         })
     }
 
-    /// Reads everything that a classifier needs for predictions.
-    pub fn classifier_contents(&self, id: &str) -> Result<Option<ClassifierContents>, StoreError> {
+    pub(crate) fn classifier_contents(&self, id: &str) -> Result<Option<ClassifierContents>, StoreError> {
         self.run("reading a classifier", |connection| {
             let transaction = connection.unchecked_transaction()?;
             let Some(row) = find(&transaction, "id", id)? else { return Ok(None) };
@@ -168,13 +162,11 @@ impl Catalog {
         })
     }
 
-    /// Returns the texts of a classifier in order, each with its key.
-    pub fn classifier_texts(&self, id: &str) -> Result<Vec<(i64, ClassifierText)>, StoreError> {
+    pub(crate) fn classifier_texts(&self, id: &str) -> Result<Vec<(i64, ClassifierText)>, StoreError> {
         self.run("reading a classifier's texts", |connection| texts(connection, id))
     }
 
-    /// Stores the languages and embeddings of a classifier's texts, by their keys. Deleted texts are skipped.
-    pub fn embed_classifier_texts(&self, embedded: &[(i64, Option<Language>, Embedding)]) -> Result<(), StoreError> {
+    pub(crate) fn embed_classifier_texts(&self, embedded: &[(i64, Option<Language>, Embedding)]) -> Result<(), StoreError> {
         self.run("storing the embeddings of a classifier", |connection| {
             let transaction = connection.unchecked_transaction()?;
             store_embeddings(&transaction, embedded)?;
@@ -182,17 +174,14 @@ impl Catalog {
         })
     }
 
-    /// Records that a job retrains a classifier. Returns false if the classifier does not exist, or if another job is training
-    /// it.
-    pub fn begin_retraining(&self, id: &str, job: &JobId) -> Result<bool, StoreError> {
+    pub(crate) fn begin_retraining(&self, id: &str, job: &JobId) -> Result<bool, StoreError> {
         self.run("storing a training", |connection| {
             let sql = "update classifiers set next_job = ?2 where id = ?1 and next_job is null and state <> 'training'";
             Ok(connection.execute(sql, params![id, job.as_str()])? > 0)
         })
     }
 
-    /// Replaces the result of the previous training. Returns whether the classifier was still waiting for this training.
-    pub fn finish_training(&self, done: &FinishedTraining) -> Result<bool, StoreError> {
+    pub(crate) fn finish_training(&self, done: &FinishedTraining) -> Result<bool, StoreError> {
         self.run("storing a trained classifier", |connection| {
             let transaction = connection.unchecked_transaction()?;
             let sql = "update classifiers set state = 'ready', job = ?2, next_job = null, version = version + 1, model = ?3,
@@ -218,9 +207,7 @@ impl Catalog {
         })
     }
 
-    /// Records that a training job failed. A classifier that was trained before stays as it was, and the error is stored beside
-    /// it.
-    pub fn fail_training(&self, job: &JobId, error: &JobFailure) -> Result<(), StoreError> {
+    pub(crate) fn fail_training(&self, job: &JobId, error: &JobFailure) -> Result<(), StoreError> {
         self.run("storing a failed training", |connection| {
             let sql = "update classifiers set error_code = ?2, error_detail = ?3,
                            state = case when next_job = ?1 then state else 'failed' end,
@@ -231,8 +218,7 @@ impl Catalog {
         })
     }
 
-    /// Returns the jobs that train or retrain classifiers.
-    pub fn trainings(&self) -> Result<Vec<JobId>, StoreError> {
+    pub(crate) fn trainings(&self) -> Result<Vec<JobId>, StoreError> {
         self.run("reading trainings", |connection| {
             let sql = "select job from classifiers where state = 'training'
                        union all select next_job from classifiers where next_job is not null";
@@ -242,8 +228,7 @@ impl Catalog {
         })
     }
 
-    /// Removes a classifier and returns it.
-    pub fn delete_classifier(&self, name: &ClassifierName) -> Result<Option<StoredClassifier>, StoreError> {
+    pub(crate) fn delete_classifier(&self, name: &ClassifierName) -> Result<Option<StoredClassifier>, StoreError> {
         self.run("deleting a classifier", |connection| {
             let found = find(connection, "name", name.as_str())?;
             if found.is_some() {
@@ -259,7 +244,7 @@ names!(TrainingProgress { Training = "training", Ready = "ready", Failed = "fail
 /// Finds a classifier. `column` must be a literal of this file, because it becomes part of the statement.
 fn find(connection: &Connection, column: &'static str, value: &str) -> Result<Option<StoredClassifier>, Fault> {
     let sql = format!("select {COLUMNS} from classifiers where {column} = ?1");
-    connection.prepare_cached(&sql)?.query_row([value], |row| Ok(read(row))).optional()?.transpose()
+    connection.prepare_cached(&sql)?.query_row([value], |row| Ok(read_classifier(row))).optional()?.transpose()
 }
 
 /// Adds the texts of the classifier with this key.
@@ -278,7 +263,7 @@ pub(super) fn insert_texts(connection: &Connection, classifier: i64, texts: &[Cl
 fn texts(connection: &Connection, id: &str) -> Result<Vec<(i64, ClassifierText)>, Fault> {
     let sql = "select t.key, t.description, t.text, t.labels, t.language, t.embedding from classifiers c
                join classifier_texts t on t.classifier = c.key where c.id = ?1 order by t.key";
-    connection.prepare_cached(sql)?.query_and_then([id], read_text)?.collect()
+    connection.prepare_cached(sql)?.query_and_then([id], |row| read_classifier_text(row))?.collect()
 }
 
 fn store_embeddings(connection: &Connection, embedded: &[(i64, Option<Language>, Embedding)]) -> Result<(), Fault> {
@@ -287,10 +272,6 @@ fn store_embeddings(connection: &Connection, embedded: &[(i64, Option<Language>,
         statement.execute(params![key, language.map(Language::code), embedding.to_bytes()])?;
     }
     Ok(())
-}
-
-fn read(row: &Row<'_>) -> Result<StoredClassifier, Fault> {
-    read_classifier(row)
 }
 
 /// Reads a row of `COLUMNS`.
@@ -331,10 +312,6 @@ pub(crate) fn read_classifier<C: Columns>(row: &C) -> Result<StoredClassifier, C
     })
 }
 
-fn read_text(row: &Row<'_>) -> Result<(i64, ClassifierText), Fault> {
-    read_classifier_text(row)
-}
-
 /// Reads a text with its key from the columns key, description, text, labels, language and embedding.
 pub(crate) fn read_classifier_text<C: Columns>(row: &C) -> Result<(i64, ClassifierText), C::Fault> {
     let key = row.integer(0)?;
@@ -351,10 +328,4 @@ pub(crate) fn read_classifier_text<C: Columns>(row: &C) -> Result<(i64, Classifi
         embedding: embedding.transpose()?,
     };
     Ok((key, text))
-}
-
-/// Serializes a value to JSON.
-pub(super) fn json(value: &impl serde::Serialize) -> Result<String, Fault> {
-    let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
-    Ok(serde_json::to_string(value).map_err(failed)?)
 }

@@ -1,13 +1,13 @@
 //! Conditional writes of documents, and changes that do not affect the text of a document.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::OptionalExtension;
 
 use super::checksum::DocumentRow;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::expiry::LIVE;
 use super::patch::{ResplitText, compute_patched_fields};
-use super::rows::read_embedding;
+use super::rows::{json, read_embedding};
 use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries, term_rows};
 use crate::domain::{Document, DocumentId, DocumentPatch, Precondition, Sequence};
@@ -62,14 +62,8 @@ impl DocumentStore {
         self.write("changing a document", move |transaction| {
             let Some(document) = queries::get(transaction.connection, &id)? else { return Ok(PatchOutcome::Absent) };
             check(transaction, &id, &precondition)?;
-            let title = patch.title.clone().applied(document.title.clone());
-            let mut replacing = None;
-            if title != document.title {
-                replacing = resplit.as_ref().filter(|resplit| resplit.title == title && resplit.text == document.text);
-                if replacing.is_none() {
-                    return Ok(PatchOutcome::Conflict);
-                }
-            }
+            let replacing = ResplitText::for_patch(resplit.as_ref(), &document, &patch);
+            let Some(replacing) = replacing else { return Ok(PatchOutcome::Conflict) };
             change(transaction, &document, &patch, terms_of)?;
             let pending = match replacing {
                 Some(resplit) => {
@@ -129,7 +123,6 @@ pub(super) fn change(
     terms_of: TermsOf,
 ) -> Result<bool, Fault> {
     let Some(changed) = compute_patched_fields(document, patch)? else { return Ok(false) };
-    let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let row = DocumentRow {
         id: document.id.as_str(),
         language: changed.language.map(|language| language.code()),
@@ -138,25 +131,14 @@ pub(super) fn change(
         // A clock that jumps back must not make a document older than it was.
         updated_at_ms: transaction.now_ms.max(document.updated_at_ms),
         sequence: transaction.next_sequence(),
-        metadata: &serde_json::to_string(&changed.metadata).map_err(failed)?,
+        metadata: &json(&changed.metadata)?,
         text: &document.text,
         title: changed.title.as_deref(),
         expires_at_ms: changed.expires_at_ms,
     };
-    let sql = "update documents set language = ?2, language_confidence = ?3, updated_at_ms = ?4, sequence = ?5, metadata = ?6,
-               title = ?7, expires_at_ms = ?8, checksum = ?9 where id = ?1";
-    transaction.connection.prepare_cached(sql)?.execute(params![
-        row.id,
-        row.language,
-        row.language_confidence,
-        row.updated_at_ms,
-        row.sequence,
-        row.metadata,
-        row.title,
-        row.expires_at_ms,
-        row.checksum(),
-    ])?;
-    transaction.note_expiry(changed.expires_at_ms);
+    let sql = "update documents set language = ?3, language_confidence = ?4, updated_at_ms = ?6, sequence = ?7, metadata = ?8,
+               title = ?10, expires_at_ms = ?11, checksum = ?12 where id = ?2";
+    mutations::write_row(transaction, sql, None, &row)?;
     if changed.renews_terms {
         let sql = "select key from documents where id = ?1";
         let key = transaction.connection.prepare_cached(sql)?.query_row([row.id], |row| row.get(0))?;

@@ -7,8 +7,9 @@ use rusqlite::{Connection, Row, params};
 use super::checksum::{passage_checksum, seal_embedding, unseal_embedding, unseal_passage_value};
 use super::documents::DocumentStore;
 use super::error::Fault;
+use super::mutations::INSERT;
 use super::queries::CUTTING_RULES;
-use super::records::{DocumentRecord, PassageRecord};
+use super::records::{DocumentRecord, PassageRecord, PreparedDocument};
 use super::rows::{self, DOCUMENT_COLUMNS, corrupt_passage, passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{DocumentKey, StoreError, TermsOf, checkpoints, swap, term_rows, token_rows};
@@ -39,7 +40,7 @@ impl DocumentStore {
         let (job, terms_of) = (job.clone(), self.terms_of);
         self.write_patiently("importing documents", move |transaction| {
             transaction.raise_sequence(sequence);
-            documents.iter().try_for_each(|document| insert(transaction, document, terms_of))?;
+            documents.into_iter().try_for_each(|document| insert(transaction, document, terms_of))?;
             checkpoints::store_checkpoint(transaction, &job, &checkpoint)
         })
     }
@@ -104,37 +105,34 @@ fn passage(row: &Row<'_>, document: &Document, terms_of: TermsOf) -> Result<Pass
         (Some(sequence), Some(sealed)) => Some((Sequence(sequence as u64), unseal_embedding(key, sealed)?)),
         _ => None,
     };
-    let range = rows::range(key, start, end, &document.text)?;
+    let range = rows::passage_range(key, start, end, &document.text)?;
     let tokens = bytes(9)?.and_then(|sealed| unseal_passage_value(id, sealed)).and_then(TokenSet::from_bytes).unwrap_or_default();
     // Like in search, damaged rows of words and tokens count as missing. Words can be computed again.
     let words = bytes(10)?.and_then(|sealed| unseal_passage_value(id, sealed)).and_then(WordCounts::from_bytes);
     let words = words.unwrap_or_else(|| {
         let context = PassageContext { title: document.title.clone(), headings: headings.clone() };
-        terms_of(&context.with(&document.text[range.clone()]), document.language).plain
+        terms_of(&context.prepend_to(&document.text[range.clone()]), document.language).plain
     });
     Ok(PassageRecord { id, span: PassageSpan { range, headings }, embedded, tokens, words })
 }
 
-fn insert(transaction: &mut WriteTransaction<'_>, whole: &DocumentRecord, terms_of: TermsOf) -> Result<(), Fault> {
+fn insert(transaction: &mut WriteTransaction<'_>, whole: DocumentRecord, terms_of: TermsOf) -> Result<(), Fault> {
     let DocumentRecord { key, document, passages } = whole;
-    swap::write_row(transaction, swap::INSERT, *key, document)?;
+    swap::write_document(transaction, INSERT, key, &document)?;
+    let document = PreparedDocument::from(document);
     let connection = transaction.connection;
     let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let mut statement = connection.prepare_cached(sql)?;
-    for (ordinal, PassageRecord { id, span, embedded, tokens, words }) in passages.iter().enumerate() {
-        let PassageSpan { range, headings } = span;
-        let invalid = || StoreError::InvalidPassage { id: document.id.clone(), start: range.start, end: range.end };
-        let text = document.text.get(range.clone()).ok_or_else(invalid)?;
-        let row = [to_sql(id.0), key.0, ordinal as i64, range.start as i64, range.end as i64];
-        let checksum = passage_checksum(row, headings.as_deref());
-        let embedding = embedded.as_ref().map(|(_, embedding)| seal_embedding(*id, embedding));
+    for (ordinal, PassageRecord { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {
+        let row = [to_sql(id.0), key.0, ordinal as i64, span.range.start as i64, span.range.end as i64];
+        let checksum = passage_checksum(row, span.headings.as_deref());
+        let embedding = embedded.as_ref().map(|(_, embedding)| seal_embedding(id, embedding));
         let sequence = embedded.as_ref().map(|(sequence, _)| to_sql(sequence.0));
-        statement.execute(params![row[0], row[1], row[2], row[3], row[4], headings, checksum, embedding, sequence])?;
-        let context = PassageContext { title: document.title.clone(), headings: headings.clone() };
-        let terms = PassageTerms { plain: words.clone(), ..terms_of(&context.with(text), document.language) };
+        statement.execute(params![row[0], row[1], row[2], row[3], row[4], span.headings, checksum, embedding, sequence])?;
+        let terms = PassageTerms { plain: words, ..terms_of(&document.indexed_text(&span)?, document.language) };
         term_rows::insert(connection, row[0], &terms)?;
-        token_rows::insert(connection, *id, tokens)?;
+        token_rows::insert(connection, id, &tokens)?;
     }
     Ok(())
 }

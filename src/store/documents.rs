@@ -6,19 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Mutex, RwLock};
-use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::clock::{Clock, system_clock};
 use super::connection::{check_exists, open_existing_writer, open_writer};
 use super::error::Fault;
+use super::expiry::{self, LIVE};
 use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
 use super::open_databases::{Database, StoreOptions};
-use super::records::{Change, Deleted, DocumentKey, HitSizes, PassageRow, PendingPassage, PreparedDocument, Upserted};
-use super::unchanged::{check_filled, open_read_only};
+use super::read_only::{check_filled, open_read_only};
+use super::records::{Change, Deleted, PendingPassage, PreparedDocument, Upserted};
+use super::rows::{passage_id, read_embedding, to_sql};
 use super::writer::WriteTransaction;
-use super::{StoreError, TermsOf, check, expiry, log, metadata_indexes, mutations, queries};
+use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, MetadataPath, Page, PassageEmbedding, PassageId,
     SearchFilter, Sequence,
@@ -36,7 +39,7 @@ pub struct DocumentStore {
     /// Number of writes since it was opened, successful or not.
     writes: AtomicU64,
     /// The last counts, so that a closed database need not be opened to be counted.
-    counted: Mutex<Option<Counted>>,
+    cached_counts: Mutex<Option<CachedCounts>>,
     /// The declared metadata indexes, as in the database.
     indexes: RwLock<Vec<MetadataPath>>,
     /// Held while they change, in the database and then here.
@@ -46,7 +49,7 @@ pub struct DocumentStore {
 
 /// Counts of a database.
 #[derive(Clone)]
-struct Counted {
+struct CachedCounts {
     /// The number of writes when they were counted.
     writes: u64,
     /// The counts are valid until this time, when the next document expires.
@@ -124,14 +127,14 @@ impl DocumentStore {
             lost_log: None,
             connections,
             writes: AtomicU64::new(0),
-            counted: Mutex::default(),
+            cached_counts: Mutex::default(),
             indexes: RwLock::default(),
             declaring: Mutex::new(()),
             terms_of,
         };
         let (indexes, first_expiry_ms) = read?;
         *store.indexes.write() = indexes;
-        store.connections.next_expiry().note(first_expiry_ms.unwrap_or(i64::MAX));
+        store.connections.next_expiry.note(first_expiry_ms.unwrap_or(i64::MAX));
         Ok(store)
     }
 
@@ -186,7 +189,11 @@ impl DocumentStore {
 
     /// Returns the id of the document in a row that `StoreError::CorruptRow` names, or `None` if the row has no readable id.
     pub fn id_of_row(&self, row: i64) -> Result<Option<DocumentId>, StoreError> {
-        self.read("reading a document's id", |connection| queries::id_of_row(connection, row))
+        self.read("reading a document's id", |connection| {
+            let mut statement = connection.prepare_cached("select id from documents where key = ?1")?;
+            let id: Option<String> = statement.query_row([row], |row| row.get(0)).optional()?;
+            Ok(id.and_then(|id| DocumentId::parse(&id).ok()))
+        })
     }
 
     /// Checks the structure of the file, and reads every document and every embedding. Returns at most `limit`
@@ -197,7 +204,12 @@ impl DocumentStore {
 
     /// Counts the changes that `changes` would return after `after`.
     pub fn count_changes(&self, after: Sequence) -> Result<u64, StoreError> {
-        self.read("counting changes", |connection| queries::count_changes(connection, after))
+        self.read("counting changes", |connection| {
+            let sql = "select (select count(*) from passages where embedded_sequence > ?1)
+                       + (select count(*) from tombstones where sequence > ?1)";
+            let count: i64 = connection.prepare_cached(sql)?.query_row([to_sql(after.0)], |row| row.get(0))?;
+            Ok(u64::try_from(count).unwrap_or_default())
+        })
     }
 
     /// Reads a document.
@@ -211,7 +223,7 @@ impl DocumentStore {
         self.read("listing documents", |connection| queries::list(connection, page, bytes_max))
     }
 
-    /// Reads a page like `list`, and the embeddings of its documents like `document_embeddings`, all as of one moment.
+    /// Reads a page like `list`, and the embeddings of its documents that have a single passage, all as of one moment.
     pub fn list_embedded(
         &self,
         page: &Page<DocumentId>,
@@ -219,51 +231,28 @@ impl DocumentStore {
     ) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError> {
         self.read("listing documents", |connection| {
             let page = queries::list(connection, page, bytes_max)?;
-            let ids: Vec<DocumentId> = page.documents.iter().map(|document| document.id.clone()).collect();
-            let embeddings = queries::document_embeddings(connection, &ids)?;
+            let sql = format!(
+                "select p.id, p.embedding from documents d join passages p on p.document = d.key
+                 where d.id = ?1 and p.embedding is not null and {LIVE}
+                 and not exists (select 1 from passages other where other.document = d.key and other.ordinal > 0)"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut embeddings = Vec::with_capacity(page.documents.len());
+            for document in &page.documents {
+                let id = document.id.as_str();
+                let row = statement.query_row([id], |row| Ok(read_embedding(row, 0))).optional()?.transpose()?;
+                embeddings.push(row.map(|(_, embedding)| embedding));
+            }
             Ok((page, embeddings))
         })
     }
 
-    /// Reads passages with their documents, in the order of `ids`, leaving out deleted ones.
-    pub fn passages(&self, ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError> {
-        Ok(self.passages_while(ids, |_| true)?.unwrap_or_default())
-    }
-
-    /// Reads passages like `passages`, unless `spend` refuses one of them. `spend` gets the sizes of each before it is copied.
-    pub fn passages_while(
-        &self,
-        ids: &[PassageId],
-        spend: impl FnMut(HitSizes) -> bool,
-    ) -> Result<Option<Vec<PassageRow>>, StoreError> {
-        self.read("reading passages", |connection| queries::passages(connection, ids, spend))
-    }
-
-    /// Returns all passages of these documents.
-    pub fn passages_of(&self, documents: &[DocumentKey]) -> Result<Vec<PassageId>, StoreError> {
-        self.read("reading passages", |connection| queries::passages_of(connection, documents))
-    }
-
-    /// Counts the documents that match, stopping at `limit`.
-    pub fn count_matching(&self, filter: &SearchFilter, limit: usize) -> Result<usize, StoreError> {
-        let condition = self.compile(filter);
-        self.read("counting documents", |connection| queries::count_matching(connection, &condition, limit))
-    }
-
-    /// Keeps those of `ids` whose document matches, in order. A deleted passage has no document.
-    pub fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
-        let condition = self.compile(filter);
-        self.read("filtering passages", |connection| queries::keep_matching(connection, &condition, ids))
-    }
-
     /// Reads at most `limit` passages without an embedding, with keys above `after`, in the order of their keys.
     pub fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError> {
-        self.read("reading passages without embedding", |connection| queries::pending(connection, after, limit))
-    }
-
-    /// Whether some texts may have been split into passages by older rules.
-    pub fn is_cut_by_older_rules(&self) -> Result<bool, StoreError> {
-        self.read("reading the rules by which texts were split", queries::is_cut_by_older_rules)
+        let sql = "select id, document, start, end, headings from passages indexed by passages_pending
+                   where embedding is null and id > ?1 order by id limit ?2";
+        let values = [to_sql(after.0), to_sql(limit as u64)];
+        self.read("reading passages without embedding", |connection| queries::passage_texts(connection, sql, &values))
     }
 
     /// Returns the sequence number of the last change. Some numbers before it do not belong to a change of the index's content.
@@ -273,19 +262,43 @@ impl DocumentStore {
 
     /// Returns the identity of this database in hexadecimal digits. A copy has the same identity.
     pub fn identity(&self) -> Result<String, StoreError> {
-        self.read("reading the identity", queries::identity)
+        let sql = "select lower(hex(identity)) from state";
+        self.read("reading the identity", |connection| Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?))
     }
 
     /// Reads at most `limit` changes of the index's content after `after`, in the order of the sequence, each with its own
     /// number. A passage that was embedded again appears only at its last number, and a deleted one only at its deletion. Fails
     /// with `StoreError::ChangesPurged` if tombstones after `after` were purged and `after` is not zero.
     pub fn changes(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, StoreError> {
-        self.read("reading changes", |connection| queries::changes(connection, after, limit))
+        self.read("reading changes", |connection| {
+            let purged_to = queries::tombstones_purged(connection)?;
+            // An empty index contains nothing that could have been removed.
+            if after > Sequence(0) && after < purged_to {
+                return Err(StoreError::ChangesPurged { after, purged_to }.into());
+            }
+            let sql = "select embedded_sequence as sequence, id, embedding from passages where embedded_sequence > ?1
+                       union all
+                       select sequence, passage, null from tombstones where sequence > ?1
+                       order by sequence limit ?2";
+            let read = |row: &Row<'_>| -> Result<(Sequence, Change), Fault> {
+                let sequence = Sequence(row.get::<_, i64>(0)? as u64);
+                let change = match row.get_ref(2)? {
+                    ValueRef::Null => Change::Removed(passage_id(row.get(1)?)?),
+                    _ => read_embedding(row, 1).map(|(id, embedding)| Change::Embedded(id, embedding))?,
+                };
+                Ok((sequence, change))
+            };
+            connection.prepare_cached(sql)?.query_and_then([to_sql(after.0), to_sql(limit as u64)], read)?.collect()
+        })
     }
 
     /// Reads at most `limit` embedded passages with keys above `after`, in the order of their keys, to rebuild the index.
     pub fn embeddings(&self, after: PassageId, limit: usize) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
-        self.read("reading embeddings", |connection| queries::embeddings(connection, after, limit))
+        self.read("reading embeddings", |connection| {
+            let sql = "select id, embedding from passages where id > ?1 and embedding is not null order by id limit ?2";
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_and_then([to_sql(after.0), to_sql(limit as u64)], |row| read_embedding(row, 0))?.collect()
+        })
     }
 
     /// Purges tombstones up to `sequence`, which the saved index must include. Call it only after the save is durable. Waits
@@ -297,16 +310,16 @@ impl DocumentStore {
     /// Counts the collection's contents. `disk_bytes` is the database's part.
     pub fn counts(&self) -> Result<CollectionCounts, StoreError> {
         let writes = self.writes.load(Ordering::SeqCst);
-        let counted = self.counted.lock().clone();
-        let holds = |counted: &Counted| {
-            counted.writes == writes && counted.until_ms.is_none_or(|until_ms| self.connections.now_ms() < until_ms)
+        let cached_counts = self.cached_counts.lock().clone();
+        let is_valid = |cached: &CachedCounts| {
+            cached.writes == writes && cached.until_ms.is_none_or(|until_ms| self.connections.now_ms() < until_ms)
         };
-        let counts = match counted.filter(holds) {
-            Some(counted) => counted.counts,
+        let counts = match cached_counts.filter(is_valid) {
+            Some(cached) => cached.counts,
             None => {
                 let count = |connection: &Connection| Ok((expiry::next_expiry(connection)?, queries::counts(connection)?));
                 let (until_ms, counts) = self.read("counting", count)?;
-                *self.counted.lock() = Some(Counted { writes, until_ms, counts: counts.clone() });
+                *self.cached_counts.lock() = Some(CachedCounts { writes, until_ms, counts: counts.clone() });
                 counts
             }
         };
@@ -333,25 +346,23 @@ impl DocumentStore {
         file_bytes(&log::log_path(self.database()))
     }
 
-    /// Reads the embeddings of documents with a single passage, in the order of `ids`. Returns `None` for a document that does
-    /// not exist, has several passages, or waits for its embedding.
-    pub fn document_embeddings(&self, ids: &[DocumentId]) -> Result<Vec<Option<Embedding>>, StoreError> {
-        self.read("reading embeddings", |connection| queries::document_embeddings(connection, ids))
-    }
-
-    /// Returns the number of passages without an embedding.
-    pub fn pending_count(&self) -> Result<u64, StoreError> {
-        self.read("counting passages without embedding", queries::pending_count)
-    }
-
     /// Returns the number of passages without an embedding that are not among `others`.
-    pub fn pending_count_besides(&self, others: &[PassageId]) -> Result<u64, StoreError> {
-        self.read("counting passages without embedding", |connection| queries::pending_count_besides(connection, others))
+    pub fn pending_count_excluding(&self, others: &[PassageId]) -> Result<u64, StoreError> {
+        self.read("counting passages without embedding", |connection| {
+            let sql = "select count(*) from passages where embedding is null";
+            let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+            let mut count = u64::try_from(count).unwrap_or_default();
+            let mut is_pending = connection.prepare_cached("select 1 from passages where id = ?1 and embedding is null")?;
+            for other in others {
+                count = count.saturating_sub(u64::from(is_pending.exists([to_sql(other.0)])?));
+            }
+            Ok(count)
+        })
     }
 
     /// Returns the path of the database.
     pub(super) fn database(&self) -> &Path {
-        self.connections.path()
+        &self.connections.path
     }
 
     /// Runs a read.

@@ -174,10 +174,11 @@ fn version_text(current: Option<Sequence>) -> String {
 }
 
 /// An internal error that does not name the failed operation yet.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub(crate) enum Fault {
-    Sqlite(rusqlite::Error),
-    Store(StoreError),
+    Sqlite(#[from] rusqlite::Error),
+    Store(#[from] StoreError),
 }
 
 impl Fault {
@@ -207,18 +208,6 @@ fn is_unreadable(error: &rusqlite::Error) -> bool {
         error,
         E::InvalidColumnType(..) | E::FromSqlConversionFailure(..) | E::IntegralValueOutOfRange(..) | E::Utf8Error(..)
     )
-}
-
-impl From<rusqlite::Error> for Fault {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
-impl From<StoreError> for Fault {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub struct Expired {
 impl DocumentStore {
     /// Whether there may be an expired document that is not removed yet. Reads nothing.
     pub fn expiry_due(&self) -> bool {
-        self.connections.next_expiry().is_due(self.connections.now_ms())
+        self.connections.next_expiry.is_due(self.connections.now_ms())
     }
 
     /// Removes some of the documents that have expired, in a short transaction, so other writes can run in between. A crash
@@ -43,7 +43,7 @@ impl DocumentStore {
         };
         if !more {
             // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
-            let next = self.connections.next_expiry();
+            let next = &self.connections.next_expiry;
             next.forget();
             let first = self.read(DOING, first_expiry).inspect_err(|_| next.note(i64::MIN))?;
             next.note(first.unwrap_or(i64::MAX));

@@ -26,23 +26,9 @@ impl DocumentStore {
         self.read("counting values", |connection| {
             let sql = format!("select count(*) from documents d where {}", condition.sql);
             let documents = number(connection, &sql, &condition.values)?;
-            let mut facets = Facets { documents, counts: Vec::with_capacity(requests.len()), bytes: 0 };
-            for request in requests {
-                let left = bytes_max.saturating_sub(facets.bytes);
-                let counts = count(connection, &condition, request, left)?;
-                facets.bytes += counts.values.iter().map(|one| text_bytes(&one.value)).sum::<u64>();
-                facets.counts.push(counts);
-                if facets.bytes > bytes_max {
-                    break;
-                }
-            }
-            Ok(facets)
+            Facets::collect(documents, requests, bytes_max, |request, left| count(connection, &condition, request, left))
         })
     }
-}
-
-fn text_bytes(value: &Scalar) -> u64 {
-    if let Scalar::Text(text) = value { text.len() as u64 } else { 0 }
 }
 
 fn count(connection: &Connection, condition: &Condition, facet: &FacetRequest, bytes_max: u64) -> Result<Facet, Fault> {
@@ -104,7 +90,7 @@ fn metadata(
     let (mut values, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
         let kind: String = row.get(0)?;
-        let scalar = match (kind.as_str(), row.get_ref(1)?) {
+        let value = match (kind.as_str(), row.get_ref(1)?) {
             ("true", _) => Scalar::Bool(true),
             ("false", _) => Scalar::Bool(false),
             (_, ValueRef::Integer(integer)) => Scalar::Integer(integer),
@@ -112,8 +98,9 @@ fn metadata(
             (_, ValueRef::Text(text)) => Scalar::Text(String::from_utf8_lossy(text).into_owned()),
             (_, ValueRef::Null | ValueRef::Blob(_)) => continue,
         };
-        bytes += text_bytes(&scalar);
-        values.push(FacetValue { value: scalar, documents: unsigned(row.get(2)?) });
+        let counted = FacetValue { value, documents: unsigned(row.get(2)?) };
+        bytes += counted.bytes();
+        values.push(counted);
         if bytes > bytes_max {
             break;
         }

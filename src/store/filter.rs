@@ -136,7 +136,7 @@ impl Compiler<'_> {
                 self.sql("))");
             }
             Test::Compare(relation, scalar) if fits(scalar) => {
-                self.sql(&format!("({column} is not null and {column} {} ", sign(*relation)));
+                self.sql(&format!("({column} is not null and {column} {} ", relation.sign()));
                 self.scalar(scalar);
                 self.sql(")");
             }
@@ -180,7 +180,7 @@ impl Compiler<'_> {
                 self.sql(")");
             }
             Test::Compare(relation, scalar) => {
-                self.sql(&format!("{row}.type {} and {row}.atom {} ", types(scalar), sign(*relation)));
+                self.sql(&format!("{row}.type {} and {row}.atom {} ", types(scalar), relation.sign()));
                 self.scalar(scalar);
             }
             Test::Prefix(prefix) => {
@@ -234,7 +234,7 @@ impl Compiler<'_> {
                 self.sql(")");
             }
             Test::Compare(relation, scalar) => {
-                self.sql(&format!("{expression} {} ", sign(*relation)));
+                self.sql(&format!("{expression} {} ", relation.sign()));
                 self.candidate(scalar);
                 // SQLite orders every number before every text.
                 match (relation, scalar) {
@@ -309,15 +309,6 @@ fn types(scalar: &Scalar) -> &'static str {
         Scalar::Integer(_) | Scalar::Real(_) => "in ('integer', 'real')",
         Scalar::Bool(true) => "= 'true'",
         Scalar::Bool(false) => "= 'false'",
-    }
-}
-
-fn sign(relation: Relation) -> &'static str {
-    match relation {
-        Relation::Gt => ">",
-        Relation::Gte => ">=",
-        Relation::Lt => "<",
-        Relation::Lte => "<=",
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) struct ForeignDatabase {
     pub(super) version: usize,
     /// Its indexed metadata paths.
     pub(super) indexes: Vec<MetadataPath>,
-    looks: Arc<AtomicU32>,
+    checks: Arc<AtomicU32>,
 }
 
 /// Checks the header of a database: that it is of this kind, and that this server knows its version. This does not make
@@ -86,7 +86,7 @@ pub fn check_foreign(kind: DatabaseKind, path: &Path) -> Result<(), StoreError> 
 }
 
 /// Whether a collection's database has any document. Nobody may have it open. A database without tables has none.
-pub fn holds_documents(database: &Path) -> Result<bool, StoreError> {
+pub fn has_documents(database: &Path) -> Result<bool, StoreError> {
     any_document(database).map_err(|fault| fault.into_store_error("looking for documents"))
 }
 
@@ -122,9 +122,9 @@ impl ForeignDatabase {
         let read = File::open(path).and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut head));
         read.map_err(|error| file_error(path, error))?;
         let version = version(kind.schema(), &head)?;
-        let looks = Arc::new(AtomicU32::new(0));
-        let connection = open_restricted(kind.schema(), path, Arc::clone(&looks), stop);
-        let foreign = connection.map(|connection| Self { connection, version, indexes: Vec::new(), looks });
+        let checks = Arc::new(AtomicU32::new(0));
+        let connection = open_restricted(kind.schema(), path, Arc::clone(&checks), stop);
+        let foreign = connection.map(|connection| Self { connection, version, indexes: Vec::new(), checks });
         let opened = foreign.and_then(|mut foreign| {
             foreign.indexes = foreign.compare(kind.schema())?;
             Ok(foreign)
@@ -136,13 +136,13 @@ impl ForeignDatabase {
     }
 
     /// Records that a row has arrived, and restarts the time limit for the next one.
-    pub(super) fn note_row(&self) {
-        self.looks.store(0, Ordering::Relaxed);
+    pub(super) fn record_row(&self) {
+        self.checks.store(0, Ordering::Relaxed);
     }
 
     /// Whether a read was interrupted because it returned no row for too long.
     pub(super) fn took_too_long(&self) -> bool {
-        self.looks.load(Ordering::Relaxed) >= CHECKS_PER_ROW
+        self.checks.load(Ordering::Relaxed) >= CHECKS_PER_ROW
     }
 
     /// Compares the schema with what the migrations of its version make, and its metadata indexes with those that this program
@@ -158,7 +158,7 @@ impl ForeignDatabase {
             let mut statement = self.connection.prepare("select path, name from main.metadata_indexes not indexed")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                self.note_row();
+                self.record_row();
                 let (path, name): (String, String) = (row.get(0)?, row.get(1)?);
                 let unexpected =
                     || Object { kind: "index".to_owned(), name: name.clone(), ..Object::default() }.unexpected(UNKNOWN);
@@ -174,7 +174,7 @@ impl ForeignDatabase {
 
     fn objects(&self) -> Result<Vec<Object>, Fault> {
         let found = objects(&self.connection)?;
-        self.note_row();
+        self.record_row();
         Ok(found)
     }
 }
@@ -183,7 +183,7 @@ impl ForeignDatabase {
 fn open_restricted(
     schema: &'static Schema,
     path: &Path,
-    looks: Arc<AtomicU32>,
+    checks: Arc<AtomicU32>,
     stop: impl Fn() -> bool + Send + 'static,
 ) -> Result<Connection, Fault> {
     let mut tables = Vec::new();
@@ -215,8 +215,10 @@ fn open_restricted(
     ] {
         connection.set_limit(limit, value)?;
     }
-    connection
-        .progress_handler(STEPS_PER_CHECK, Some(move || looks.fetch_add(1, Ordering::Relaxed) + 1 >= CHECKS_PER_ROW || stop()))?;
+    connection.progress_handler(
+        STEPS_PER_CHECK,
+        Some(move || checks.fetch_add(1, Ordering::Relaxed) + 1 >= CHECKS_PER_ROW || stop()),
+    )?;
     // These pragmas read nothing from the file.
     connection.pragma_update_and_check(None, "mmap_size", 0, |_| Ok(()))?;
     connection.pragma_update(None, "cell_size_check", true)?;

@@ -134,7 +134,7 @@ fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str)
     let mut rows = select.query([])?;
     let mut number = 0;
     while let Some(row) = rows.next()? {
-        foreign.note_row();
+        foreign.record_row();
         number += 1;
         for column in 0..columns.len() {
             let value = row.get_ref(column)?;
@@ -179,7 +179,7 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
             rusqlite::Error::QueryReturnedNoRows => corrupt("it is missing"),
             other => other.into(),
         })?;
-    foreign.note_row();
+    foreign.record_row();
     let sql = "select max(coalesce((select max(sequence) from documents), 0),
                coalesce((select max(embedded_sequence) from passages), 0))";
     let reached: i64 = ours.query_row(sql, [], |row| row.get(0))?;
@@ -202,7 +202,7 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
     let sql = "select seq from main.sqlite_sequence not indexed where name = 'passages'";
     let mut statement = foreign.connection.prepare(sql)?;
     let last = statement.query([])?.next()?.map(|row| row.get::<_, i64>(0)).transpose()?;
-    foreign.note_row();
+    foreign.record_row();
     match last {
         Some(last) if (0..=NUMBER_MAX).contains(&last) => {
             let own = "select coalesce(max(id), 0) from passages";
@@ -253,7 +253,7 @@ fn check_rows(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>, F
             let id: i64 = passage.get(0)?;
             check_length(passage, 7, HEADINGS_BYTES_MAX, ("passages", id))?;
             let context = PassageContext { title: title.clone(), headings: passage.get(7).unwrap_or_default() };
-            let terms = |text: &str| terms_of(&context.with(text), language);
+            let terms = |text: &str| terms_of(&context.prepend_to(text), language);
             if record(passage_text(passage, text).and_then(|text| term_rows::insert(ours, id, &terms(text))))?
                 && let ValueRef::Blob(sealed) = passage.get_ref(6)?
                 && unseal_embedding(id, sealed).is_err()
@@ -288,5 +288,5 @@ fn passage_text<'t>(row: &rusqlite::Row<'_>, text: &'t str) -> Result<&'t str, F
         let problem = "it does not match its checksum";
         return Err(StoreError::CorruptRow { table: "passages", row: stored[0], problem }.into());
     }
-    Ok(&text[rows::range(stored[0], stored[3], stored[4], text)?])
+    Ok(&text[rows::passage_range(stored[0], stored[3], stored[4], text)?])
 }

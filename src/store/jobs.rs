@@ -1,10 +1,11 @@
 //! The jobs of the catalog: their requests, progress and results.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::Columns;
 use super::error::Fault;
-use super::rows::to_sql;
+use super::keys::names_json;
+use super::rows::{json, to_sql};
 use super::{Catalog, StoreError, idempotency_records};
 use crate::domain::{
     Code, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page, RequestKey,
@@ -14,22 +15,17 @@ const COLUMNS: &str = "id, type, status, collection, request, details, done, tot
     cancel_requested, created_at_ms, started_at_ms, finished_at_ms, rowid";
 
 impl Catalog {
-    /// Adds a job.
-    pub fn create_job(&self, job: &Job) -> Result<(), StoreError> {
+    pub(crate) fn create_job(&self, job: &Job) -> Result<(), StoreError> {
         self.run("creating a job", |connection| insert(connection, job))
     }
 
-    /// Returns the job that this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
-    /// another request.
-    pub fn find_job_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
+    pub(crate) fn find_job_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
         self.run("reading an idempotency record", |connection| {
             Ok(parse_created_job(idempotency_records::find(connection, request, now_ms)?)?)
         })
     }
 
-    /// Adds a job, unless this request was accepted before; then returns the id of that job. Fails with `StoreError::KeyReused`
-    /// if the same key was used for another request.
-    pub fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
+    pub(crate) fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
         self.run("creating a job", |connection| {
             let transaction = connection.unchecked_transaction()?;
             if let Some(before) = parse_created_job(idempotency_records::find(&transaction, request, new.created_at_ms)?)? {
@@ -42,17 +38,12 @@ impl Catalog {
         })
     }
 
-    /// Finds a job.
-    pub fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
+    pub(crate) fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
         self.run("reading a job", |connection| find(connection, id))
     }
 
-    /// Lists at most `page.limit` jobs, newest first.
-    pub fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Vec<Job>, StoreError> {
-        let collections = filter.collections.as_ref().map(|collections| {
-            let names: Vec<&str> = collections.iter().map(CollectionName::as_str).collect();
-            serde_json::json!(names).to_string()
-        });
+    pub(crate) fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Vec<Job>, StoreError> {
+        let collections = filter.collections.as_deref().map(names_json);
         self.run("listing jobs", |connection| {
             let sql = format!(
                 "select {COLUMNS} from jobs where (?1 is null or id < ?1) and (?2 is null or type = ?2)
@@ -66,12 +57,11 @@ impl Catalog {
                 collections,
                 to_sql(page.limit as u64),
             ];
-            connection.prepare_cached(&sql)?.query_and_then(values, read)?.collect()
+            connection.prepare_cached(&sql)?.query_and_then(values, |row| read_job(row))?.collect()
         })
     }
 
-    /// Returns the number of jobs of each type and status that has any.
-    pub fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
+    pub(crate) fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
         self.run("counting jobs", |connection| {
             let mut statement = connection.prepare_cached("select type, status, count(*) from jobs group by type, status")?;
             let mut rows = statement.query([])?;
@@ -86,16 +76,14 @@ impl Catalog {
         })
     }
 
-    /// Returns the unfinished jobs in the order in which they were accepted.
-    pub fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
+    pub(crate) fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
         self.run("reading unfinished jobs", |connection| {
             let sql = format!("select {COLUMNS} from jobs where finished_at_ms is null order by id");
-            connection.prepare_cached(&sql)?.query_and_then([], read)?.collect()
+            connection.prepare_cached(&sql)?.query_and_then([], |row| read_job(row))?.collect()
         })
     }
 
-    /// Records that a job is running. If it ran before, keeps its first start time.
-    pub fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
+    pub(crate) fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
         let sql = "update jobs set status = 'running', started_at_ms = coalesce(started_at_ms, ?2) where id = ?1";
         self.run("starting a job", |connection| {
             connection.prepare_cached(sql)?.execute(params![id.as_str(), now_ms])?;
@@ -103,8 +91,7 @@ impl Catalog {
         })
     }
 
-    /// Records a job's progress.
-    pub fn record_progress(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
+    pub(crate) fn record_progress(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
         let sql = "update jobs set done = ?2, total = ?3, details = ?4 where id = ?1";
         self.run("recording a job's progress", |connection| {
             let values = params![id.as_str(), to_sql(progress.done), to_sql(progress.total), json(details)?];
@@ -113,8 +100,7 @@ impl Catalog {
         })
     }
 
-    /// Records that a job should stop. Does nothing to a finished one.
-    pub fn request_cancel(&self, id: &JobId) -> Result<(), StoreError> {
+    pub(crate) fn request_cancel(&self, id: &JobId) -> Result<(), StoreError> {
         let sql = "update jobs set cancel_requested = 1 where id = ?1 and finished_at_ms is null";
         self.run("canceling a job", |connection| {
             connection.prepare_cached(sql)?.execute([id.as_str()])?;
@@ -122,8 +108,13 @@ impl Catalog {
         })
     }
 
-    /// Records how a job ended. `status` must be one of the finished ones.
-    pub fn finish_job(&self, id: &JobId, status: JobStatus, error: Option<&JobFailure>, now_ms: i64) -> Result<(), StoreError> {
+    pub(crate) fn finish_job(
+        &self,
+        id: &JobId,
+        status: JobStatus,
+        error: Option<&JobFailure>,
+        now_ms: i64,
+    ) -> Result<(), StoreError> {
         debug_assert!(status.is_finished());
         let sql = "update jobs set status = ?2, error_code = ?3, error_detail = ?4, finished_at_ms = ?5 where id = ?1";
         self.run("finishing a job", |connection| {
@@ -133,9 +124,7 @@ impl Catalog {
         })
     }
 
-    /// Keeps the `kept_max` jobs that finished last, unless they finished before `before_ms`, and deletes all other finished
-    /// jobs. Returns the ids of deleted jobs.
-    pub fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
+    pub(crate) fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
         self.run("forgetting jobs", |connection| {
             let sql = "delete from jobs where finished_at_ms < ?1 or id in
                        (select id from jobs where finished_at_ms is not null order by finished_at_ms desc, id desc limit -1 offset ?2)
@@ -178,11 +167,7 @@ pub(crate) fn parse_created_job(id: Option<String>) -> Result<Option<JobId>, Sto
 
 fn find(connection: &Connection, id: &JobId) -> Result<Option<Job>, Fault> {
     let sql = format!("select {COLUMNS} from jobs where id = ?1");
-    connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(read(row))).optional()?.transpose()
-}
-
-fn read(row: &Row<'_>) -> Result<Job, Fault> {
-    read_job(row)
+    connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(read_job(row))).optional()?.transpose()
 }
 
 /// Reads a row of `COLUMNS`.
@@ -221,9 +206,4 @@ pub(crate) fn read_job<C: Columns>(row: &C) -> Result<Job, C::Fault> {
         started_at_ms: row.optional_integer(13)?,
         finished_at_ms: row.optional_integer(14)?,
     })
-}
-
-fn json(object: &Metadata) -> Result<String, Fault> {
-    let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
-    Ok(serde_json::to_string(object).map_err(failed)?)
 }

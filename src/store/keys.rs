@@ -1,6 +1,6 @@
 //! The keys of the catalog: what they may do, and the hash of each secret.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use super::columns::Columns;
 use super::error::Fault;
@@ -17,20 +17,17 @@ pub struct StoredKey {
 }
 
 impl Catalog {
-    /// Adds a key.
-    pub fn add_key(&self, stored: &StoredKey) -> Result<(), StoreError> {
+    pub(crate) fn add_key(&self, stored: &StoredKey) -> Result<(), StoreError> {
         self.run("adding a key", |connection| insert(connection, stored))
     }
 
-    /// Returns all keys, sorted by id.
-    pub fn keys(&self) -> Result<Vec<StoredKey>, StoreError> {
+    pub(crate) fn keys(&self) -> Result<Vec<StoredKey>, StoreError> {
         let sql =
             "select key, id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms from api_keys order by id";
-        self.run("reading keys", |connection| connection.prepare_cached(sql)?.query_and_then([], read)?.collect())
+        self.run("reading keys", |connection| connection.prepare_cached(sql)?.query_and_then([], |row| read_key(row))?.collect())
     }
 
-    /// Removes a key. Returns whether it existed.
-    pub fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
+    pub(crate) fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
         let sql = "delete from api_keys where id = ?1";
         self.run("removing a key", |connection| Ok(connection.execute(sql, [id.as_str()])? > 0))
     }
@@ -57,10 +54,6 @@ pub(super) fn insert(connection: &Connection, stored: &StoredKey) -> Result<(), 
 pub(crate) fn names_json(names: &[CollectionName]) -> String {
     let names: Vec<&str> = names.iter().map(CollectionName::as_str).collect();
     serde_json::to_string(&names).unwrap_or_default()
-}
-
-fn read(row: &Row<'_>) -> Result<StoredKey, Fault> {
-    read_key(row)
 }
 
 /// Reads a key from the columns number, id, name, hash, scope, collections, creation and expiry.

@@ -5,8 +5,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::documents::DocumentStore;
 use super::error::Fault;
-use super::filter::Condition;
-use super::rows::{self, DOCUMENT_COLUMNS, read_embedding, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, document_id, read_embedding, to_sql};
 use super::{StoreError, checkpoints, conditional, queries};
 use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata, SearchFilter, metadata};
 
@@ -55,13 +54,33 @@ impl DocumentStore {
         limit: usize,
     ) -> Result<Vec<EmbeddedDocument>, StoreError> {
         let condition = self.compile(filter);
-        self.read("reading documents with embeddings", |connection| page(connection, &condition, after, limit))
+        let sql =
+            format!("select {DOCUMENT_COLUMNS} from documents d where {} and d.id > ? order by d.id limit ?", condition.sql);
+        let own = [Value::Text(after.map_or("", DocumentId::as_str).to_owned()), Value::Integer(to_sql(limit as u64))];
+        let values = params_from_iter(condition.values.into_iter().chain(own));
+        self.read("reading documents with embeddings", |connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let documents = statement.query_and_then(values, rows::document)?.collect::<Result<Vec<_>, _>>()?;
+            documents.into_iter().map(|document| with_mean(connection, document)).collect()
+        })
     }
 
     /// Reads the metadata of at most `limit` matching documents, in the order of their ids.
     pub fn matching_metadata(&self, filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
         let condition = self.compile(filter);
-        self.read("reading metadata", |connection| matching_metadata(connection, &condition, limit))
+        let sql = format!("select d.key, d.id, d.metadata from documents d where {} order by d.id limit ?", condition.sql);
+        let values = params_from_iter(condition.values.into_iter().chain([Value::Integer(to_sql(limit as u64))]));
+        self.read("reading metadata", |connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut found = Vec::new();
+            let mut rows = statement.query(values)?;
+            while let Some(row) = rows.next()? {
+                let key = row.get(0)?;
+                let id = document_id(key, &row.get::<_, String>(1)?)?;
+                found.push((id, rows::metadata(key, row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?));
+            }
+            Ok(found)
+        })
     }
 
     /// Reads documents in the order of `ids`. Returns `None` for one that does not exist.
@@ -102,36 +121,6 @@ impl DocumentStore {
             Ok(outcomes)
         })
     }
-}
-
-fn page(
-    connection: &Connection,
-    condition: &Condition,
-    after: Option<&DocumentId>,
-    limit: usize,
-) -> Result<Vec<EmbeddedDocument>, Fault> {
-    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where {} and d.id > ? order by d.id limit ?", condition.sql);
-    let own = [Value::Text(after.map_or("", DocumentId::as_str).to_owned()), Value::Integer(to_sql(limit as u64))];
-    let values = condition.values.iter().cloned().chain(own);
-    let mut statement = connection.prepare_cached(&sql)?;
-    let documents = statement.query_and_then(params_from_iter(values), rows::document)?.collect::<Result<Vec<_>, _>>()?;
-    documents.into_iter().map(|document| with_mean(connection, document)).collect()
-}
-
-fn matching_metadata(connection: &Connection, condition: &Condition, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, Fault> {
-    let sql = format!("select d.key, d.id, d.metadata from documents d where {} order by d.id limit ?", condition.sql);
-    let values = condition.values.iter().cloned().chain([Value::Integer(to_sql(limit as u64))]);
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(params_from_iter(values))?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let key = row.get(0)?;
-        let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
-        let id = DocumentId::parse(&row.get::<_, String>(1)?).map_err(|_| corrupt("its id is not valid"))?;
-        let metadata = serde_json::from_str(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
-        found.push((id, metadata.map_err(|_| corrupt("its metadata is not a JSON object"))?));
-    }
-    Ok(found)
 }
 
 fn with_mean(connection: &Connection, document: Document) -> Result<EmbeddedDocument, Fault> {

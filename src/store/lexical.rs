@@ -9,7 +9,6 @@ use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 
 use super::error::Fault;
 use super::expiry::EXPIRED_PASSAGES;
-use super::filter::Condition;
 use super::queries::passage_texts;
 use super::rows::{passage_id, to_sql};
 use super::term_rows::{TermsOf, replace};
@@ -35,10 +34,39 @@ const RANK: &str = "bm25(1.0, 0.8)";
 
 impl DocumentStore {
     /// Finds up to `limit` passages that have any of the terms and everything required, and whose document matches, best first,
-    /// with their BM25 scores. Fails with `StoreError::LexicalIncomplete` until `fill_lexical` is done.
+    /// and among equal scores the older first, with their BM25 scores. Scores are positive, and higher is better. Fails with
+    /// `StoreError::LexicalIncomplete` until `fill_lexical` is done.
     pub fn lexical(&self, terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError> {
         let condition = (*filter != SearchFilter::default()).then(|| self.compile(filter));
-        self.read("searching by words", |connection| search(connection, terms, condition.as_ref(), limit))
+        self.read("searching by words", |connection| {
+            check_filled(connection)?;
+            if terms.terms.is_empty() {
+                return Ok(Vec::new());
+            }
+            let mut values = vec![Value::Text(match_expression(terms)), Value::Text(RANK.to_owned())];
+            let sql = match condition {
+                None => format!(
+                    "select rowid, rank from lexical where lexical match ? and rank match ? and rowid not in ({EXPIRED_PASSAGES})
+                     order by rank, rowid limit ?"
+                ),
+                Some(condition) => {
+                    values.extend(condition.values);
+                    // Forces SQLite to start with the words, even if the condition could use an index.
+                    format!(
+                        "select p.id, lexical.rank from lexical cross join passages p on p.id = lexical.rowid
+                         cross join documents d on d.key = p.document where lexical match ? and lexical.rank match ? and {}
+                         order by lexical.rank, p.id limit ?",
+                        condition.sql
+                    )
+                }
+            };
+            values.push(Value::Integer(to_sql(limit as u64)));
+            let read = |row: &rusqlite::Row<'_>| -> Result<(PassageId, f32), Fault> {
+                // SQLite makes better matches more negative, so ascending order is best first.
+                Ok((passage_id(row.get(0)?)?, -row.get::<_, f64>(1)? as f32))
+            };
+            connection.prepare_cached(&sql)?.query_and_then(params_from_iter(values), read)?.collect()
+        })
     }
 
     /// Fails with `StoreError::LexicalIncomplete` until `fill_lexical` is done.
@@ -52,7 +80,18 @@ impl DocumentStore {
         if !terms.has_constraints() {
             return Ok(None);
         }
-        self.read("searching by words", |connection| required_matches(connection, terms)).map(Some)
+        self.read("searching by words", |connection| {
+            check_filled(connection)?;
+            let (required, excluded) = (required(terms), excluded(terms));
+            let expression = match (&required, &excluded) {
+                (None, None) => return Ok(Some(RequiredMatches::AllBut(Vec::new()))),
+                (Some(one), None) | (None, Some(one)) => one.clone(),
+                (Some(required), Some(excluded)) => format!("{required} NOT {excluded}"),
+            };
+            let mut statement = connection.prepare_cached("select rowid from lexical where lexical match ?1")?;
+            let found = statement.query_and_then([expression], |row| passage_id(row.get(0)?))?.collect::<Result<_, _>>()?;
+            Ok(Some(if required.is_some() { RequiredMatches::Only(found) } else { RequiredMatches::AllBut(found) }))
+        })
     }
 
     /// Adds the terms or stems of some passages that are older than those. Returns whether there may be more. A crash only
@@ -87,56 +126,6 @@ impl Filling {
             Self::Stems => "stem_fill",
         }
     }
-}
-
-/// Finds the passages that have any of the terms, best first, and among equal scores the older first. Scores are positive, and
-/// higher is better.
-fn search(
-    connection: &Connection,
-    terms: &QueryTerms,
-    condition: Option<&Condition>,
-    limit: usize,
-) -> Result<Vec<(PassageId, f32)>, Fault> {
-    check_filled(connection)?;
-    if terms.terms.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut values = vec![Value::Text(match_expression(terms)), Value::Text(RANK.to_owned())];
-    let sql = match condition {
-        None => format!(
-            "select rowid, rank from lexical where lexical match ? and rank match ? and rowid not in ({EXPIRED_PASSAGES})
-             order by rank, rowid limit ?"
-        ),
-        Some(condition) => {
-            values.extend(condition.values.iter().cloned());
-            // Forces SQLite to start with the words, even if the condition could use an index.
-            format!(
-                "select p.id, lexical.rank from lexical cross join passages p on p.id = lexical.rowid
-                 cross join documents d on d.key = p.document where lexical match ? and lexical.rank match ? and {}
-                 order by lexical.rank, p.id limit ?",
-                condition.sql
-            )
-        }
-    };
-    values.push(Value::Integer(to_sql(limit as u64)));
-    let read = |row: &rusqlite::Row<'_>| -> Result<(PassageId, f32), Fault> {
-        // SQLite makes better matches more negative, so ascending order is best first.
-        Ok((passage_id(row.get(0)?)?, -row.get::<_, f64>(1)? as f32))
-    };
-    connection.prepare_cached(&sql)?.query_and_then(params_from_iter(values), read)?.collect()
-}
-
-fn required_matches(connection: &Connection, terms: &QueryTerms) -> Result<RequiredMatches, Fault> {
-    check_filled(connection)?;
-    let (required, excluded) = (required(terms), excluded(terms));
-    let expression = match (&required, &excluded) {
-        (None, None) => return Ok(RequiredMatches::AllBut(Vec::new())),
-        (Some(one), None) | (None, Some(one)) => one.clone(),
-        (Some(required), Some(excluded)) => format!("{required} NOT {excluded}"),
-    };
-    let mut statement = connection.prepare_cached("select rowid from lexical where lexical match ?1")?;
-    let found = statement.query_and_then([expression], |row| passage_id(row.get(0)?))?.collect::<Result<_, _>>()?;
-    Ok(if required.is_some() { RequiredMatches::Only(found) } else { RequiredMatches::AllBut(found) })
 }
 
 /// Refuses to search before every passage has its terms.
@@ -215,7 +204,7 @@ fn fill(
         let language: Option<Option<String>> = language_of.query_row([key], |row| row.get(0)).optional()?;
         if let Some(language) = language {
             let language = language.as_deref().and_then(Language::parse);
-            replace(connection, key, &terms_of(&passage.context.with(&passage.text), language))?;
+            replace(connection, key, &terms_of(&passage.context.prepend_to(&passage.text), language))?;
         }
     }
     let table = filling.table();

@@ -201,7 +201,7 @@ mod tests {
     }
 
     /// Checks the files as a killed process would leave them now, after changing the log.
-    fn look(database: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {
+    fn check_changed(database: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("copy.sqlite");
         std::fs::copy(database, &copy).unwrap();
@@ -220,7 +220,7 @@ mod tests {
     fn an_intact_or_missing_log_passes_the_check() {
         let (_folder, path, connection) = database();
         commit(&connection, 10);
-        look(&path, |_| ()).unwrap();
+        check_changed(&path, |_| ()).unwrap();
         let missing = path.with_extension("none");
         check(&missing).unwrap();
     }
@@ -230,7 +230,7 @@ mod tests {
         let (_folder, path, connection) = database();
         commit(&connection, 10);
         for byte in [0, 4, 9, 17, FRAME_HEADER_BYTES + 4_000] {
-            let found = look(&path, |log| log[frame(5) + byte] ^= 1).unwrap_err();
+            let found = check_changed(&path, |log| log[frame(5) + byte] ^= 1).unwrap_err();
             assert!(found.is_damage(), "{found:?}");
             assert!(found.to_string().contains("frame 5 of its write-ahead log"), "{found}");
         }
@@ -241,7 +241,7 @@ mod tests {
         let (_folder, path, connection) = database();
         commit(&connection, 3);
         for byte in [0, 7, 10, 13, 17, 21, 25, 30] {
-            let found = look(&path, |log| log[byte] ^= 1).unwrap_err();
+            let found = check_changed(&path, |log| log[byte] ^= 1).unwrap_err();
             assert!(found.to_string().contains("the header of its write-ahead log"), "byte {byte}: {found}");
         }
     }
@@ -254,9 +254,9 @@ mod tests {
         connection.execute("insert into t values (zeroblob(40000))", []).unwrap();
         let after = std::fs::metadata(log_path(&path)).unwrap().len() as usize;
         for at in (before..after).step_by(1_111) {
-            look(&path, |log| log[at] ^= 1).unwrap();
-            look(&path, |log| log.truncate(at)).unwrap();
-            look(&path, |log| log[at..].fill(0)).unwrap();
+            check_changed(&path, |log| log[at] ^= 1).unwrap();
+            check_changed(&path, |log| log.truncate(at)).unwrap();
+            check_changed(&path, |log| log[at..].fill(0)).unwrap();
         }
     }
 
@@ -266,9 +266,9 @@ mod tests {
         commit(&connection, 20);
         connection.query_row("pragma wal_checkpoint(restart)", [], |_| Ok(())).unwrap();
         commit(&connection, 3);
-        look(&path, |_| ()).unwrap();
-        look(&path, |log| log[frame(3) + 100] ^= 1).unwrap();
-        look(&path, |log| log[frame(1) + 100] ^= 1).unwrap_err();
+        check_changed(&path, |_| ()).unwrap();
+        check_changed(&path, |log| log[frame(3) + 100] ^= 1).unwrap();
+        check_changed(&path, |log| log[frame(1) + 100] ^= 1).unwrap_err();
     }
 
     #[test]
@@ -281,10 +281,10 @@ mod tests {
             std::fs::metadata(log_path(&path)).unwrap().len() > 100_000,
             "the rolled-back transaction was written to the log"
         );
-        look(&path, |_| ()).unwrap();
+        check_changed(&path, |_| ()).unwrap();
         // Creating the table took two frames, and each commit took one. Frame 6 is the last one, which may not have been
         // acknowledged.
-        look(&path, |log| log[frame(6) + 100] ^= 1).unwrap();
-        look(&path, |log| log[frame(5) + 100] ^= 1).unwrap_err();
+        check_changed(&path, |log| log[frame(6) + 100] ^= 1).unwrap();
+        check_changed(&path, |log| log[frame(5) + 100] ^= 1).unwrap_err();
     }
 }

@@ -1,4 +1,4 @@
-//! Documents that match a filter: reads their passages for searches, reads pages of them, deletes and changes them.
+//! Documents that match a filter: counts them, reads their passages for searches, reads pages of them, deletes and changes them.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
@@ -58,6 +58,17 @@ impl DocumentStore {
     pub fn matching_passages(&self, filter: &SearchFilter, after: Option<Sequence>) -> Result<Matching, StoreError> {
         let condition = self.compile(filter);
         self.read("filtering documents", |connection| read_matching(connection, &condition, after))
+    }
+
+    /// Counts the documents that match, stopping at `limit`.
+    pub fn count_matching(&self, filter: &SearchFilter, limit: usize) -> Result<usize, StoreError> {
+        let condition = self.compile(filter);
+        let sql = format!("select count(*) from (select 1 from documents d where {} limit ?)", condition.sql);
+        let values = condition.values.into_iter().chain([Value::Integer(to_sql(limit as u64))]);
+        self.read("counting documents", |connection| {
+            let count: i64 = connection.prepare_cached(&sql)?.query_row(params_from_iter(values), |row| row.get(0))?;
+            Ok(usize::try_from(count).unwrap_or_default())
+        })
     }
 
     /// Reads a page of the matching documents, in the requested order. The page may end early, like one of `list`.

@@ -8,6 +8,7 @@ pub mod error;
 
 mod aliases;
 mod caller;
+mod catalog_import;
 mod check;
 mod checkpoints;
 mod checksum;
@@ -42,6 +43,7 @@ mod passage_tokens;
 mod patch;
 mod projected;
 mod queries;
+mod read_only;
 mod readers;
 mod records;
 mod rows;
@@ -50,14 +52,13 @@ mod snapshot_metadata;
 mod swap;
 mod term_rows;
 mod token_rows;
-mod unchanged;
-mod whole_catalog;
 mod writer;
 
 pub use crate::domain::SearchFilter;
 pub use caller::with_caller;
 pub use catalog::{Catalog, lock};
 pub(crate) use catalog::{codes, read_collection};
+pub use catalog_import::CatalogContents;
 pub use classifiers::{ClassifierContents, ClassifierText, FinishedTraining, StoredClassifier, TrainingProgress};
 pub(crate) use classifiers::{read_classifier, read_classifier_text};
 pub use clock::{Clock, system_clock};
@@ -69,7 +70,7 @@ pub use error::StoreError;
 pub use expired::Expired;
 pub(crate) use expiry::NextExpiry;
 pub(crate) use filter::prefix_upper_bound;
-pub use foreign::{DatabaseKind, check_foreign, check_head, holds_documents};
+pub use foreign::{DatabaseKind, check_foreign, check_head, has_documents};
 pub use foreign_import::ForeignImport;
 pub use idempotency::Idempotent;
 pub(crate) use jobs::{parse_created_job, read_job};
@@ -88,8 +89,8 @@ pub use records::{
     Change, CopiedDocument, CopiedPassage, Deleted, DocumentKey, DocumentRecord, HitSizes, KeyedDocument, PassageDocument,
     PassageRecord, PassageRow, PendingPassage, PreparedDocument, Upserted,
 };
+pub(crate) use rows::passage_range;
 pub use sentences::PassageText;
 pub use snapshot_metadata::{Replacement, SnapshotMetadata};
 pub use swap::{Revision, SwapState};
 pub use term_rows::TermsOf;
-pub use whole_catalog::CatalogContents;

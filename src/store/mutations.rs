@@ -10,10 +10,10 @@ use rusqlite::{OptionalExtension, params};
 use super::checksum::{DocumentRow, passage_checksum, seal_embedding, unseal_embedding};
 use super::error::Fault;
 use super::expiry::LIVE;
-use super::rows::{passage_id, to_sql};
+use super::rows::{json, passage_id, to_sql};
 use super::writer::WriteTransaction;
-use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, term_rows, token_rows};
-use crate::domain::{DocumentId, Embedding, Metadata, PassageContext, PassageEmbedding, PassageId, PassageSpan, Sequence};
+use super::{Deleted, PendingPassage, PreparedDocument, TermsOf, Upserted, term_rows, token_rows};
+use crate::domain::{DocumentId, Embedding, PassageEmbedding, PassageId, PassageSpan, Sequence};
 
 /// Stores documents. If an id occurs twice, the document is stored twice and the last one stays. Only the last one reports
 /// passages to embed.
@@ -46,7 +46,7 @@ struct Stored {
 
 fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument, terms_of: TermsOf) -> Result<Upserted, Fault> {
     for span in &document.passages {
-        passage_text(document, &span.range)?;
+        document.passage_text(span)?;
     }
     let stored = transaction
         .connection
@@ -89,41 +89,43 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
 
 fn insert(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -> Result<(Sequence, i64), Fault> {
     let sequence = transaction.next_sequence();
-    let sql = "insert into documents
-               (id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, expires_at_ms,
-                checksum)
-               values (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-    let metadata = metadata_json(&document.metadata)?;
+    let metadata = json(&document.metadata)?;
     let row = row(document, &metadata, sequence, transaction.now_ms, transaction.now_ms);
-    transaction.connection.prepare_cached(sql)?.execute(params![
-        row.id,
-        row.language,
-        row.language_confidence,
-        row.created_at_ms,
-        row.sequence,
-        row.metadata,
-        row.text,
-        row.title,
-        row.expires_at_ms,
-        row.checksum(),
-    ])?;
-    let key = transaction.connection.last_insert_rowid();
-    transaction.note_expiry(document.expires_at_ms);
-    Ok((transaction.sequence(), key))
+    write_row(transaction, INSERT, None, &row)?;
+    Ok((transaction.sequence(), transaction.connection.last_insert_rowid()))
 }
 
 fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &PreparedDocument) -> Result<Sequence, Fault> {
     let sequence = transaction.next_sequence();
-    let sql = "update documents set language = ?2, language_confidence = ?3, updated_at_ms = ?4, sequence = ?5, metadata = ?6,
-               text = ?7, title = ?8, expires_at_ms = ?9, checksum = ?10 where key = ?1";
+    let sql = "update documents set language = ?3, language_confidence = ?4, updated_at_ms = ?6, sequence = ?7, metadata = ?8,
+               text = ?9, title = ?10, expires_at_ms = ?11, checksum = ?12 where key = ?1";
     // A clock that jumps back must not make a document older than it was.
     let updated_at_ms = transaction.now_ms.max(stored.updated_at_ms);
-    let metadata = metadata_json(&document.metadata)?;
+    let metadata = json(&document.metadata)?;
     let row = row(document, &metadata, sequence, stored.created_at_ms, updated_at_ms);
+    write_row(transaction, sql, Some(stored.key), &row)?;
+    Ok(transaction.sequence())
+}
+
+/// Inserts a document's row, whose values `write_row` binds.
+pub(super) const INSERT: &str = "insert into documents
+    (key, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, expires_at_ms, checksum)
+    values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+
+/// Writes a document's row. The parameters of `sql` have the numbers of `INSERT`. It may leave out some, but not the last one, the
+/// checksum, because SQLite counts parameters by the highest number.
+pub(super) fn write_row(
+    transaction: &mut WriteTransaction<'_>,
+    sql: &str,
+    key: Option<i64>,
+    row: &DocumentRow<'_>,
+) -> Result<(), Fault> {
     transaction.connection.prepare_cached(sql)?.execute(params![
-        stored.key,
+        key,
+        row.id,
         row.language,
         row.language_confidence,
+        row.created_at_ms,
         row.updated_at_ms,
         row.sequence,
         row.metadata,
@@ -132,8 +134,8 @@ fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &Pr
         row.expires_at_ms,
         row.checksum(),
     ])?;
-    transaction.note_expiry(document.expires_at_ms);
-    Ok(transaction.sequence())
+    transaction.note_expiry(row.expires_at_ms);
+    Ok(())
 }
 
 /// Makes a document's new row.
@@ -144,20 +146,17 @@ fn row<'r>(
     created_at_ms: i64,
     updated_at_ms: i64,
 ) -> DocumentRow<'r> {
-    let (id, text, language_confidence) = (document.id.as_str(), document.text.as_str(), document.language_confidence);
-    let (language, title) = (document.language.map(|language| language.code()), document.title.as_deref());
-    let expires_at_ms = document.expires_at_ms;
     DocumentRow {
-        id,
-        language,
-        language_confidence,
+        id: document.id.as_str(),
+        language: document.language.map(|language| language.code()),
+        language_confidence: document.language_confidence,
         created_at_ms,
         updated_at_ms,
         sequence,
         metadata,
-        text,
-        title,
-        expires_at_ms,
+        text: &document.text,
+        title: document.title.as_deref(),
+        expires_at_ms: document.expires_at_ms,
     }
 }
 
@@ -181,19 +180,15 @@ fn reusable_passages(
         let stored: Option<Vec<u8>> = row.get(4)?;
         // A damaged embedding never counts as the same, so sending it again repairs it.
         let stored = stored.and_then(|sealed| unseal_embedding(id, &sealed).ok());
-        let same = own.is_none_or(|own| stored.as_ref() == Some(own));
+        let same_embedding = own.is_none_or(|own| stored.as_ref() == Some(own));
         let headings = row.get_ref(5)?.as_str_or_null().map_err(rusqlite::Error::from)?;
-        match spans.next() {
-            Some(PassageSpan { range, headings: above })
-                if (range.start as i64, range.end as i64) == (start, end) && above.as_deref() == headings && same =>
-            {
-                if row.get(3)? {
-                    let text = passage_text(document, range)?.to_owned();
-                    let context = PassageContext { title: document.title.clone(), headings: above.clone() };
-                    pending.push(PendingPassage { id: passage_id(id)?, context, text });
-                }
-            }
-            _ => return Ok(None),
+        let is_same = |span: &&PassageSpan| {
+            let same_place = (span.range.start as i64, span.range.end as i64) == (start, end);
+            same_place && span.headings.as_deref() == headings && same_embedding
+        };
+        let Some(span) = spans.next().filter(is_same) else { return Ok(None) };
+        if row.get(3)? {
+            pending.push(document.pending_passage(passage_id(id)?, span)?);
         }
     }
     Ok(spans.next().is_none().then_some(pending))
@@ -215,20 +210,19 @@ pub(super) fn insert_passages(
         .prepare_cached("select coalesce((select seq from sqlite_sequence where name = 'passages'), 0)")?
         .query_row([], |row| row.get(0))?;
     let mut pending = Vec::new();
-    for (ordinal, PassageSpan { range, headings }) in document.passages.iter().enumerate() {
-        let text = passage_text(document, range)?;
+    for (ordinal, span) in document.passages.iter().enumerate() {
+        let text = document.indexed_text(span)?;
         id += 1;
         let key_of = passage_id(id)?;
-        let row = [id, key, ordinal as i64, range.start as i64, range.end as i64];
+        let row = [id, key, ordinal as i64, span.range.start as i64, span.range.end as i64];
         // Inserts the row with its embedding, because in two steps it would move in and out of two indexes.
         let embedding = document.embedding.as_ref().map(|embedding| seal_embedding(key_of, embedding));
         let sequence = embedding.as_ref().map(|_| transaction.next_sequence());
-        let checksum = passage_checksum(row, headings.as_deref());
-        statement.execute(params![row[0], row[1], row[2], row[3], row[4], headings, checksum, embedding, sequence])?;
-        let context = PassageContext { title: document.title.clone(), headings: headings.clone() };
-        term_rows::insert(connection, id, &terms_of(&context.with(text), document.language))?;
+        let checksum = passage_checksum(row, span.headings.as_deref());
+        statement.execute(params![row[0], row[1], row[2], row[3], row[4], span.headings, checksum, embedding, sequence])?;
+        term_rows::insert(connection, id, &terms_of(&text, document.language))?;
         if document.embedding.is_none() {
-            pending.push(PendingPassage { id: key_of, context, text: text.to_owned() });
+            pending.push(document.pending_passage(key_of, span)?);
         }
     }
     Ok(pending)
@@ -297,17 +291,6 @@ pub(super) fn purge_tombstones(transaction: &mut WriteTransaction<'_>, sequence:
     connection.prepare_cached("delete from tombstones where sequence <= ?1")?.execute([reached])?;
     connection.prepare_cached("update state set tombstones_purged = max(tombstones_purged, ?1)")?.execute([reached])?;
     Ok(())
-}
-
-fn passage_text<'d>(document: &'d PreparedDocument, range: &std::ops::Range<usize>) -> Result<&'d str, StoreError> {
-    let invalid = || StoreError::InvalidPassage { id: document.id.clone(), start: range.start, end: range.end };
-    document.text.get(range.clone()).ok_or_else(invalid)
-}
-
-/// Serializes metadata for storage.
-pub(super) fn metadata_json(metadata: &Metadata) -> Result<String, Fault> {
-    let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
-    Ok(serde_json::to_string(metadata).map_err(failed)?)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! for a slot. A caller that is using a database never waits for the slot of another one, so slots always become free.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -19,8 +19,8 @@ use super::connection::open_existing_writer;
 use super::deadline::Deadline;
 use super::expiry::NextExpiry;
 use super::migrate::COLLECTION;
+use super::read_only::open_read_only;
 use super::readers::Readers;
-use super::unchanged::open_read_only;
 use super::writer::Writer;
 use super::{StoreError, TermsOf};
 
@@ -52,7 +52,7 @@ pub struct OpenDatabases {
 
 impl OpenDatabases {
     /// Allows this many databases to be open at once, at least one.
-    pub fn at_most(slots_max: usize) -> Self {
+    pub fn with_limit(slots_max: usize) -> Self {
         Self {
             slots_max: slots_max.max(1),
             slots: Mutex::default(),
@@ -121,14 +121,16 @@ fn begin_closing_least_used(slots: &[Arc<Database>]) -> Option<(Arc<Database>, A
 
 /// One database, which is opened on use.
 pub(super) struct Database {
-    path: PathBuf,
-    power_safe: bool,
+    pub(super) path: PathBuf,
+    /// Whether each commit waits for the disk.
+    pub(super) power_safe: bool,
     /// Whether it is only read, and none of its files may change.
     read_only: bool,
     write_queue_max: usize,
     readers_max: usize,
     clock: Clock,
-    next_expiry: NextExpiry,
+    /// When its next document expires.
+    pub(super) next_expiry: NextExpiry,
     deadline: Deadline,
     slots: Arc<OpenDatabases>,
     last_use: AtomicU64,
@@ -206,7 +208,7 @@ impl Database {
     }
 
     fn with_options(path: PathBuf, options: &StoreOptions, clock: Clock, read_only: bool) -> Self {
-        let alone = || Arc::new(OpenDatabases::at_most(1));
+        let alone = || Arc::new(OpenDatabases::with_limit(1));
         Self {
             path,
             power_safe: options.power_safe,
@@ -223,24 +225,9 @@ impl Database {
         }
     }
 
-    /// Returns its path.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Returns the time by its clock.
     pub(super) fn now_ms(&self) -> i64 {
         (self.clock)()
-    }
-
-    /// Returns when its next document expires.
-    pub(super) fn next_expiry(&self) -> &NextExpiry {
-        &self.next_expiry
-    }
-
-    /// Whether each commit waits for the disk.
-    pub(super) fn power_safe(&self) -> bool {
-        self.power_safe
     }
 
     /// Opens the database unless it is open, and keeps it open until the lease is dropped.

@@ -59,6 +59,20 @@ pub(crate) fn compute_patched_fields(document: &Document, patch: &DocumentPatch)
 }
 
 impl ResplitText {
+    /// Returns the text whose passages replace those of the document: none if the patch keeps the title. Returns `None` if
+    /// `resplit` was not split with the new title, or is not the document's text.
+    pub(crate) fn for_patch<'r>(
+        resplit: Option<&'r Self>,
+        document: &Document,
+        patch: &DocumentPatch,
+    ) -> Option<Option<&'r Self>> {
+        let title = patch.title.clone().applied(document.title.clone());
+        if title == document.title {
+            return Some(None);
+        }
+        resplit.filter(|resplit| resplit.title == title && resplit.text == document.text).map(Some)
+    }
+
     /// Returns the document with the passages that replace its old ones. `embedding` is that of its only passage, if it keeps
     /// one.
     pub(crate) fn prepare(&self, document: &Document, embedding: Option<Embedding>) -> PreparedDocument {

@@ -1,31 +1,20 @@
-//! Reads a collection's database. Each function runs in one transaction, so it sees a single state.
+//! Queries of a collection's database that several operations share. Each runs in its caller's transaction.
 
-use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Rows, params, params_from_iter};
 
 use super::error::Fault;
 use super::expiry::{EXPIRED_PASSAGES, LIVE};
-use super::filter::Condition;
-use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, passage_id, read_embedding, to_sql};
-use super::{Change, DocumentKey, HitSizes, PassageRow, PendingPassage, StoreError};
-use crate::domain::{
-    CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, Page, PassageContext, PassageId, Sequence,
-};
+use super::rows::{self, DOCUMENT_COLUMNS, passage_id, to_sql};
+use super::{PendingPassage, StoreError};
+use crate::domain::{CollectionCounts, Document, DocumentId, DocumentPage, Language, Page, PassageContext, Sequence};
 
 pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Document>, Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id = ?1 and {LIVE}");
     connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(rows::document(row))).optional()?.transpose()
 }
 
-/// Reads the first `limit` documents of `rows`, and whether there are more. Reads fewer, but at least one, if their texts and
-/// metadata exceed `bytes_max` bytes. `DOCUMENT_COLUMNS` must come first in the rows.
-pub(super) fn read_page(rows: &mut Rows<'_>, limit: usize, bytes_max: u64) -> Result<(Vec<Document>, bool), Fault> {
-    let mut documents = Vec::new();
-    let more = add_to_page(&mut documents, rows, limit, &mut { bytes_max })?;
-    Ok((documents, more))
-}
-
-/// Fills up a page like `read_page`, within the bytes that are left. Returns whether there are more rows than fit.
+/// Fills up a page to `limit` documents. Reads fewer, but at least one, if their texts and metadata exceed the bytes that are
+/// left. Returns whether there are more rows than fit. `DOCUMENT_COLUMNS` must come first in the rows.
 pub(super) fn add_to_page(
     documents: &mut Vec<Document>,
     rows: &mut Rows<'_>,
@@ -44,81 +33,16 @@ pub(super) fn add_to_page(
 }
 
 pub(super) fn list(connection: &Connection, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, Fault> {
+    let mut bytes_left = bytes_max;
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id > ?1 and {LIVE} order by d.id limit ?2");
     let after = page.after.as_ref().map_or("", DocumentId::as_str);
     // Reads one more than requested to see whether there is a next page.
     let limit = to_sql(page.limit as u64).saturating_add(1);
     let mut statement = connection.prepare_cached(&sql)?;
-    let (documents, more) = read_page(&mut statement.query(params![after, limit])?, page.limit, bytes_max)?;
+    let mut documents = Vec::new();
+    let more = add_to_page(&mut documents, &mut statement.query(params![after, limit])?, page.limit, &mut bytes_left)?;
     let next = documents.last().filter(|_| more).map(|document| document.id.clone());
     Ok(DocumentPage { documents, next })
-}
-
-/// Reads passages. Returns `None` if `spend`, which gets the sizes of what a hit may include, refuses one.
-pub(super) fn passages(
-    connection: &Connection,
-    ids: &[PassageId],
-    mut spend: impl FnMut(HitSizes) -> bool,
-) -> Result<Option<Vec<PassageRow>>, Fault> {
-    let sql = format!(
-        "select {DOCUMENT_COLUMNS}, {PASSAGE_COLUMNS}
-         from passages wanted join documents d on d.key = wanted.document where wanted.id = ?1 and {LIVE}"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut found = Vec::with_capacity(ids.len());
-    for id in ids {
-        let mut read = |row: &rusqlite::Row<'_>| -> Result<Option<PassageRow>, Fault> {
-            let passage = rows::passage(row)?;
-            let [title, metadata, text] = rows::sizes(row)?;
-            if !spend(HitSizes { title, text, metadata, passage: (passage.end - passage.start) as u64 }) {
-                return Ok(None);
-            }
-            Ok(Some(PassageRow { passage, document: rows::document(row)? }))
-        };
-        match statement.query_row([to_sql(id.0)], |row| Ok(read(row))).optional()?.transpose()? {
-            Some(Some(row)) => found.push(row),
-            Some(None) => return Ok(None),
-            None => (),
-        }
-    }
-    Ok(Some(found))
-}
-
-pub(super) fn passages_of(connection: &Connection, documents: &[DocumentKey]) -> Result<Vec<PassageId>, Fault> {
-    let mut statement = connection.prepare_cached("select id from passages where document = ?1")?;
-    let mut found = Vec::new();
-    for document in documents {
-        for id in statement.query_map([document.0], |row| row.get(0))? {
-            found.push(passage_id(id?)?);
-        }
-    }
-    Ok(found)
-}
-
-pub(super) fn count_matching(connection: &Connection, condition: &Condition, limit: usize) -> Result<usize, Fault> {
-    let sql = format!("select count(*) from (select 1 from documents d where {} limit ?)", condition.sql);
-    let values = condition.values.iter().cloned().chain([Value::Integer(to_sql(limit as u64))]);
-    let count: i64 = connection.prepare_cached(&sql)?.query_row(params_from_iter(values), |row| row.get(0))?;
-    Ok(usize::try_from(count).unwrap_or_default())
-}
-
-pub(super) fn keep_matching(connection: &Connection, condition: &Condition, ids: &[PassageId]) -> Result<Vec<PassageId>, Fault> {
-    let sql = format!("select 1 from passages p join documents d on d.key = p.document where p.id = ? and {}", condition.sql);
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut kept = Vec::new();
-    for id in ids {
-        let key = Value::Integer(to_sql(id.0));
-        if statement.exists(params_from_iter(std::iter::once(&key).chain(&condition.values)))? {
-            kept.push(*id);
-        }
-    }
-    Ok(kept)
-}
-
-pub(super) fn pending(connection: &Connection, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, Fault> {
-    let sql = "select id, document, start, end, headings from passages indexed by passages_pending
-               where embedding is null and id > ?1 order by id limit ?2";
-    passage_texts(connection, sql, &[to_sql(after.0), to_sql(limit as u64)])
 }
 
 /// Runs `sql`, which returns id, document, start, end and headings of passages, and adds their texts and titles.
@@ -134,41 +58,11 @@ pub(super) fn passage_texts(connection: &Connection, sql: &str, values: &[i64]) 
         if text.0 != document {
             text = read_text.query_row([document], |row| Ok((document, row.get(0)?, row.get(1)?)))?;
         }
-        let range = rows::range(id, row.get(2)?, row.get(3)?, &text.1)?;
+        let range = rows::passage_range(id, row.get(2)?, row.get(3)?, &text.1)?;
         let context = PassageContext { title: text.2.clone(), headings: row.get(4)? };
         passages.push(PendingPassage { id: passage_id(id)?, context, text: text.1[range].to_owned() });
     }
     Ok(passages)
-}
-
-pub(super) fn document_embeddings(connection: &Connection, ids: &[DocumentId]) -> Result<Vec<Option<Embedding>>, Fault> {
-    let sql = format!(
-        "select p.id, p.embedding from documents d join passages p on p.document = d.key
-         where d.id = ?1 and p.embedding is not null and {LIVE}
-         and not exists (select 1 from passages other where other.document = d.key and other.ordinal > 0)"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut found = Vec::with_capacity(ids.len());
-    for id in ids {
-        let row = statement.query_row([id.as_str()], |row| Ok(read_embedding(row, 0))).optional()?.transpose()?;
-        found.push(row.map(|(_, embedding)| embedding));
-    }
-    Ok(found)
-}
-
-pub(super) fn pending_count(connection: &Connection) -> Result<u64, Fault> {
-    let sql = "select count(*) from passages where embedding is null";
-    let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-    Ok(u64::try_from(count).unwrap_or_default())
-}
-
-pub(super) fn pending_count_besides(connection: &Connection, others: &[PassageId]) -> Result<u64, Fault> {
-    let mut count = pending_count(connection)?;
-    let mut is_pending = connection.prepare_cached("select 1 from passages where id = ?1 and embedding is null")?;
-    for other in others {
-        count = count.saturating_sub(u64::from(is_pending.exists([to_sql(other.0)])?));
-    }
-    Ok(count)
 }
 
 pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {
@@ -186,56 +80,6 @@ pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {
 /// Returns the sequence number up to which tombstones were purged.
 pub(super) fn tombstones_purged(connection: &Connection) -> Result<Sequence, Fault> {
     read_sequence(connection, "select tombstones_purged from state")
-}
-
-pub(super) fn changes(connection: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, Fault> {
-    let purged_to = tombstones_purged(connection)?;
-    // An empty index contains nothing that could have been removed.
-    if after > Sequence(0) && after < purged_to {
-        return Err(StoreError::ChangesPurged { after, purged_to }.into());
-    }
-    let sql = "select embedded_sequence as sequence, id, embedding from passages where embedded_sequence > ?1
-               union all
-               select sequence, passage, null from tombstones where sequence > ?1
-               order by sequence limit ?2";
-    let read = |row: &rusqlite::Row<'_>| -> Result<(Sequence, Change), Fault> {
-        let sequence = Sequence(row.get::<_, i64>(0)? as u64);
-        let change = match row.get_ref(2)? {
-            rusqlite::types::ValueRef::Null => Change::Removed(passage_id(row.get(1)?)?),
-            _ => read_embedding(row, 1).map(|(id, embedding)| Change::Embedded(id, embedding))?,
-        };
-        Ok((sequence, change))
-    };
-    connection.prepare_cached(sql)?.query_and_then([to_sql(after.0), to_sql(limit as u64)], read)?.collect()
-}
-
-pub(super) fn identity(connection: &Connection) -> Result<String, Fault> {
-    Ok(connection.prepare_cached("select lower(hex(identity)) from state")?.query_row([], |row| row.get(0))?)
-}
-
-pub(super) fn count_changes(connection: &Connection, after: Sequence) -> Result<u64, Fault> {
-    let sql = "select (select count(*) from passages where embedded_sequence > ?1)
-               + (select count(*) from tombstones where sequence > ?1)";
-    let count: i64 = connection.prepare_cached(sql)?.query_row([to_sql(after.0)], |row| row.get(0))?;
-    Ok(u64::try_from(count).unwrap_or_default())
-}
-
-pub(super) fn id_of_row(connection: &Connection, key: i64) -> Result<Option<DocumentId>, Fault> {
-    let mut statement = connection.prepare_cached("select id from documents where key = ?1")?;
-    let id: Option<String> = statement.query_row([key], |row| row.get(0)).optional()?;
-    Ok(id.and_then(|id| DocumentId::parse(&id).ok()))
-}
-
-pub(super) fn embeddings(connection: &Connection, after: PassageId, limit: usize) -> Result<Vec<(PassageId, Embedding)>, Fault> {
-    let sql = "select id, embedding from passages where id > ?1 and embedding is not null order by id limit ?2";
-    let mut statement = connection.prepare_cached(sql)?;
-    statement.query_and_then([to_sql(after.0), to_sql(limit as u64)], |row| read_embedding(row, 0))?.collect()
-}
-
-/// Whether some of its texts may have been split by older rules.
-pub(super) fn is_cut_by_older_rules(connection: &Connection) -> Result<bool, Fault> {
-    let sql = "select cutting_rules < ?1 from state";
-    Ok(connection.prepare_cached(sql)?.query_row([CUTTING_RULES], |row| row.get(0))?)
 }
 
 /// The current rules for splitting texts, as migrations number them.
@@ -260,13 +104,14 @@ pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault>
         Ok((Language::parse(&code), u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default()))
     };
     let languages: Vec<_> = connection.prepare_cached(sql)?.query_and_then([], language)?.collect::<Result<_, _>>()?;
+    let cut = "select cutting_rules < ?1 from state";
     Ok(CollectionCounts {
         documents: languages.iter().map(|(_, documents)| documents).sum(),
         passages: count("select passages from state", "")?,
         passages_pending: count("select count(*) from passages where embedding is null", " and embedding is null")?,
         languages,
         disk_bytes: 0,
-        cut_by_older_rules: is_cut_by_older_rules(connection)?,
+        cut_by_older_rules: connection.prepare_cached(cut)?.query_row([CUTTING_RULES], |row| row.get(0))?,
     })
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Readers {
 struct Pool {
     idle: Vec<Connection>,
     /// Connections in use.
-    lent: usize,
+    leased: usize,
     closed: bool,
 }
 
@@ -66,14 +66,14 @@ impl Readers {
         pool.closed = true;
         pool.idle.clear();
         self.changed.notify_all();
-        while pool.lent > 0 {
+        while pool.leased > 0 {
             self.changed.wait(&mut pool);
         }
     }
 
     fn acquire(&self, doing: &'static str) -> Result<Lease<'_>, Fault> {
         let mut pool = self.pool.lock();
-        while pool.idle.is_empty() && pool.lent >= self.connections_max && !pool.closed {
+        while pool.idle.is_empty() && pool.leased >= self.connections_max && !pool.closed {
             if caller::is_caller_gone() {
                 return Err(StoreError::Interrupted { doing }.into());
             }
@@ -86,7 +86,7 @@ impl Readers {
         if pool.closed {
             return Err(StoreError::Closed.into());
         }
-        pool.lent += 1;
+        pool.leased += 1;
         let mut lease = Lease { readers: self, connection: pool.idle.pop() };
         drop(pool);
         if lease.connection.is_none() {
@@ -137,7 +137,7 @@ impl Lease<'_> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let mut pool = self.readers.pool.lock();
-        pool.lent -= 1;
+        pool.leased -= 1;
         let connection = self.connection.take().filter(|_| !pool.closed);
         pool.idle.extend(connection);
         self.readers.changed.notify_all();

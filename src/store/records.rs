@@ -1,5 +1,8 @@
 //! Input and output of a collection's database: prepared documents, outcomes, pending passages, changes, and the data of hits.
 
+use std::borrow::Cow;
+
+use super::StoreError;
 use crate::domain::{
     Document, DocumentId, Embedding, Language, Metadata, Passage, PassageContext, PassageEmbedding, PassageId, PassageSpan,
     Sequence, TokenSet, WordCounts,
@@ -42,6 +45,28 @@ impl From<Document> for PreparedDocument {
             passages: Vec::new(),
             embedding: None,
         }
+    }
+}
+
+impl PreparedDocument {
+    /// Returns the text of a passage. Fails with `StoreError::InvalidPassage` if it is no part of the text or splits a character.
+    pub(crate) fn passage_text(&self, span: &PassageSpan) -> Result<&str, StoreError> {
+        let (start, end) = (span.range.start, span.range.end);
+        self.text.get(start..end).ok_or_else(|| StoreError::InvalidPassage { id: self.id.clone(), start, end })
+    }
+
+    /// Returns a passage with its context, as it is indexed for lexical search.
+    pub(crate) fn indexed_text(&self, span: &PassageSpan) -> Result<Cow<'_, str>, StoreError> {
+        Ok(self.context(span).prepend_to(self.passage_text(span)?))
+    }
+
+    /// Returns a passage that waits for its embedding.
+    pub(crate) fn pending_passage(&self, id: PassageId, span: &PassageSpan) -> Result<PendingPassage, StoreError> {
+        Ok(PendingPassage { id, context: self.context(span), text: self.passage_text(span)?.to_owned() })
+    }
+
+    fn context(&self, span: &PassageSpan) -> PassageContext {
+        PassageContext { title: self.title.clone(), headings: span.headings.clone() }
     }
 }
 

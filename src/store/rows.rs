@@ -1,7 +1,10 @@
 //! Converts SQLite rows to values of the domain. A row with something that the store never writes gives
 //! `StoreError::CorruptRow`.
 
+use std::ops::Range;
+
 use rusqlite::Row;
+use serde::Serialize;
 
 use super::StoreError;
 use super::checksum::{DocumentRow, passage_checksum, unseal_embedding};
@@ -23,20 +26,18 @@ pub(super) fn document(row: &Row<'_>) -> Result<Document, Fault> {
     let key = row.get(0)?;
     read_document(row, key).map_err(|fault| match fault {
         // A text that is not UTF-8, or a value whose type is not that of its column.
-        Fault::Sqlite(error) if error.sqlite_error_code().is_none() => {
-            StoreError::CorruptRow { table: "documents", row: key, problem: "one of its columns cannot be read" }.into()
-        }
+        Fault::Sqlite(error) if error.sqlite_error_code().is_none() => corrupt_document(key, "one of its columns cannot be read"),
         other => other,
     })
 }
 
 fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
-    let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
+    let corrupt = |problem| corrupt_document(key, problem);
     let text_of = |column| -> Result<&str, rusqlite::Error> { Ok(row.get_ref(column)?.as_str()?) };
-    let (language, title): (Option<String>, Option<String>) = (row.get(2)?, row.get(12)?);
+    let (code, title): (Option<String>, Option<String>) = (row.get(2)?, row.get(12)?);
     let stored = DocumentRow {
         id: text_of(1)?,
-        language: language.as_deref(),
+        language: code.as_deref(),
         language_confidence: row.get(3)?,
         created_at_ms: row.get(4)?,
         updated_at_ms: row.get(5)?,
@@ -47,18 +48,17 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
         expires_at_ms: row.get(13)?,
     };
     if row.get::<_, Option<i64>>(11)?.is_some_and(|checksum| checksum != i64::from(stored.checksum())) {
-        return Err(corrupt("it does not match its checksum").into());
+        return Err(corrupt("it does not match its checksum"));
     }
     if stored.title.is_some_and(|title| check_title(title).is_err()) {
-        return Err(corrupt("its title is not valid").into());
+        return Err(corrupt("its title is not valid"));
     }
-    let language = stored.language.map(|code| Language::parse(code).ok_or_else(|| corrupt("its language is unknown")));
-    let metadata: Metadata = serde_json::from_str(stored.metadata).map_err(|_| corrupt("its metadata is not a JSON object"))?;
+    let metadata = metadata(key, stored.metadata)?;
     Ok(Document {
-        id: DocumentId::parse(stored.id).map_err(|_| corrupt("its id is not valid"))?,
+        id: document_id(key, stored.id)?,
         title: stored.title.map(str::to_owned),
         text: stored.text.to_owned(),
-        language: language.transpose()?,
+        language: language(key, stored.language)?,
         language_confidence: stored.language_confidence,
         metadata,
         passages: usize::try_from(row.get::<_, i64>(9)?).map_err(|_| corrupt("it has a negative number of passages"))?,
@@ -68,6 +68,26 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
         expires_at_ms: stored.expires_at_ms,
         sequence: Sequence(u64::try_from(stored.sequence).map_err(|_| corrupt("its sequence is negative"))?),
     })
+}
+
+/// Parses a document's id.
+pub(super) fn document_id(key: i64, text: &str) -> Result<DocumentId, Fault> {
+    DocumentId::parse(text).map_err(|_| corrupt_document(key, "its id is not valid"))
+}
+
+/// Parses a document's language.
+pub(super) fn language(key: i64, code: Option<&str>) -> Result<Option<Language>, Fault> {
+    code.map(|code| Language::parse(code).ok_or_else(|| corrupt_document(key, "its language is unknown"))).transpose()
+}
+
+/// Parses a document's metadata.
+pub(super) fn metadata(key: i64, json: &str) -> Result<Metadata, Fault> {
+    serde_json::from_str(json).map_err(|_| corrupt_document(key, "its metadata is not a JSON object"))
+}
+
+/// Makes the error for a damaged document.
+pub(super) fn corrupt_document(row: i64, problem: &'static str) -> Fault {
+    StoreError::CorruptRow { table: "documents", row, problem }.into()
 }
 
 /// Returns the sizes of title, metadata and text in `DOCUMENT_COLUMNS`, in bytes.
@@ -91,15 +111,15 @@ pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
         return Err(corrupt_passage(id, "it does not match its checksum").into());
     }
     let text = row.get_ref(8)?.as_str().map_err(rusqlite::Error::from)?;
-    let range = range(id, start, end, text)?;
+    let range = passage_range(id, start, end, text)?;
     Ok(Passage { id: passage_id(id)?, start: range.start, end: range.end })
 }
 
 /// Checks a passage's byte range: it must lie in the text and split no character.
-pub(super) fn range(passage: i64, start: i64, end: i64, text: &str) -> Result<std::ops::Range<usize>, Fault> {
+pub(crate) fn passage_range(passage: i64, start: i64, end: i64, text: &str) -> Result<Range<usize>, StoreError> {
     let range = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
     if text.get(range.clone()).is_none() {
-        return Err(corrupt_passage(passage, "its range is not a part of the document's text").into());
+        return Err(corrupt_passage(passage, "its range is not a part of the document's text"));
     }
     Ok(range)
 }
@@ -125,4 +145,10 @@ pub(super) fn corrupt_passage(row: i64, problem: &'static str) -> StoreError {
 /// Converts a number to SQLite's type. A number beyond its range is beyond every row.
 pub(super) fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Serializes a value to JSON.
+pub(super) fn json(value: &impl Serialize) -> Result<String, Fault> {
+    let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+    Ok(serde_json::to_string(value).map_err(failed)?)
 }

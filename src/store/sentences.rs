@@ -1,6 +1,6 @@
 //! Reads passages for mining: by their keys, with texts and embeddings separately, in batches of the caller's size.
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::{OptionalExtension as _, Row};
 
 use super::StoreError;
 use super::documents::DocumentStore;
@@ -26,7 +26,26 @@ impl DocumentStore {
     /// Reads passages in the order of `ids`, each with its own text or its document's. Leaves out deleted passages and those
     /// without an embedding.
     pub fn passage_texts(&self, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError> {
-        self.read("reading passages", |connection| passage_texts(connection, ids, unit))
+        let sql = format!(
+            "select p.id, p.document, d.language, p.start, p.end, d.text from passages p join documents d on d.key = p.document
+             where p.id = ?1 and p.embedding is not null and {LIVE}"
+        );
+        self.read("reading passages", |connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                let read = |row: &Row<'_>| -> Result<PassageText, Fault> {
+                    let (key, document) = (row.get(0)?, row.get(1)?);
+                    let text = row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?;
+                    let range = rows::passage_range(key, row.get(3)?, row.get(4)?, text)?;
+                    let language = rows::language(document, row.get::<_, Option<String>>(2)?.as_deref())?;
+                    let text = if unit == MiningUnit::Document { text } else { &text[range] };
+                    Ok(PassageText { id: passage_id(key)?, document, language, text: text.to_owned() })
+                };
+                found.extend(statement.query_row([to_sql(id.0)], |row| Ok(read(row))).optional()?.transpose()?);
+            }
+            Ok(found)
+        })
     }
 
     /// Returns those of `ids` that are the first passage of their document, in order.
@@ -51,7 +70,7 @@ impl DocumentStore {
             let mut statement = connection.prepare_cached(sql)?;
             let mut found = Vec::with_capacity(ids.len());
             for id in ids {
-                let embedding = |row: &rusqlite::Row<'_>| rows::read_embedding(row, 0).map(|(_, embedding)| embedding);
+                let embedding = |row: &Row<'_>| rows::read_embedding(row, 0).map(|(_, embedding)| embedding);
                 let embeddings = statement.query_and_then([to_sql(id.0)], embedding)?.collect::<Result<Vec<_>, Fault>>()?;
                 found.extend((!embeddings.is_empty()).then_some((*id, embeddings)));
             }
@@ -84,28 +103,4 @@ impl DocumentStore {
             Ok(found)
         })
     }
-}
-
-fn passage_texts(connection: &Connection, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, Fault> {
-    let sql = format!(
-        "select p.id, p.document, d.language, p.start, p.end, d.text from passages p join documents d on d.key = p.document
-         where p.id = ?1 and p.embedding is not null and {LIVE}"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut found = Vec::with_capacity(ids.len());
-    for id in ids {
-        let read = |row: &rusqlite::Row<'_>| -> Result<PassageText, Fault> {
-            let key = row.get(0)?;
-            let document = row.get(1)?;
-            let text = row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?;
-            let range = rows::range(key, row.get(3)?, row.get(4)?, text)?;
-            let code: Option<String> = row.get(2)?;
-            let unknown = StoreError::CorruptRow { table: "documents", row: document, problem: "its language is unknown" };
-            let language = code.map(|code| Language::parse(&code).ok_or(unknown)).transpose()?;
-            let text = if unit == MiningUnit::Document { text } else { &text[range] };
-            Ok(PassageText { id: passage_id(key)?, document, language, text: text.to_owned() })
-        };
-        found.extend(statement.query_row([to_sql(id.0)], |row| Ok(read(row))).optional()?.transpose()?);
-    }
-    Ok(found)
 }

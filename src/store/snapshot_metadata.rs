@@ -216,7 +216,7 @@ mod tests {
         let origin = Catalog::open(&folder.path().join("origin")).unwrap();
         let (old, new, other) = (collection("old", "news"), collection("new", "news"), collection("other", "other"));
         for (collection, alias) in [(&old, "latest"), (&other, "else")] {
-            origin.create(collection).unwrap();
+            origin.create(collection, None).unwrap();
             origin.set_alias(&name(alias), &collection.id).unwrap();
         }
         assert!(origin.swap_in(&old.id, &new).unwrap());

@@ -5,15 +5,16 @@
 //! documents that the replacement lacks or has in an older revision, regardless of what was changed or deleted since, and of
 //! where a crash interrupted the copy.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 
 use super::checksum::DocumentRow;
 use super::connection::open_existing_writer;
 use super::error::Fault;
 use super::migrate::COLLECTION;
-use super::rows::{self, DOCUMENT_COLUMNS, to_sql};
+use super::mutations::{self, INSERT};
+use super::rows::{self, DOCUMENT_COLUMNS, json, to_sql};
 use super::writer::WriteTransaction;
-use super::{CopiedDocument, DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, mutations, term_rows};
+use super::{CopiedDocument, DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, term_rows};
 use crate::domain::{Document, Sequence};
 
 /// One state of a document. Ordered by the sequence.
@@ -60,13 +61,33 @@ impl DocumentStore {
 
     /// Reads the revisions of at most `limit` documents after `after`, in order.
     pub fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError> {
-        self.read("reading revisions", |connection| revisions(connection, after, limit))
+        self.read("reading revisions", |connection| {
+            let read = |row: &rusqlite::Row<'_>| {
+                let sequence = u64::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
+                Ok(Revision { sequence: Sequence(sequence), key: DocumentKey(row.get(1)?) })
+            };
+            let values = [to_sql(after.sequence.0), after.key.0, to_sql(limit as u64)];
+            Ok(connection.prepare_cached(REVISIONS)?.query_map(values, read)?.collect::<Result<_, _>>()?)
+        })
     }
 
     /// Reads documents by their keys, in order, with `None` for a deleted one. Stops once the texts exceed `bytes_max` bytes
     /// together, but always reads the first one.
     pub fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError> {
-        self.read("reading documents", |connection| documents_of(connection, keys, bytes_max))
+        self.read("reading documents", |connection| {
+            let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?1");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
+            for key in keys {
+                let document = statement.query_row([key.0], |row| Ok(rows::document(row))).optional()?.transpose()?;
+                bytes += document.as_ref().map_or(0, |document| document.text.len());
+                found.push(document);
+                if bytes >= bytes_max {
+                    break;
+                }
+            }
+            Ok(found)
+        })
     }
 
     /// Writes copied documents, replacing what is stored under their keys and ids.
@@ -132,7 +153,7 @@ impl DocumentStore {
     /// log, and a checkpoint syncs what it moves out of the log. Does not open and close the files themselves: closing one
     /// would release the locks that SQLite holds on it for this process.
     pub fn sync(&self) -> Result<(), StoreError> {
-        if self.connections.power_safe() {
+        if self.connections.power_safe {
             return Ok(());
         }
         let _open = self.connections.lease()?;
@@ -145,33 +166,8 @@ impl DocumentStore {
     }
 }
 
-fn revisions(connection: &Connection, after: Revision, limit: usize) -> Result<Vec<Revision>, Fault> {
-    let mut statement = connection.prepare_cached(REVISIONS)?;
-    let read = |row: &rusqlite::Row<'_>| {
-        let sequence = u64::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
-        Ok(Revision { sequence: Sequence(sequence), key: DocumentKey(row.get(1)?) })
-    };
-    let values = [to_sql(after.sequence.0), after.key.0, to_sql(limit as u64)];
-    Ok(statement.query_map(values, read)?.collect::<Result<_, _>>()?)
-}
-
 const REVISIONS: &str = "select sequence, key from documents indexed by documents_sequence
     where (sequence, key) > (?1, ?2) order by sequence, key limit ?3";
-
-fn documents_of(connection: &Connection, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, Fault> {
-    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?1");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
-    for key in keys {
-        let document = statement.query_row([key.0], |row| Ok(rows::document(row))).optional()?.transpose()?;
-        bytes += document.as_ref().map_or(0, |document| document.text.len());
-        found.push(document);
-        if bytes >= bytes_max {
-            break;
-        }
-    }
-    Ok(found)
-}
 
 fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, terms_of: TermsOf) -> Result<(), Fault> {
     let CopiedDocument { key, document, passages } = moved;
@@ -182,7 +178,7 @@ fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, te
         let values = params![key.0, document.id.as_str(), document.text, document.title];
         let same = transaction.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
         let Some(language): Option<Option<String>> = same else { return Ok(()) };
-        write_row(transaction, UPDATE, *key, document)?;
+        write_document(transaction, UPDATE, *key, document)?;
         if language.as_deref() != document.language.map(|language| language.code()) {
             term_rows::renew(transaction.connection, key.0, document.language, terms_of)?;
         }
@@ -197,7 +193,7 @@ fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, te
     for stale in stale {
         mutations::delete_key(transaction, stale)?;
     }
-    write_row(transaction, INSERT, *key, document)?;
+    write_document(transaction, INSERT, *key, document)?;
     let spans = passages.iter().map(|passage| passage.span.clone()).collect();
     let prepared = PreparedDocument { passages: spans, ..document.clone().into() };
     let pending = mutations::insert_passages(transaction, key.0, &prepared, terms_of)?;
@@ -207,21 +203,17 @@ fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, te
     Ok(())
 }
 
-/// Inserts the row that `write_row` writes.
-pub(super) const INSERT: &str = "insert into documents
-    (key, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, expires_at_ms, checksum)
-    values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+/// Updates the row that `INSERT` inserts.
 const UPDATE: &str = "update documents set id = ?2, language = ?3, language_confidence = ?4, created_at_ms = ?5,
     updated_at_ms = ?6, sequence = ?7, metadata = ?8, text = ?9, title = ?10, expires_at_ms = ?11, checksum = ?12 where key = ?1";
 
 /// Writes a document's row unchanged, including its sequence number.
-pub(super) fn write_row(
+pub(super) fn write_document(
     transaction: &mut WriteTransaction<'_>,
     sql: &str,
     key: DocumentKey,
     document: &Document,
 ) -> Result<(), Fault> {
-    let metadata = mutations::metadata_json(&document.metadata)?;
     let row = DocumentRow {
         id: document.id.as_str(),
         language: document.language.map(|language| language.code()),
@@ -229,27 +221,12 @@ pub(super) fn write_row(
         created_at_ms: document.created_at_ms,
         updated_at_ms: document.updated_at_ms,
         sequence: to_sql(document.sequence.0),
-        metadata: &metadata,
+        metadata: &json(&document.metadata)?,
         text: &document.text,
         title: document.title.as_deref(),
         expires_at_ms: document.expires_at_ms,
     };
-    transaction.connection.prepare_cached(sql)?.execute(params![
-        key.0,
-        row.id,
-        row.language,
-        row.language_confidence,
-        row.created_at_ms,
-        row.updated_at_ms,
-        row.sequence,
-        row.metadata,
-        row.text,
-        row.title,
-        row.expires_at_ms,
-        row.checksum(),
-    ])?;
-    transaction.note_expiry(document.expires_at_ms);
-    Ok(())
+    mutations::write_row(transaction, sql, Some(key.0), &row)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub type TermsOf = fn(&str, Option<Language>) -> PassageTerms;
 pub(super) fn renew(connection: &Connection, document: i64, language: Option<Language>, terms_of: TermsOf) -> Result<(), Fault> {
     let sql = "select id, document, start, end, headings from passages where document = ?1 order by ordinal";
     for passage in passage_texts(connection, sql, &[document])? {
-        replace(connection, to_sql(passage.id.0), &terms_of(&passage.context.with(&passage.text), language))?;
+        replace(connection, to_sql(passage.id.0), &terms_of(&passage.context.prepend_to(&passage.text), language))?;
     }
     Ok(())
 }

@@ -58,7 +58,12 @@ impl Writer {
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         let _span = tracing::info_span!("store_write", doing).entered();
-        self.submit(doing, work)?.wait()
+        let (command, result) = command(doing, work);
+        self.sender()?.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => StoreError::WriteQueueFull { limit: self.limit },
+            TrySendError::Disconnected(_) => StoreError::Closed,
+        })?;
+        wait(&result)
     }
 
     /// Runs a write of the server itself and waits until it is durable. If the queue is full, first waits for a place, because
@@ -68,23 +73,9 @@ impl Writer {
         doing: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (command, answer) = command(doing, work);
+        let (command, result) = command(doing, work);
         self.sender()?.send(command).map_err(|_| StoreError::Closed)?;
-        answer.wait()
-    }
-
-    /// Puts a write into the queue.
-    fn submit<T: Send + 'static>(
-        &self,
-        doing: &'static str,
-        work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<PendingResult<T>, StoreError> {
-        let (command, answer) = command(doing, work);
-        self.sender()?.try_send(command).map_err(|error| match error {
-            TrySendError::Full(_) => StoreError::WriteQueueFull { limit: self.limit },
-            TrySendError::Disconnected(_) => StoreError::Closed,
-        })?;
-        Ok(answer)
+        wait(&result)
     }
 
     fn sender(&self) -> Result<SyncSender<Box<dyn Command>>, StoreError> {
@@ -181,13 +172,9 @@ trait Command: Send {
     fn answer(self: Box<Self>, group: &Result<(), StoreError>);
 }
 
-/// Receives the result of a command.
-struct PendingResult<T>(Receiver<Result<T, StoreError>>);
-
-impl<T> PendingResult<T> {
-    fn wait(self) -> Result<T, StoreError> {
-        self.0.recv().unwrap_or(Err(StoreError::Closed))
-    }
+/// Waits for the result of a command.
+fn wait<T>(result: &Receiver<Result<T, StoreError>>) -> Result<T, StoreError> {
+    result.recv().unwrap_or(Err(StoreError::Closed))
 }
 
 struct Work<T, F> {
@@ -197,13 +184,13 @@ struct Work<T, F> {
     answer: SyncSender<Result<T, StoreError>>,
 }
 
-fn command<T, F>(doing: &'static str, work: F) -> (Box<dyn Command>, PendingResult<T>)
+fn command<T, F>(doing: &'static str, work: F) -> (Box<dyn Command>, Receiver<Result<T, StoreError>>)
 where
     T: Send + 'static,
     F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
 {
     let (answer, result) = sync_channel(1);
-    (Box::new(Work { doing, work: Some(work), result: None, answer }), PendingResult(result))
+    (Box::new(Work { doing, work: Some(work), result: None, answer }), result)
 }
 
 impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> Command for Work<T, F> {
@@ -294,6 +281,8 @@ mod tests {
     use super::super::migrate::COLLECTION;
     use super::*;
 
+    type Waiting<T> = Receiver<Result<T, StoreError>>;
+
     struct Fixture {
         path: PathBuf,
         writer: Writer,
@@ -310,23 +299,31 @@ mod tests {
 
     impl Fixture {
         /// Occupies the thread until the sender is dropped. When this returns, the queue is empty.
-        fn stall(&self) -> (PendingResult<()>, std::sync::mpsc::Sender<()>) {
+        fn stall(&self) -> (Waiting<()>, std::sync::mpsc::Sender<()>) {
             let (started, has_started) = channel();
             let (gate, opened) = channel::<()>();
-            let answer = self
-                .writer
-                .submit("stalling", move |_| {
-                    started.send(()).unwrap();
-                    let _ = opened.recv();
-                    Ok(())
-                })
-                .unwrap();
+            let answer = self.queue("stalling", move |_| {
+                started.send(()).unwrap();
+                let _ = opened.recv();
+                Ok(())
+            });
             has_started.recv().unwrap();
             (answer, gate)
         }
 
-        fn submit(&self, key: i64) -> PendingResult<usize> {
-            self.writer.submit("testing", move |transaction| insert(transaction, key)).unwrap()
+        /// Puts a write into the queue without waiting for its result.
+        fn queue<T, F>(&self, doing: &'static str, work: F) -> Waiting<T>
+        where
+            T: Send + 'static,
+            F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
+        {
+            let (command, result) = command(doing, work);
+            self.writer.sender().unwrap().try_send(command).unwrap();
+            result
+        }
+
+        fn submit(&self, key: i64) -> Waiting<usize> {
+            self.queue("testing", move |transaction| insert(transaction, key))
         }
 
         /// Returns what is committed.
@@ -349,8 +346,8 @@ mod tests {
         let refused = fixture.writer.write("testing", |transaction| insert(transaction, 4)).unwrap_err();
         assert!(matches!(refused, StoreError::WriteQueueFull { limit: 3 }), "{refused:?}");
         drop(gate);
-        stalled.wait().unwrap();
-        assert_eq!(waiting.map(|answer| answer.wait().unwrap()), [1, 1, 1]);
+        wait(&stalled).unwrap();
+        assert_eq!(waiting.map(|answer| wait(&answer).unwrap()), [1, 1, 1]);
         assert_eq!(fixture.keys(), [1, 2, 3]);
     }
 
@@ -361,7 +358,7 @@ mod tests {
         let waiting: Vec<_> = (1..=50).map(|key| fixture.submit(key)).collect();
         let (reached, has_reached) = channel();
         let (last_gate, opened) = channel::<()>();
-        let last = fixture.writer.submit("testing", move |transaction| {
+        let last = fixture.queue("testing", move |transaction| {
             reached
                 .send(transaction.connection.query_row("select count(*) from tombstones", [], |row| row.get::<_, i64>(0))?)
                 .unwrap();
@@ -372,9 +369,9 @@ mod tests {
         assert_eq!(has_reached.recv().unwrap(), 50, "the last command sees the others before the commit");
         assert_eq!(fixture.keys(), [0; 0], "other connections do not see them yet");
         drop(last_gate);
-        last.unwrap().wait().unwrap();
+        wait(&last).unwrap();
         assert_eq!(fixture.keys().len(), 50);
-        assert!(waiting.into_iter().all(|answer| answer.wait().is_ok()));
+        assert!(waiting.into_iter().all(|answer| wait(&answer).is_ok()));
     }
 
     #[test]
@@ -382,15 +379,15 @@ mod tests {
         let fixture = fixture(100);
         let (_stalled, gate) = fixture.stall();
         let before = fixture.submit(1);
-        let failing = fixture.writer.submit("failing", |transaction| {
+        let failing = fixture.queue("failing", |transaction| {
             insert(transaction, 2)?;
             insert(transaction, 2)
         });
         let after = fixture.submit(3);
         drop(gate);
-        let error = failing.unwrap().wait().unwrap_err();
+        let error = wait(&failing).unwrap_err();
         assert!(matches!(error, StoreError::Sqlite { doing: "failing", .. }), "{error:?}");
-        assert_eq!((before.wait().unwrap(), after.wait().unwrap()), (1, 1));
+        assert_eq!((wait(&before).unwrap(), wait(&after).unwrap()), (1, 1));
         assert_eq!(fixture.keys(), [1, 3]);
     }
 
@@ -400,19 +397,19 @@ mod tests {
         let (stalled, gate) = fixture.stall();
         let before = fixture.submit(1);
         // A violation that SQLite only reports at the commit.
-        let violating = fixture.writer.submit("violating", |transaction| {
+        let violating = fixture.queue("violating", |transaction| {
             transaction.connection.execute_batch("pragma defer_foreign_keys = on")?;
             Ok(transaction.connection.execute("insert into passages (document, ordinal, start, end) values (9, 0, 0, 1)", [])?)
         });
         let after = fixture.submit(3);
         drop(gate);
         let committing = |error: &StoreError| matches!(error, StoreError::Sqlite { doing: "committing", .. });
-        assert!(committing(&stalled.wait().unwrap_err()));
-        for answer in [before, violating.unwrap(), after] {
-            assert!(committing(&answer.wait().unwrap_err()));
+        assert!(committing(&wait(&stalled).unwrap_err()));
+        for answer in [before, violating, after] {
+            assert!(committing(&wait(&answer).unwrap_err()));
         }
         assert_eq!(fixture.keys(), [0; 0]);
-        fixture.submit(4).wait().unwrap();
+        wait(&fixture.submit(4)).unwrap();
         assert_eq!(fixture.keys(), [4]);
     }
 
@@ -435,7 +432,7 @@ mod tests {
         };
         let error = fixture.writer.write("storing", large).unwrap_err();
         assert!(matches!(error, StoreError::StorageUnavailable { doing: "storing", .. }), "{error:?}");
-        fixture.submit(1).wait().unwrap();
+        wait(&fixture.submit(1)).unwrap();
         pages(smallest + 1_000);
         assert_eq!(fixture.writer.write("storing", large).unwrap(), 1);
     }
@@ -447,8 +444,8 @@ mod tests {
         let waiting = [1, 2].map(|key| fixture.submit(key));
         drop(gate);
         fixture.writer.close().unwrap();
-        stalled.wait().unwrap();
-        assert_eq!(waiting.map(|answer| answer.wait().unwrap()), [1, 1]);
+        wait(&stalled).unwrap();
+        assert_eq!(waiting.map(|answer| wait(&answer).unwrap()), [1, 1]);
         assert!(matches!(fixture.writer.write("testing", |_| Ok(())), Err(StoreError::Closed)));
         assert!(matches!(fixture.writer.write_patiently("testing", |_| Ok(())), Err(StoreError::Closed)));
         fixture.writer.close().unwrap();
@@ -469,7 +466,7 @@ mod tests {
             drop(gate);
             assert!(patient.into_iter().all(|thread| thread.join().unwrap().is_ok()));
         });
-        waiting.wait().unwrap();
+        wait(&waiting).unwrap();
         assert_eq!(fixture.keys(), [1, 2, 3, 4, 5]);
     }
 

@@ -24,7 +24,7 @@ fn snapshot(number: u8, content: &[u8]) -> StoredSnapshot {
         server_version: "1".to_owned(),
         collections: vec!["news".to_owned()],
         archive_bytes: content.len() as u64,
-        archive_sha256: hex(Sha256::new().chain_update(content)),
+        archive_sha256: hex(&Sha256::digest(content)),
         fingerprint: "f".to_owned(),
     }
 }

@@ -10,7 +10,7 @@ pub(super) const CONTEXT_SHARE: usize = 4;
 
 /// Returns the text to embed for a passage with a model that reads `tokens_max` tokens.
 pub fn embedded_text<'p>(
-    tokenizer: &impl Tokenize,
+    tokenizer: &dyn Tokenize,
     context: &PassageContext,
     passage: &'p str,
     tokens_max: usize,
@@ -18,19 +18,19 @@ pub fn embedded_text<'p>(
     if context.is_empty() {
         return Ok(Cow::Borrowed(passage));
     }
-    Ok(shorten_context(tokenizer, context, tokens_max)?.0.with(passage))
+    Ok(shorten_context(tokenizer, context, tokens_max)?.0.prepend_to(passage))
 }
 
 /// Returns as much of a context as fits for a model that reads `tokens_max` tokens, and its number of tokens. If the context is
 /// too long, the outermost headings are dropped first. The title keeps at least half of the room.
 pub(super) fn shorten_context(
-    tokenizer: &impl Tokenize,
+    tokenizer: &dyn Tokenize,
     context: &PassageContext,
     tokens_max: usize,
 ) -> Result<(PassageContext, usize), TextError> {
     let room = tokens_max / CONTEXT_SHARE;
     let count = |text: &str| Ok::<_, TextError>(tokenizer.offsets(text)?.len());
-    let whole = count(&context.with(""))?;
+    let whole = count(&context.prepend_to(""))?;
     if whole <= room {
         return Ok((context.clone(), whole));
     }
@@ -54,12 +54,12 @@ pub(super) fn shorten_context(
     kept.reverse();
     let headings = (!kept.is_empty()).then(|| kept.join("\n"));
     let shortened = PassageContext { title: title.map(str::to_owned), headings };
-    let tokens = if shortened.is_empty() { 0 } else { count(&shortened.with(""))? };
+    let tokens = if shortened.is_empty() { 0 } else { count(&shortened.prepend_to(""))? };
     Ok((shortened, tokens))
 }
 
 /// Returns the first words of a text, with at most this many tokens, or `None` if not even one word fits.
-fn beginning<'t>(tokenizer: &impl Tokenize, text: &'t str, tokens_max: usize) -> Result<Option<&'t str>, TextError> {
+fn beginning<'t>(tokenizer: &dyn Tokenize, text: &'t str, tokens_max: usize) -> Result<Option<&'t str>, TextError> {
     let offsets = tokenizer.offsets(text)?;
     let Some(next) = offsets.get(tokens_max) else { return Ok(Some(text)) };
     let end = (0..=next.start.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
@@ -106,7 +106,7 @@ pub(super) mod tests {
         assert_eq!(embedded_text(&Words, &context, "passage", tokens_max).unwrap(), expect);
         let (shortened, tokens) = shorten_context(&Words, &context, tokens_max).unwrap();
         assert!(
-            tokens <= tokens_max / CONTEXT_SHARE && tokens == Words.offsets(&shortened.with("")).unwrap().len(),
+            tokens <= tokens_max / CONTEXT_SHARE && tokens == Words.offsets(&shortened.prepend_to("")).unwrap().len(),
             "{shortened:?}"
         );
     }

@@ -89,7 +89,8 @@ impl PlainWord<'_> {
     }
 }
 
-static UNSPACED: LazyLock<WordSegmenterBorrowed<'static>> =
+/// Finds the words of scripts without spaces by the dictionaries of ICU4X.
+pub(super) static UNSPACED: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
 
 /// Passes the words of a run to `take`.

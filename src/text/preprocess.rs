@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::language::rules::RuleDetector;
 use super::moses::Moses;
-use super::words::WordFinder;
+use super::words::{WordFinder, space_japanese};
 use crate::bundle::Preprocessing;
 
 /// Prepares texts.
@@ -40,7 +40,7 @@ impl Preprocessor {
         let lower = text.to_lowercase();
         match language.map(|language| language.code()) {
             Some("zh") => self.words.space_chinese(&lower),
-            Some("ja") => self.words.space_japanese(&lower),
+            Some("ja") => space_japanese(&lower),
             _ => self.moses.separate_words(&lower, language),
         }
     }

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_of_only_exclusions_or_too_many_terms_are_rejected() {
+    fn queries_of_only_exclusions_or_too_many_terms_are_refused() {
         for (query, expect) in
             [("-wind", false), ("-wind -\"old wall\" ?!", false), ("-wind sea", true), ("-\"old\" \"sea\"", true), ("?!", true)]
         {

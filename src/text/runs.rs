@@ -86,8 +86,8 @@ pub(super) fn normalized(text: &str) -> String {
     }
     // Most texts are already in this form, and checking is faster than converting.
     let shown = match is_nfkc_quick(text.chars()) {
-        IsNormalized::Yes => shown(text.chars(), text.len()),
-        _ => shown(text.nfkc(), text.len()),
+        IsNormalized::Yes => fold_characters(text.chars(), text.len()),
+        _ => fold_characters(text.nfkc(), text.len()),
     };
     // Composes again, because some letters and marks only have a composed form in lower case.
     match is_nfkc_quick(shown.chars()) {
@@ -97,7 +97,7 @@ pub(super) fn normalized(text: &str) -> String {
 }
 
 /// Returns the characters of a text in NFKC as they are shown in terms.
-fn shown(text: impl Iterator<Item = char>, length: usize) -> String {
+fn fold_characters(text: impl Iterator<Item = char>, length: usize) -> String {
     let mut shown = String::with_capacity(length);
     let (mut before, mut rest) = (' ', text.peekable());
     while let Some(c) = rest.next() {

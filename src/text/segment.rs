@@ -42,7 +42,7 @@ pub struct PassageLimits {
 }
 
 /// Splits a text without a title like `split_text`, for a model that reads no more than one passage.
-pub fn split_passages(tokenizer: &impl Tokenize, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, TextError> {
+pub fn split_passages(tokenizer: &dyn Tokenize, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, TextError> {
     split_text(tokenizer, None, text, PassageLimits { bounds, tokens_max: bounds.tokens_max })
 }
 
@@ -54,7 +54,7 @@ pub fn split_passages(tokenizer: &impl Tokenize, text: &str, bounds: PassageBoun
 ///
 /// There is one exception to the limits: a single character with more tokens is a separate range.
 pub fn split_text(
-    tokenizer: &impl Tokenize,
+    tokenizer: &dyn Tokenize,
     title: Option<&str>,
     text: &str,
     reading: PassageLimits,
@@ -108,7 +108,7 @@ struct PassageBudget {
 
 impl PassageBudget {
     fn for_context(
-        tokenizer: &impl Tokenize,
+        tokenizer: &dyn Tokenize,
         context: PassageContext,
         reading: PassageLimits,
         added: usize,
@@ -123,15 +123,15 @@ impl PassageBudget {
     }
 
     /// Makes a passage of the part `range` of `text`, whether it fits or not.
-    fn make_passage(&self, tokenizer: &impl Tokenize, text: &str, range: Range<usize>) -> Result<TextPassage, TextError> {
-        let tokens = tokenizer.encode(&self.embedded.with(&text[range.clone()]), usize::MAX)?;
+    fn make_passage(&self, tokenizer: &dyn Tokenize, text: &str, range: Range<usize>) -> Result<TextPassage, TextError> {
+        let tokens = tokenizer.encode(&self.embedded.prepend_to(&text[range.clone()]), usize::MAX)?;
         Ok(TextPassage { range, context: self.context.clone(), tokens })
     }
 
     /// Makes a passage of the part `range` of `text`, if it is not too long.
     fn make_fitting_passage(
         &self,
-        tokenizer: &impl Tokenize,
+        tokenizer: &dyn Tokenize,
         text: &str,
         range: Range<usize>,
     ) -> Result<Option<TextPassage>, TextError> {
@@ -141,8 +141,8 @@ impl PassageBudget {
 }
 
 /// A text, with everything that decides where to split it. This is computed once for the whole text.
-struct Splitter<'a, T> {
-    tokenizer: &'a T,
+struct Splitter<'a> {
+    tokenizer: &'a dyn Tokenize,
     text: &'a str,
     frame: Frame<'a>,
     headings: Vec<Heading>,
@@ -158,8 +158,8 @@ struct Splitter<'a, T> {
     starts: [Vec<usize>; 3],
 }
 
-impl<'a, T: Tokenize> Splitter<'a, T> {
-    fn new(tokenizer: &'a T, text: &'a str, structure: Structure, frame: Frame<'a>) -> Result<Self, TextError> {
+impl<'a> Splitter<'a> {
+    fn new(tokenizer: &'a dyn Tokenize, text: &'a str, structure: Structure, frame: Frame<'a>) -> Result<Self, TextError> {
         let mut reached = 0;
         let mut token_starts = Vec::new();
         for token in tokenizer.offsets(text)? {

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     /// The symbols of a word, in lower case.
-    fn shown(word: &str) -> String {
+    fn symbols_of(word: &str) -> String {
         let sound = sound(word).unwrap_or_default();
         sound.symbols().map(|symbol| format!("{symbol:?}").to_lowercase()).collect()
     }
@@ -256,7 +256,7 @@ mod tests {
             ("պարոնյան", "paronyan"),
             ("მეგრელი", "megreli"),
         ];
-        let shown: Vec<(&str, String)> = words.map(|(word, _)| (word, shown(word))).to_vec();
+        let shown: Vec<(&str, String)> = words.map(|(word, _)| (word, symbols_of(word))).to_vec();
         assert_eq!(shown, words.map(|(word, sounds)| (word, sounds.to_owned())));
     }
 
@@ -266,7 +266,7 @@ mod tests {
             ["schmidt", "szymon", "czesław", "philip", "beckett", "xavier", "manning", "angola", "čapek", "queensland", "cesar"];
         let expect =
             ["shmidt", "shymon", "sheslaw", "filip", "beket", "ksavier", "manin", "angola", "shapek", "kensland", "sesar"];
-        assert_eq!(words.map(shown), expect);
+        assert_eq!(words.map(symbols_of), expect);
     }
 
     #[test]

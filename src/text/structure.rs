@@ -295,22 +295,7 @@ fn is_prose(block: &str, lines: usize) -> bool {
 }
 
 fn ends_a_sentence(c: char) -> bool {
-    matches!(
-        c,
-        '.' | '!'
-            | '?'
-            | '…'
-            | '。'
-            | '！'
-            | '？'
-            | '\u{964}'
-            | '\u{965}'
-            | '؟'
-            | '\u{6d4}'
-            | '\u{589}'
-            | '\u{104b}'
-            | '\u{17d4}'
-    )
+    ".!?…。！？\u{964}\u{965}\u{61f}\u{6d4}\u{589}\u{104b}\u{17d4}".contains(c)
 }
 
 fn ends_a_clause(c: char) -> bool {

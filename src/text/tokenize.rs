@@ -31,6 +31,7 @@ pub trait Tokenize {
     fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError>;
 
     /// Returns the byte range in `text` of each of its tokens, in order, without special tokens that are added to every text.
+    /// Neighboring ranges may overlap if one character became several.
     fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
         Ok(self.pieces(text)?.into_iter().map(|(_, range)| range).collect())
     }
@@ -112,12 +113,6 @@ impl Tokenizer {
             ids.push(self.unknown.unwrap_or_default());
         }
         Ok(Tokens { ids, truncated })
-    }
-
-    /// Returns the byte range in `text` of each of its tokens, in order. Neighboring ranges may overlap if one character became
-    /// several.
-    pub fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
-        Tokenize::offsets(self, text)
     }
 
     /// Returns the tokens of a text with their byte ranges, without special tokens that are added to every text. Works with any

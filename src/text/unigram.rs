@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsupported_tokenizer_is_rejected() {
+    fn an_unsupported_tokenizer_is_refused() {
         assert!(Unigram::new(b"{}").is_none());
         let other = |change: &dyn Fn(&mut Value)| {
             let mut json: Value = serde_json::from_slice(&JSON).unwrap();

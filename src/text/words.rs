@@ -6,21 +6,19 @@
 
 use std::sync::OnceLock;
 
-use icu_segmenter::options::WordBreakInvariantOptions;
-use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 use jieba_rs::Jieba;
 
-/// Segments Chinese and Japanese.
+use super::plain_words::UNSPACED;
+
+/// Segments Chinese.
 pub(super) struct WordFinder {
     chinese: OnceLock<Jieba>,
-    japanese: WordSegmenterBorrowed<'static>,
 }
 
 impl WordFinder {
     /// Loads nothing yet.
     pub(super) fn new() -> Self {
-        let japanese = WordSegmenter::new_dictionary(WordBreakInvariantOptions::default());
-        Self { chinese: OnceLock::new(), japanese }
+        Self { chinese: OnceLock::new() }
     }
 
     /// Puts a space between the words of a Chinese text with jieba's default mode, which finds new words with a hidden Markov
@@ -30,21 +28,16 @@ impl WordFinder {
         join(jieba.cut(text, true).into_iter().map(|token| token.word))
     }
 
-    /// Puts a space between the words of a Japanese text. Takes the longest word of the dictionary first, and separates
-    /// scripts.
-    pub(super) fn space_japanese(&self, text: &str) -> String {
-        let mut from = 0;
-        join(self.japanese.segment_str(text).map(|at| {
-            let word = &text[from..at];
-            from = at;
-            word
-        }))
-    }
-
     #[cfg(test)]
     pub(super) fn has_loaded_chinese(&self) -> bool {
         self.chinese.get().is_some()
     }
+}
+
+/// Puts a space between the words of a Japanese text. Takes the longest word of the dictionary first, and separates scripts.
+pub(super) fn space_japanese(text: &str) -> String {
+    let mut from = 0;
+    join(UNSPACED.segment_str(text).map(|at| &text[std::mem::replace(&mut from, at)..at]))
 }
 
 /// Joins words with single spaces, leaving out white space.
@@ -74,8 +67,7 @@ mod tests {
 
     #[test]
     fn japanese_is_segmented_by_its_dictionary() {
-        let finder = WordFinder::new();
-        let check = |text: &str, expect: &str| assert_eq!(finder.space_japanese(text), expect, "{text}");
+        let check = |text: &str, expect: &str| assert_eq!(space_japanese(text), expect, "{text}");
         check("図書館で本を読む。", "図書館 で 本 を 読む 。");
         check("東京タワー", "東京 タワー");
         check("", "");
@@ -84,7 +76,6 @@ mod tests {
     #[test]
     fn the_chinese_dictionary_is_loaded_on_first_use() {
         let finder = WordFinder::new();
-        finder.space_japanese("本を読む");
         assert!(!finder.has_loaded_chinese());
         finder.space_chinese("你好");
         assert!(finder.has_loaded_chinese());

@@ -1,12 +1,8 @@
 //! `/v1/aliases`, and jobs that are started through an alias.
 
-use dragoman::domain::Limits;
-use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 
 use crate::server::Server;
-
-const OPERATOR: &str = "the key of the configuration";
 
 async fn with_two() -> Server {
     let server = Server::start();
@@ -149,7 +145,7 @@ async fn check_forbidden(server: &Server, jobs: &[String]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_started_through_an_alias_belongs_to_the_aliased_collection() {
-    let server = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
+    let server = Server::with_admin_key();
     let document = |n: usize| {
         let label = ["a", "b"][n % 2];
         json!({"id": format!("d{n}"), "text": format!("{label} sentence {n}"), "metadata": {"label": label}})

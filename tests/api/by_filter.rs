@@ -99,7 +99,7 @@ async fn order_by_puts_numbers_before_strings_and_missing_values_last() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn equal_values_are_ordered_by_id_and_cursors_survive_deletions() {
+async fn ties_are_ordered_by_id_and_cursors_survive_deletions() {
     let document = |n: usize| json!({"id": format!("d{n}"), "text": "Il pleut.", "metadata": {"third": n / 3}});
     let server = Server::with_documents((0..7).map(document).collect()).await;
     let scroll = format!("{DOCUMENTS}/scroll");

@@ -5,7 +5,6 @@ mod labels;
 mod retraining;
 
 use dragoman::domain::Limits;
-use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 
 use crate::example;
@@ -407,8 +406,7 @@ async fn deleting_the_source_collection_removes_a_classifiers_neighbors() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restricted_key_cannot_use_classifiers_of_other_collections() {
-    let open = Server::with_settings(Limits::default(), Settings::default(), Some("open sesame"));
-    let admin = open.with_key("open sesame");
+    let admin = Server::with_admin_key();
     for collection in ["news", "blog"] {
         admin.post("/v1/collections", &json!({"name": collection})).await;
         admin.post(&format!("/v1/collections/{collection}/documents"), &json!({"documents": documents()})).await;
@@ -416,7 +414,7 @@ async fn a_restricted_key_cannot_use_classifiers_of_other_collections() {
         admin.classifier(&json!({"name": collection, "kind": "knn", "source": source})).await;
     }
     let key = admin.post("/v1/keys", &json!({"name": "news", "scope": "write", "collections": ["news"]})).await.body;
-    let restricted = open.with_key(text(&key["secret"]));
+    let restricted = admin.with_key(text(&key["secret"]));
     let seen = restricted.get("/v1/classifiers").await.body;
     assert_eq!(seen["classifiers"].as_array().map(|all| all.iter().map(|one| text(&one["name"])).collect()), Some(vec!["news"]));
     assert_eq!(restricted.labels("news", json!({"texts": ["rain"]})).await, [["weather"]]);

@@ -95,7 +95,7 @@ async fn an_upsert_whose_documents_all_fail_returns_422() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_documents_are_refused_with_the_faulty_member() {
+async fn invalid_documents_are_refused_with_the_offending_field() {
     let limits = Limits { text_bytes_max: 100, metadata_bytes_max: 200, metadata_depth_max: 3, ..Limits::default() };
     let server = Server::with_limits(limits);
     server.post("/v1/collections", &json!({"name": "news"})).await;

@@ -1,16 +1,12 @@
 //! What a key restricted to some collections does not learn about the others.
 
-use dragoman::domain::Limits;
-use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 
 use crate::server::Server;
 
-const OPERATOR: &str = "the key of the configuration";
-
 /// A server with the collections `news` and `salaries`, called with the admin key.
-async fn guarded() -> Server {
-    let server = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
+async fn two_collections() -> Server {
+    let server = Server::with_admin_key();
     for (collection, labels) in [("news", ["public", "open"]), ("salaries", ["underpaid", "overpaid"])] {
         assert_eq!(server.post("/v1/collections", &json!({"name": collection})).await.status, 201);
         let document = |n: usize| {
@@ -31,7 +27,7 @@ async fn guarded() -> Server {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_evaluation_shows_labels_only_to_keys_with_access_to_the_training_data() {
-    let server = guarded().await;
+    let server = two_collections().await;
     let news = server.with_key_for("write", "news").await;
     let documents = json!({"documents": {"collection": "news", "field": "label"}});
     let evaluate = async |classifier: &str| {
@@ -56,7 +52,7 @@ async fn an_evaluation_shows_labels_only_to_keys_with_access_to_the_training_dat
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_snapshot_with_aliases_and_classifiers_is_hidden_from_restricted_keys() {
-    let server = guarded().await;
+    let server = two_collections().await;
     let news = server.with_key_for("write", "news").await;
     assert_eq!(server.delete("/v1/collections/salaries").await.status, 204);
     let restored = async |snapshot: Value, restore: Value| {
@@ -76,7 +72,7 @@ async fn a_restored_snapshot_with_aliases_and_classifiers_is_hidden_from_restric
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mining_jobs_with_texts_are_hidden_from_other_restricted_keys() {
-    let server = guarded().await;
+    let server = two_collections().await;
     let (one, other) = (server.with_key_for("write", "news").await, server.with_key_for("write", "news").await);
     let texts: Vec<String> = (0..4).map(|n| format!("my secret sentence {n}")).collect();
     let request = json!({"first": {"collection": "news"}, "second": {"texts": texts}});
@@ -88,7 +84,7 @@ async fn mining_jobs_with_texts_are_hidden_from_other_restricted_keys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restricted_key_cannot_tell_which_classifiers_exist() {
-    let server = guarded().await;
+    let server = two_collections().await;
     let news = server.with_key_for("write", "news").await;
     let make = async |name: &str| {
         let examples = json!([{"text": "a", "labels": ["x"]}, {"text": "b", "labels": ["y"]}]);
@@ -118,7 +114,7 @@ async fn a_restricted_key_cannot_tell_which_classifiers_exist() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conflict_with_an_alias_does_not_reveal_its_collection() {
-    let server = guarded().await;
+    let server = two_collections().await;
     assert_eq!(server.put("/v1/aliases/current", &json!({"collection": "salaries"})).await.status, 200);
     let made = server.post("/v1/keys", &json!({"name": "k", "scope": "admin", "collections": ["current"]})).await;
     let holder = server.with_key(made.body["secret"].as_str().expect("a secret"));

@@ -13,9 +13,8 @@ use dragoman::domain::Limits;
 use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server};
+use crate::server::{ADMIN_KEY, Answer, Server};
 
-const ADMIN: &str = "the key of the configuration";
 const REQUESTS: u64 = 24;
 /// The longest that one answer may take, on a machine that is also busy with other work.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -172,7 +171,7 @@ fn targets(document: &Value, parameters: &[(&str, String)]) -> Vec<Target> {
 /// The targets of the requests: a collection, an alias, a classifier and a snapshot, with a key.
 async fn attacked() -> (Server, String) {
     let limits = Limits { jobs_queued_max: 20, ..Limits::default() };
-    let server = Server::with_settings(limits, Settings::default(), Some(ADMIN)).with_key(ADMIN);
+    let server = Server::with_settings(limits, Settings::default(), Some(ADMIN_KEY)).with_key(ADMIN_KEY);
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let documents = json!([
         {"id": "a", "text": "Le chat dort.", "language": "fr", "metadata": {"year": 2026, "tags": ["x"], "topic": "cats"}},

@@ -8,7 +8,7 @@ use dragoman::http::middleware::origins::Origin;
 use dragoman::http::settings::Settings;
 use serde_json::json;
 
-use crate::server::{Answer, Server};
+use crate::server::{ADMIN_KEY, Answer, Server};
 
 /// Sends a request without a body, with these headers.
 async fn send(server: &Server, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
@@ -46,8 +46,9 @@ async fn the_hosts_setting_allows_more_host_names() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_keys_every_host_name_is_accepted() {
-    let server = Server::with_settings(Limits::default(), Settings::default(), Some("the key of the configuration"));
-    let key = ("authorization", "Bearer the key of the configuration");
+    let server = Server::with_settings(Limits::default(), Settings::default(), Some(ADMIN_KEY));
+    let bearer = format!("Bearer {ADMIN_KEY}");
+    let key = ("authorization", bearer.as_str());
     let headers = [key, ("host", "db.example"), ("origin", "https://example.com")];
     assert_eq!(get(&server, "/v1/collections", &headers).await.status, 200);
     assert_eq!(get(&server, "/v1/collections", &headers[1..]).await.status, 401);
@@ -70,7 +71,7 @@ async fn public_routes_accept_every_host_name() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_or_malformed_host_header_is_refused() {
-    let guarded = Server::with_settings(Limits::default(), Settings::default(), Some("the key of the configuration"));
+    let guarded = Server::with_settings(Limits::default(), Settings::default(), Some(ADMIN_KEY));
     for server in [Server::start(), guarded] {
         for path in ["/v1/collections", "/healthz"] {
             let two = get(&server, path, &[("host", "localhost:7700"), ("host", "rebound.example")]).await;

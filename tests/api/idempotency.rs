@@ -1,8 +1,6 @@
 //! `Idempotency-Key`: a repeated request gets the same answer and does nothing.
 
 use axum::http::Method;
-use dragoman::domain::Limits;
-use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Server};
@@ -156,8 +154,7 @@ async fn a_key_used_for_one_collection_conflicts_for_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_with_different_api_keys_do_not_share_idempotency_keys() {
-    const OPERATOR: &str = "the key of the configuration, 42";
-    let server = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
+    let server = Server::with_admin_key();
     server.post("/v1/collections", &json!({"name": "news"})).await;
     let mut stored = Vec::new();
     for name in ["one", "two"] {

@@ -207,6 +207,22 @@ async fn an_export_can_be_imported_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_export_has_a_compression_that_the_client_accepts() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Bonjour"}])).await;
+    for (accepted, expected) in [
+        ("", None),
+        ("gzip, deflate, br, zstd", Some("zstd")),
+        ("GZIP", Some("gzip")),
+        ("zstd;q=0, gzip;q=0.5", Some("gzip")),
+        ("zstd;q=0.2, gzip;q=0.5", Some("gzip")),
+        ("br", None),
+    ] {
+        let request = Request::get(EXPORT).header("accept-encoding", accepted).body(Body::empty()).expect("a request");
+        assert_eq!(server.send(request).await.header("content-encoding"), expected, "{accepted:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn exports_are_compressed_and_include_vectors_on_request() {
     let server =
         Server::with_documents(json!([{"id": "a", "text": "Bonjour"}, {"id": "b", "text": "many words ".repeat(40)}])).await;

@@ -9,14 +9,7 @@ use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 
 use crate::example;
-use crate::server::{Answer, Server};
-
-const OPERATOR: &str = "the key of the configuration, 42";
-
-/// A server with an admin key in its configuration, which is used for calls.
-fn guarded() -> Server {
-    Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR)
-}
+use crate::server::{ADMIN_KEY, Answer, Server};
 
 /// Creates a key and returns its secret.
 async fn make(server: &Server, scope: &str, collections: Option<&[&str]>) -> String {
@@ -37,7 +30,7 @@ async fn keys(server: &Server) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_key_is_created_listed_and_revoked() {
-    let server = guarded();
+    let server = Server::with_admin_key();
     let made = server.post("/v1/keys", &example("create_key.request")).await;
     assert_eq!(made.status, 201, "{made:?}");
     let (key, secret) = (&made.body["key"], made.body["secret"].as_str().expect("a secret"));
@@ -59,7 +52,7 @@ async fn an_api_key_is_created_listed_and_revoked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn key_creation_refuses_invalid_members() {
-    let server = guarded();
+    let server = Server::with_admin_key();
     let check = async |change: Value, place: &str, words: &[&str]| {
         let mut body = json!({"name": "a", "scope": "read"});
         body.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
@@ -78,7 +71,7 @@ async fn key_creation_refuses_invalid_members() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_number_of_keys_is_limited_and_keys_are_listed_in_pages() {
     let limits = Limits { keys_max: 3, ..Limits::default() };
-    let server = Server::with_settings(limits, Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
+    let server = Server::with_settings(limits, Settings::default(), Some(ADMIN_KEY)).with_key(ADMIN_KEY);
     for _ in 0..3 {
         make(&server, "read", None).await;
     }
@@ -117,7 +110,7 @@ async fn the_first_key_locks_the_server_and_can_create_more_keys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_without_a_valid_key_is_unauthorized() {
-    let server = guarded();
+    let server = Server::with_admin_key();
     let secret = make(&server, "read", None).await;
     let wrong = format!("{}{}", &secret[..100], if secret.ends_with('0') { '1' } else { '0' });
     let check = async |header: Option<&str>, status: u16| {
@@ -132,18 +125,18 @@ async fn a_request_without_a_valid_key_is_unauthorized() {
     };
     check(Some(&format!("Bearer {secret}")), 200).await;
     check(Some(&format!("bearer {secret}")), 200).await;
-    check(Some(&format!("Bearer {OPERATOR}")), 200).await;
+    check(Some(&format!("Bearer {ADMIN_KEY}")), 200).await;
     check(None, 401).await;
     check(Some(&format!("Bearer {wrong}")), 401).await;
     check(Some(&secret), 401).await;
     check(Some("Basic dXNlcjpwYXNz"), 401).await;
     check(Some("Bearer "), 401).await;
-    check(Some(&format!("Bearer {}", &OPERATOR[1..])), 401).await;
+    check(Some(&format!("Bearer {}", &ADMIN_KEY[1..])), 401).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_key_is_refused() {
-    let server = guarded();
+    let server = Server::with_admin_key();
     let soon = timestamp_in_ms(300);
     let made = server.post("/v1/keys", &json!({"name": "a", "scope": "read", "expires_at": soon})).await;
     let short = server.with_key(made.body["secret"].as_str().expect("a secret"));
@@ -164,7 +157,7 @@ fn timestamp_in_ms(ms: i64) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unauthorized_embedding_requests_get_the_openai_error_format() {
-    let answer = guarded().with_key("wrong").post("/v1/embeddings", &json!({"input": "hello"})).await;
+    let answer = Server::with_admin_key().with_key("wrong").post("/v1/embeddings", &json!({"input": "hello"})).await;
     assert_eq!(answer.status, 401);
     assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"dragoman\""));
     let error = &answer.body["error"];
@@ -176,7 +169,7 @@ async fn unauthorized_embedding_requests_get_the_openai_error_format() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restricted_key_accesses_only_its_own_collections() {
-    let server = guarded();
+    let server = Server::with_admin_key();
     for name in ["blog", "news", "shop"] {
         assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
     }
@@ -211,7 +204,7 @@ async fn a_restricted_key_accesses_only_its_own_collections() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_restricted_to_an_alias_sees_its_import_to_that_alias() {
-    let server = guarded();
+    let server = Server::with_admin_key();
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     assert_eq!(server.put("/v1/aliases/latest", &json!({"collection": "news"})).await.status, 200);
     let writer = server.with_key(&make(&server, "write", Some(&["latest"])).await);
@@ -226,7 +219,7 @@ async fn a_key_restricted_to_an_alias_sees_its_import_to_that_alias() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_canceled_by_those_who_may_start_one() {
-    let server = guarded();
+    let server = Server::with_admin_key();
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;
     let cancel = format!("/v1/jobs/{}/cancel", job["id"].as_str().expect("an id"));
@@ -253,7 +246,7 @@ fn operations() -> Vec<(Method, String, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_operation_requires_the_access_its_route_declares() {
-    let server = guarded();
+    let server = Server::with_admin_key();
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let stranger = Server { key: None, ..server.clone() };
     let mut by_scope = Vec::new();
@@ -263,7 +256,7 @@ async fn every_operation_requires_the_access_its_route_declares() {
     let elsewhere = server.with_key(&make(&server, "admin", Some(&["blog"])).await);
     for (method, path, id) in operations() {
         let call = async |server: &Server| server.call(method.clone(), &path, Body::from("{}")).await.status;
-        let Access::Key(needed, reach) = http::description().operations.get(&id).expect("an operation").access else {
+        let Access::Key(needed, collections) = http::description().operations.get(&id).expect("an operation").access else {
             assert_ne!(call(&stranger).await, 401, "{id} needs no key");
             continue;
         };
@@ -273,14 +266,14 @@ async fn every_operation_requires_the_access_its_route_declares() {
             assert_ne!(status, 401, "{id} with scope {}", scope.name());
             assert_eq!(status == 403, *scope < needed, "{id} with scope {} answers {status}", scope.name());
         }
-        let closed = matches!(reach, CollectionAccess::Path | CollectionAccess::Everything);
+        let closed = matches!(collections, CollectionAccess::Path | CollectionAccess::Everything);
         assert_eq!(call(&elsewhere).await == 403, closed, "{id} with a key for another collection");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_and_documentation_routes_need_no_key() {
-    let stranger = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR));
+    let stranger = Server::with_settings(Limits::default(), Settings::default(), Some(ADMIN_KEY));
     for path in ["/healthz", "/readyz", "/openapi.json", "/docs/", "/docs/errors"] {
         assert_eq!(stranger.get(path).await.status, 200, "{path}");
     }
@@ -291,7 +284,7 @@ async fn health_and_documentation_routes_need_no_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_with_an_unread_body_announces_connection_close() {
-    let server = guarded().with_key("no key of this server");
+    let server = Server::with_admin_key().with_key("no key of this server");
     let (read, written) = (server.get("/v1/collections").await, server.post("/v1/collections", &json!({"name": "news"})).await);
     assert_eq!((read.status, read.header("connection")), (401, None));
     assert_eq!((written.status, written.header("connection")), (401, Some("close")));

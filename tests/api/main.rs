@@ -37,6 +37,7 @@ mod mcp;
 mod mcp_access;
 mod metrics;
 mod mining;
+mod mining_identical;
 mod mining_sentences;
 mod models;
 mod nulls;

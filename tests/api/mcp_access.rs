@@ -16,12 +16,6 @@ use serde_json::{Value, json};
 use crate::mcp::{TOOLS, documents, message, names, problem, value};
 use crate::server::{Answer, DIMENSION, Server};
 
-const OPERATOR: &str = "the key of the configuration";
-
-fn guarded() -> Server {
-    Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR)
-}
-
 /// The same server, called with a new key.
 async fn keyed(server: &Server, scope: &str, collections: Option<&[&str]>) -> Server {
     let mut body = json!({"name": scope, "scope": scope});
@@ -33,7 +27,7 @@ async fn keyed(server: &Server, scope: &str, collections: Option<&[&str]>) -> Se
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_message_needs_a_key_if_the_server_has_keys() {
-    let server = guarded();
+    let server = Server::with_admin_key();
     for (key, words) in [(None, "Bearer"), (Some("wrong"), "does not know")] {
         let stranger = Server { key: key.map(str::to_owned), ..server.clone() };
         for method in ["initialize", "ping", "tools/list", "tools/call"] {
@@ -47,7 +41,7 @@ async fn every_message_needs_a_key_if_the_server_has_keys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_key_can_neither_list_nor_call_write_tools() {
-    let server = guarded();
+    let server = Server::with_admin_key();
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let reader = keyed(&server, "read", None).await;
     let reading: Vec<&str> = TOOLS.iter().filter(|(_, reads)| *reads).map(|(name, _)| *name).collect();
@@ -71,7 +65,7 @@ async fn a_read_key_can_neither_list_nor_call_write_tools() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restricted_key_learns_nothing_about_other_collections() {
-    let server = guarded();
+    let server = Server::with_admin_key();
     for name in ["news", "salaries"] {
         assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
         let path = format!("/v1/collections/{name}/documents");

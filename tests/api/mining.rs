@@ -3,12 +3,10 @@
 use axum::body::Body;
 use axum::http::Request;
 use dragoman::domain::Limits;
-use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Server};
 
-const OPERATOR: &str = "the operator's own key";
 const NO_JOB: &str = "/v1/jobs/0198c0de-7a11-7000-8000-2f1de5c0ffee";
 
 /// A made-up word, different for each number.
@@ -33,7 +31,7 @@ pub fn translation(number: u64) -> String {
     format!("{} {} {} {}", word(number * 4 + 2), word(number * 4 + 1), word(number * 4), word(900_000 + number))
 }
 
-async fn collection(server: &Server, name: &str, documents: impl Iterator<Item = (String, String)>) {
+pub async fn collection(server: &Server, name: &str, documents: impl Iterator<Item = (String, String)>) {
     assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
     let documents: Vec<Value> = documents.map(|(id, text)| json!({"id": id, "text": text})).collect();
     let answer = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
@@ -53,18 +51,18 @@ async fn fill(server: &Server) {
     collection(server, "other", (0..10).map(|n| (format!("b{n}"), translation(n))).chain(alone)).await;
 }
 
-fn both() -> Value {
+pub fn both() -> Value {
     json!({"first": {"collection": "one"}, "second": {"collection": "other"}})
 }
 
 /// The request with additional members.
-fn with(mut request: Value, more: Value) -> Value {
+pub fn with(mut request: Value, more: Value) -> Value {
     let more = more.as_object().expect("members").clone();
     request.as_object_mut().expect("an object").extend(more);
     request
 }
 
-async fn mined(server: &Server, request: &Value) -> (Value, Vec<Value>) {
+pub async fn mined(server: &Server, request: &Value) -> (Value, Vec<Value>) {
     let accepted = server.post("/v1/mine", request).await;
     assert_eq!(accepted.status, 202, "{}", accepted.text);
     let job = server.finished(&accepted).await;
@@ -380,7 +378,7 @@ async fn key(server: &Server, collections: &[&str]) -> Server {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restricted_key_mines_and_sees_only_its_own_collections() {
-    let server = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
+    let server = Server::with_admin_key();
     fill(&server).await;
     let (half, whole, stranger) =
         (key(&server, &["one"]).await, key(&server, &["one", "other"]).await, key(&server, &["other"]).await);
@@ -470,7 +468,7 @@ async fn a_mining_job_has_no_clusters_and_no_import_results() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn caller_supplied_vectors_are_mined_by_cosine() {
+async fn own_vectors_are_mined_by_cosine() {
     let server = Server::start();
     for name in ["one", "other"] {
         let new = json!({"name": name, "dimension": 8, "metric": "l2"});

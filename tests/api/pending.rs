@@ -8,7 +8,7 @@ use crate::server::Server;
 const DOCUMENTS: &str = "/v1/collections/news/documents";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn searching_like_an_unembedded_document_returns_document_pending() {
+async fn searching_like_a_pending_document_returns_document_pending() {
     let server = Server::paused_with_news().await;
     let stored =
         server.post(&format!("{DOCUMENTS}?wait=stored"), &json!({"documents": [{"id": "a", "text": "Il pleut."}]})).await;
@@ -43,7 +43,7 @@ async fn a_concurrent_idempotent_retry_waits_for_the_first_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dot_segments_are_rejected_as_document_ids() {
+async fn dot_segments_are_refused_as_document_ids() {
     let server = Server::with_news().await;
     for id in [".", ".."] {
         let refused = server.post(DOCUMENTS, &json!({"documents": [{"id": id, "text": "Il pleut."}]})).await;

@@ -17,7 +17,6 @@ use crate::server::{Answer, Server};
 
 const PATH: &str = "/v1/collections/points/projections";
 const DOCUMENTS: &str = "/v1/collections/points/documents";
-const OPERATOR: &str = "the key of the configuration, 42";
 
 /// A server on this folder that runs one job at a time. A previous server may hold the folder for another moment.
 async fn server_on(folder: &Arc<TempDir>) -> (Server, Arc<FakeControl>) {
@@ -101,7 +100,7 @@ fn files(server: &Server) -> Vec<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_map_is_computed_listed_and_read() {
+async fn a_projection_is_computed_listed_and_read() {
     let server = with_points(60).await;
     assert_eq!(listed(&server).await, [json!(null); 0]);
     let job = project(&server, json!({})).await;
@@ -172,7 +171,7 @@ async fn only_the_most_frequent_values_are_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_projection_requests_are_rejected() {
+async fn invalid_projection_requests_are_refused() {
     let server = with_points(9).await;
     let few = server.post(PATH, &json!({})).await;
     few.assert_error(409, "too_few_documents", "", &["at least 10", "points has 9"]);
@@ -245,7 +244,7 @@ async fn sampling_draws_the_same_documents_every_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stale_map_is_flagged_and_shows_current_document_values() {
+async fn a_stale_projection_is_flagged_and_shows_current_document_values() {
     let server = with_points(30).await;
     project(&server, json!({})).await;
     project(&server, json!({"center": "language"})).await;
@@ -283,7 +282,7 @@ async fn a_stale_map_is_flagged_and_shows_current_document_values() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_map_survives_a_restart_and_a_damaged_map_is_not_found() {
+async fn a_projection_survives_a_restart_and_a_damaged_one_is_not_found() {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
     let (server, _) = server_on(&folder).await;
     fill(&server, 30).await;
@@ -306,7 +305,7 @@ async fn a_map_survives_a_restart_and_a_damaged_map_is_not_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_map_goes_with_its_collection_and_is_in_no_snapshot() {
+async fn a_projection_goes_with_its_collection_and_is_in_no_snapshot() {
     let server = with_points(20).await;
     project(&server, json!({})).await;
     assert_eq!(files(&server).len(), 1);
@@ -377,8 +376,8 @@ async fn a_job_fails_with_collection_not_found_if_its_collection_is_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn computing_a_map_needs_write_scope_and_access_to_its_collection() {
-    let server = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
+async fn computing_a_projection_needs_write_scope_and_access_to_its_collection() {
+    let server = Server::with_admin_key();
     fill(&server, 20).await;
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let key = async |scope: &str, collection: &str| {
@@ -405,7 +404,7 @@ async fn computing_a_map_needs_write_scope_and_access_to_its_collection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_map_skips_unembedded_documents_and_shows_long_ones_once() {
+async fn a_projection_skips_pending_documents_and_shows_long_ones_once() {
     let server = Server::with_news().await;
     let topics = [["harbor", "ship", "anchor", "sail"], ["bread", "oven", "flour", "yeast"]];
     let text = |number: usize| {

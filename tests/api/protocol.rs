@@ -91,7 +91,7 @@ async fn a_body_must_be_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rejection_lists_every_error_in_the_request() {
+async fn a_refusal_lists_every_error_in_the_request() {
     let server = Server::with_news().await;
     let check = async |path: &str, body: serde_json::Value, places: &[&str]| {
         let answer = server.post(path, &body).await;
@@ -133,7 +133,7 @@ async fn a_body_needs_a_supported_content_type_and_encoding() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_oversized_body_is_rejected_and_the_error_states_the_limit() {
+async fn an_oversized_body_is_refused_and_the_error_states_the_limit() {
     let server = Server::with_limits(Limits { body_bytes_max: 100, ..Limits::default() });
     server.send(post(vec![b' '; 101])).await.assert_error(413, "body_too_large", "", &["at most 100 bytes"]);
     let announced = Request::post(PATH).header("content-type", "application/json").header("content-length", "4000");

@@ -1,7 +1,5 @@
 //! `PUT /v1/collections/{collection}`.
 
-use dragoman::domain::Limits;
-use dragoman::http::settings::Settings;
 use serde_json::json;
 
 use crate::server::Server;
@@ -73,11 +71,10 @@ async fn creating_a_collection_with_an_alias_name_conflicts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restricted_key_can_create_only_its_own_collections() {
-    let server = Server::with_settings(Limits::default(), Settings::default(), Some("a long admin key"));
-    let admin = server.with_key("a long admin key");
+    let admin = Server::with_admin_key();
     let body = json!({"name": "news", "scope": "admin", "collections": ["news"]});
     let created = admin.post("/v1/keys", &body).await;
-    let keyed = server.with_key(created.body["secret"].as_str().expect("a secret"));
+    let keyed = admin.with_key(created.body["secret"].as_str().expect("a secret"));
     assert_eq!(keyed.put(PATH, &json!({})).await.status, 201);
     keyed.put("/v1/collections/blog", &json!({})).await.assert_error(403, "forbidden", "", &["blog"]);
 }

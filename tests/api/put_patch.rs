@@ -59,7 +59,7 @@ async fn path_keywords_are_valid_document_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invalid_document_is_rejected_and_not_stored() {
+async fn an_invalid_document_is_refused_and_not_stored() {
     let server = Server::with_news().await;
     let check = async |body: Value, code: &str, place: &str, words: &[&str]| {
         server.put(PATH, &body).await.assert_error(422, code, place, words);
@@ -109,7 +109,7 @@ async fn a_patch_that_changes_nothing_keeps_the_version() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn patch_honors_if_match_and_rejects_invalid_or_oversized_changes() {
+async fn patch_honors_if_match_and_refuses_invalid_or_oversized_changes() {
     let server = Server::with_limits(Limits { metadata_bytes_max: 100, metadata_depth_max: 3, ..Limits::default() });
     server.post("/v1/collections", &json!({"name": "news"})).await;
     server.patch(PATH, &json!({"language": "fr"})).await.assert_error(404, "document_not_found", "", &["fr-1"]);

@@ -75,7 +75,7 @@ async fn a_model_mismatch_error_points_to_reembedding_which_resolves_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_or_unnecessary_reembed_requests_are_rejected() {
+async fn invalid_or_unnecessary_reembed_requests_are_refused() {
     let server = with_another_model().await;
     server.post(PATH, &json!({"model": "other"})).await.assert_error(422, "invalid_request", "/model", &[]);
     let long = json!({"passage_bounds": {"tokens_max": 1_000_000}});

@@ -58,7 +58,7 @@ async fn searching_like_a_long_document_ranks_its_main_topic_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invalid_vector_or_example_document_is_rejected() {
+async fn an_invalid_vector_or_example_document_is_refused() {
     let server = Server::with_documents(documents()).await;
     let check = async |body: Value, status: u16, code: &str, place: &str, words: &[&str]| {
         server.post(PATH, &body).await.assert_error(status, code, place, words);

@@ -134,7 +134,7 @@ async fn a_deleted_document_is_gone_from_the_next_search() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn options_that_do_not_fit_the_mode_are_rejected() {
+async fn options_that_do_not_fit_the_mode_are_refused() {
     let server = Server::with_documents(documents()).await;
     let many = server.post(PATH, &json!({"query": "a", "candidates": 10_001})).await;
     many.assert_error(422, "invalid_request", "/candidates", &["10 to 10000", "10001"]);

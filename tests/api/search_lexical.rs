@@ -207,7 +207,7 @@ async fn hybrid_fuses_the_ranks_of_both_lists() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_fusion_options_are_rejected() {
+async fn invalid_fusion_options_are_refused() {
     let server = Server::with_news().await;
     let check = async |body: Value, place: &str, words: &[&str]| {
         server.post(PATH, &body).await.assert_error(422, "invalid_request", place, words);
@@ -258,7 +258,7 @@ fn any_nonblank_query_succeeds_when_operators_are_disabled() {
 }
 
 #[test]
-fn a_query_with_operators_is_rejected_only_without_search_words() {
+fn a_query_with_operators_is_refused_only_without_search_words() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let server = runtime.block_on(with_sentences());
     proptest!(ProptestConfig::with_cases(200), |(query in queries(), mode in prop_oneof![Just("lexical"), Just("hybrid")])| {

@@ -168,7 +168,7 @@ async fn operators_are_plain_text_when_disabled_or_in_dense_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_operator_queries_and_options_are_rejected() {
+async fn invalid_operator_queries_and_options_are_refused() {
     let server = with_sentences().await;
     let check = async |body: Value, place: &str, words: &[&str]| {
         server.post(PATH, &body).await.assert_error(422, "invalid_request", place, words);

@@ -74,6 +74,18 @@ async fn an_exact_search_scans_all_passages_and_reports_the_method() {
     assert_eq!(exact.body["explanation"]["method"], "scan");
     let filtered = search(&server, json!({"explain": true, "exact": true, "filter": {"field": "topic", "eq": "town"}})).await;
     assert_eq!(ids(&filtered), ["en-8", "en-9"]);
+
+    // Beyond a thousand passages, a scan is faster than the graph. It begins once no passage is being added.
+    let more: Vec<Value> = (0..1_000).map(|n| json!({"id": format!("hill-{n}"), "text": format!("hill number {n}")})).collect();
+    assert_eq!(server.post("/v1/collections/news/documents", &json!({"documents": more})).await.status, 200);
+    let method = async || search(&server, json!({"explain": true})).await.body["explanation"]["method"].clone();
+    for _ in 0..1_000 {
+        if method().await == "scan" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(method().await, "scan");
 }
 
 #[tokio::test(flavor = "multi_thread")]

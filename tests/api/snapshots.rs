@@ -148,7 +148,7 @@ async fn a_damaged_archive_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_requests_are_rejected_with_the_offending_field() {
+async fn invalid_requests_are_refused_with_the_offending_field() {
     let server = Server::with_documents(documents()).await;
     server.post(PATH, &json!({"collections": ["none"]})).await.assert_error(404, "collection_not_found", "", &["none"]);
     server.post(PATH, &json!({"collections": ["a", "a"]})).await.assert_error(

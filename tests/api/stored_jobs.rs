@@ -32,8 +32,8 @@ fn job(kind: JobType, collection: Option<CollectionName>, request: &Value) -> Jo
     }
 }
 
-fn reach(kind: JobType, collection: Option<CollectionName>, request: &Value) -> JobVisibility {
-    Service::job_access(&job(kind, collection, request)).reach
+fn visibility(kind: JobType, collection: Option<CollectionName>, request: &Value) -> JobVisibility {
+    Service::job_access(&job(kind, collection, request)).visibility
 }
 
 /// Every job type, with the operation that starts it and the request of a job about the collection news.
@@ -96,8 +96,8 @@ fn a_stored_job_needs_the_scope_of_the_operation_that_starts_it() {
         };
         // The details of a restore name what it restores besides the collection.
         let names_more = kind == JobType::Restore && request.get("aliases").is_some();
-        let reach = if names_more { JobVisibility::Everything } else { JobVisibility::Collections(vec![news()]) };
-        let expect = JobAccess { scope, reach };
+        let visibility = if names_more { JobVisibility::Everything } else { JobVisibility::Collections(vec![news()]) };
+        let expect = JobAccess { scope, visibility };
         assert_eq!(Service::job_access(&job(kind, Some(news()), &request)), expect, "{kind:?}");
     }
     assert!(JobType::ALL.iter().all(|kind| stored().iter().any(|(stored, ..)| stored == kind)), "a job type is missing here");
@@ -113,7 +113,7 @@ fn access_to_a_job_without_a_collection_depends_on_its_request() {
             JobType::Mine => JobVisibility::Collections(vec![news()]),
             _ => JobVisibility::Everything,
         };
-        assert_eq!(reach(kind, None, &request), expect, "{kind:?}");
+        assert_eq!(visibility(kind, None, &request), expect, "{kind:?}");
     }
 }
 
@@ -127,11 +127,11 @@ fn a_jobs_visibility_follows_what_its_request_names() {
     let blog = CollectionName::parse("blog").expect("a name");
     let both = JobVisibility::Collections(vec![blog, news()]);
     let evaluate = request(JobType::Evaluate);
-    assert_eq!(reach(JobType::Evaluate, Some(news()), &with(evaluate.clone(), "collections", json!(["blog"]))), both);
+    assert_eq!(visibility(JobType::Evaluate, Some(news()), &with(evaluate.clone(), "collections", json!(["blog"]))), both);
     let mut older = evaluate;
     older.as_object_mut().expect("members").remove("collections");
     assert_eq!(
-        reach(JobType::Evaluate, Some(news()), &older),
+        visibility(JobType::Evaluate, Some(news()), &older),
         JobVisibility::Everything,
         "the collections whose labels it shows are unknown"
     );
@@ -139,13 +139,13 @@ fn a_jobs_visibility_follows_what_its_request_names() {
     let lists = with(request(JobType::Mine), "second", json!({"collection": null}));
     let caller = KeyId::parse(KEY).expect("an id");
     let texts = |caller| JobVisibility::Texts { collections: vec![news()], caller };
-    assert_eq!(reach(JobType::Mine, None, &with(lists.clone(), "key", json!(KEY))), texts(Some(caller)));
-    assert_eq!(reach(JobType::Mine, None, &lists), texts(None));
+    assert_eq!(visibility(JobType::Mine, None, &with(lists.clone(), "key", json!(KEY))), texts(Some(caller)));
+    assert_eq!(visibility(JobType::Mine, None, &lists), texts(None));
 }
 
 #[test]
 fn a_job_with_a_damaged_request_needs_admin_scope() {
-    let closed = JobAccess { scope: Scope::Admin, reach: JobVisibility::Everything };
+    let closed = JobAccess { scope: Scope::Admin, visibility: JobVisibility::Everything };
     for kind in JobType::ALL {
         assert_eq!(Service::job_access(&job(kind, Some(news()), &json!({"name": 3}))), closed, "{kind:?}");
     }

@@ -140,7 +140,7 @@ async fn a_patch_sets_or_removes_a_title_and_reembeds_the_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invalid_title_is_rejected_and_nothing_is_written() {
+async fn an_invalid_title_is_refused_and_nothing_is_written() {
     let server = Server::with_documents(documents()).await;
     for (title, words) in [
         (json!("x".repeat(1_001)), &["at most 1000 characters", "got 1001"][..]),

@@ -14,7 +14,7 @@ use dragoman::service::Parts;
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use crate::server::{Answer, Server, answer};
+use crate::server::{ADMIN_KEY, Answer, Server, answer};
 
 fn with(settings: Settings) -> Server {
     Server::with_settings(Limits::default(), settings, None)
@@ -45,8 +45,8 @@ async fn a_rate_limited_caller_gets_429_with_retry_after() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rate_limits_apply_per_valid_key_and_per_address_for_invalid_ones() {
     let settings = Settings { rate: Some(Rate { per_second: 0.01, burst: 2 }), ..Settings::default() };
-    let server = Server::with_settings(Limits::default(), settings, Some("the key of the configuration"));
-    let (operator, wrong) = (server.with_key("the key of the configuration"), server.with_key("a wrong one"));
+    let server = Server::with_settings(Limits::default(), settings, Some(ADMIN_KEY));
+    let (operator, wrong) = (server.with_key(ADMIN_KEY), server.with_key("a wrong one"));
     let statuses = async |server: &Server| {
         let mut statuses = Vec::new();
         for _ in 0..3 {
@@ -148,7 +148,7 @@ async fn cross_origin_requests_are_allowed_only_for_configured_origins() {
 
     let origins = vec![Origin::parse("https://example.com").expect("an origin")];
     let settings = Settings { cors_origins: origins, ..Settings::default() };
-    let server = Server::with_settings(Limits::default(), settings, Some("the key of the configuration"));
+    let server = Server::with_settings(Limits::default(), settings, Some(ADMIN_KEY));
     assert_eq!(allowed(&server, "https://example.com").await.as_deref(), Some("https://example.com"));
     assert_eq!(allowed(&server, "https://example.org").await, None);
     let answer = server.send_unchecked(preflight("https://example.com")).await;

@@ -73,7 +73,7 @@ async fn documents_with_vectors_are_stored_with_or_without_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_vectors_are_rejected_per_document() {
+async fn invalid_vectors_are_refused_per_document() {
     let server = with_points(json!({})).await;
     let check = async |document: Value, place: &str, words: &[&str]| {
         let answer = server.post(PATH, &json!({"documents": [document]})).await;

@@ -179,7 +179,7 @@ async fn main() {
     let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
     let service = Service::open(parts).expect("an empty folder opens");
     let name = CollectionName::parse("bench").expect("a name");
-    service.create_collection(NewCollection::named(name.clone())).await.expect("a collection");
+    service.create_collection(NewCollection::new(name.clone()), None).await.expect("a collection");
     let mut random = Random(7);
     let texts: Vec<Text> = (0..documents).map(|_| random.text()).collect();
     let queries = (0..QUERIES).map(|_| random.text()).collect();

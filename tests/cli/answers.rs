@@ -9,7 +9,7 @@ const REFUSED: &str = r#"{"type": "/docs/errors#unauthorized", "title": "No key"
 const EMPTY: &str = r#"{"collections": []}"#;
 
 #[test]
-fn the_key_is_sent_and_a_rejected_key_is_reported_without_showing_it() {
+fn the_key_is_sent_and_a_refused_key_is_reported_without_showing_it() {
     let script = Script::of(&[("401 Unauthorized\r\ncontent-type: application/problem+json", REFUSED)]);
     let mut command = dragoman(&script.url, &["collections", "list"]);
     command.env("DRAGOMAN_KEY", "open-sesame");

@@ -58,7 +58,7 @@ fn lists_fetch_every_page() {
 }
 
 #[test]
-fn unknown_settings_are_rejected_by_the_server() {
+fn unknown_settings_are_refused_by_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     let run = run(server.client().url(), &["collections", "create", "news", "--settings", r#"{"colour": "red"}"#]);

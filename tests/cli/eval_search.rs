@@ -153,7 +153,7 @@ fn configurations_extend_the_request_and_are_compared_with_the_first() {
 }
 
 #[test]
-fn unknown_modes_and_fields_are_rejected_by_the_server() {
+fn unknown_modes_and_fields_are_refused_by_the_server() {
     let measured = Measured::start(&PLAIN);
     for arguments in [["--mode", "sideways"], ["--config", "a={\"sideways\": 1}"]] {
         let told = measured.eval(&arguments);
@@ -294,7 +294,7 @@ fn an_existing_collection_is_searched_and_not_deleted() {
 }
 
 #[test]
-fn invalid_arguments_are_rejected_before_any_file_is_read() {
+fn invalid_arguments_are_refused_before_any_file_is_read() {
     let cases: [(&[&str], &str); 9] = [
         (&["--config", "a"], "expected NAME={…}, got no ="),
         (&["--config", "a={\"limit\": 3}"], "limit is set by the evaluation; leave it out"),

@@ -68,7 +68,7 @@ fn an_export_overwrites_the_partial_file_of_an_interrupted_one() {
 }
 
 #[test]
-fn a_file_with_the_wrong_compression_is_rejected_and_stores_nothing() {
+fn a_file_with_the_wrong_compression_is_refused_and_stores_nothing() {
     let (_folder, server) = server();
     let client = server.client();
     let wrong = run_with(dragoman(client.url(), &["import", "news", "--create", "--compression", "zstd"]), b"not packed");

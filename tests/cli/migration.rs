@@ -320,7 +320,7 @@ fn the_vector_of_a_meilisearch_document_is_imported() {
 }
 
 #[test]
-fn a_vector_name_is_rejected_for_a_collection_with_a_model() {
+fn a_vector_name_is_refused_for_a_collection_with_a_model() {
     let (folder, server) = server();
     let line = format!("{{\"id\": 1, \"payload\": {{\"text\": \"{BREAD}\"}}, \"vector\": {{\"a\": [1], \"b\": [2]}}}}");
     let refused = import(&server, folder.path(), ("news.jsonl", line.as_bytes()), &["--from", "qdrant", "--vector-name", "a"]);

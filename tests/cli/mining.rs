@@ -59,6 +59,7 @@ fn mine_sends_its_options_follows_the_job_and_writes_the_pairs() {
             "forward",
             "--one-to-one",
             "--keep-copies",
+            "--keep-identical",
             "--unit",
             "document",
             "--exact",
@@ -78,7 +79,7 @@ fn mine_sends_its_options_follows_the_job_and_writes_the_pairs() {
             "second": {"texts": ["Le train est en retard.", "Il pleut."]},
             "known_pairs": [{"first": "de-7", "second": "0"}, {"first": "de-9", "second": "1"}],
             "neighbors": 3, "margin": "distance", "strategy": "forward", "one_to_one": true, "deduplicate": false,
-            "unit": "document", "exact": true,
+            "skip_identical": false, "unit": "document", "exact": true,
         })
     );
     assert!(requests[2].starts_with(&format!("GET /v1/jobs/{ID}/pairs.tsv ")), "{requests:?}");

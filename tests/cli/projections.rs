@@ -21,7 +21,7 @@ fn body(request: &str) -> Value {
 }
 
 #[test]
-fn project_follows_the_job_and_writes_the_map() {
+fn project_follows_the_job_and_writes_the_projection() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("map.tsv").to_str().unwrap().to_owned();
     let events = format!(

@@ -14,7 +14,7 @@ fn check(arguments: &[&str], part: &str) {
 }
 
 #[test]
-fn invalid_arguments_are_rejected() {
+fn invalid_arguments_are_refused() {
     check(&["serach", "news", "x"], "unrecognized subcommand");
     check(&["search", "news"], "<QUERY>");
     check(&["search", "news", "x", "--like", "a"], "cannot be used with");
@@ -51,7 +51,7 @@ fn help_lists_exit_codes_and_never_shows_the_key() {
 }
 
 #[test]
-fn a_key_that_is_not_a_valid_header_value_is_rejected() {
+fn a_key_that_is_not_a_valid_header_value_is_refused() {
     let mut command = dragoman(NOWHERE, &["collections", "list"]);
     command.env("DRAGOMAN_KEY", "open\nsesame");
     let run = run_with(command, b"");

@@ -63,16 +63,16 @@ over_both_catalogs! {
             default_languages: Vec::new(),
             ..collection("plain")
         };
-        catalog.create_once(&collection("news"), None).unwrap();
-        catalog.create_once(&plain, None).unwrap();
+        catalog.create(&collection("news"), None).unwrap();
+        catalog.create(&plain, None).unwrap();
         catalog.restart();
         assert_eq!(all(&*catalog), [collection("news"), plain]);
     }
 
     fn a_name_is_taken_once(catalog) {
-        catalog.create_once(&collection("news"), None).unwrap();
+        catalog.create(&collection("news"), None).unwrap();
         let second = Collection { id: CollectionId("other".to_owned()), ..collection("news") };
-        let error = catalog.create_once(&second, Some(&request("r", "1"))).unwrap_err();
+        let error = catalog.create(&second, Some(&request("r", "1"))).unwrap_err();
         assert!(matches!(&error, StoreError::CollectionExists { name } if name.as_str() == "news"), "{error:?}");
         catalog.restart();
         assert_eq!(all(&*catalog), [collection("news")]);
@@ -80,7 +80,7 @@ over_both_catalogs! {
     }
 
     fn what_may_change_changes_for_good(catalog) {
-        catalog.create_once(&collection("news"), None).unwrap();
+        catalog.create(&collection("news"), None).unwrap();
         let mut changed = collection("news");
         changed.description = None;
         changed.hnsw.ef_search = 300;
@@ -92,18 +92,18 @@ over_both_catalogs! {
     }
 
     fn a_deleted_collection_frees_its_name_and_takes_its_aliases_along(catalog) {
-        catalog.create_once(&collection("news"), None).unwrap();
+        catalog.create(&collection("news"), None).unwrap();
         catalog.set_alias(&name("latest"), &collection("news").id).unwrap();
         assert_eq!(catalog.delete(&name("news")).unwrap(), Some(collection("news")));
         assert_eq!(catalog.delete(&name("news")).unwrap(), None);
         assert_eq!(catalog.aliases().unwrap(), []);
-        catalog.create_once(&collection("news"), None).unwrap();
+        catalog.create(&collection("news"), None).unwrap();
         catalog.restart();
         assert_eq!(all(&*catalog).len(), 1);
     }
 
     fn pages_follow_each_other_in_the_order_of_names(catalog) {
-        ["b", "Z", "a", "a-1"].iter().for_each(|text| catalog.create_once(&collection(text), None).unwrap());
+        ["b", "Z", "a", "a-1"].iter().for_each(|text| catalog.create(&collection(text), None).unwrap());
         let page = |limit, after: Option<&str>| {
             let rows = catalog.list(&Page { limit, after: after.map(name) }).unwrap();
             rows.iter().map(|row| row.name.to_string()).collect::<Vec<_>>()
@@ -116,7 +116,7 @@ over_both_catalogs! {
     }
 
     fn an_alias_points_where_it_was_set_last(catalog) {
-        ["news", "blog"].iter().for_each(|text| catalog.create_once(&collection(text), None).unwrap());
+        ["news", "blog"].iter().for_each(|text| catalog.create(&collection(text), None).unwrap());
         catalog.set_alias(&name("latest"), &collection("news").id).unwrap();
         catalog.set_alias(&name("latest"), &collection("blog").id).unwrap();
         let taken = catalog.set_alias(&name("news"), &collection("blog").id).unwrap_err();
@@ -129,18 +129,18 @@ over_both_catalogs! {
 
     fn a_request_creates_one_thing_and_is_remembered_for_a_day(catalog) {
         let news = Collection { created_at_ms: 5_000, ..collection("news") };
-        catalog.create_once(&news, Some(&request("r1", "f1"))).unwrap();
+        catalog.create(&news, Some(&request("r1", "f1"))).unwrap();
         catalog.restart();
         let before = |fingerprint, now_ms| catalog.find_created_by(&request("r1", fingerprint), now_ms);
         assert_eq!(before("f1", 6_000).unwrap(), Some(news.id.0.clone()));
         assert_eq!(before("f1", 5_000 + DAY_MS).unwrap(), None);
         let reused = before("f2", 6_000);
         assert!(matches!(reused, Err(StoreError::KeyReused { .. })), "{reused:?}");
-        let again = catalog.create_once(&Collection { created_at_ms: 6_000, ..collection("blog") }, Some(&request("r1", "f2")));
+        let again = catalog.create(&Collection { created_at_ms: 6_000, ..collection("blog") }, Some(&request("r1", "f2")));
         assert!(matches!(again, Err(StoreError::KeyReused { .. })), "{again:?}");
         assert_eq!(all(&*catalog).len(), 1, "the refused request created nothing");
         let later = Collection { created_at_ms: 6_000 + DAY_MS, ..collection("blog") };
-        catalog.create_once(&later, Some(&request("r1", "f2"))).unwrap();
+        catalog.create(&later, Some(&request("r1", "f2"))).unwrap();
         assert_eq!(catalog.find_created_by(&request("r1", "f2"), 7_000 + DAY_MS).unwrap(), Some(later.id.0));
     }
 
@@ -170,7 +170,7 @@ over_both_catalogs! {
     }
 
     fn a_catalog_with_a_taken_name_is_not_taken_in_at_all(catalog) {
-        catalog.create_once(&collection("news"), None).unwrap();
+        catalog.create(&collection("news"), None).unwrap();
         catalog.set_alias(&name("latest"), &collection("news").id).unwrap();
         let refused = |collections: &[&str], aliases: &[&str]| {
             let collections: Vec<Collection> = collections.iter().map(|text| collection(text)).collect();

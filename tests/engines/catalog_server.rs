@@ -80,13 +80,13 @@ fn job() -> Job {
 #[test]
 fn a_server_with_a_stale_catalog_cannot_change_it() {
     let [one, other] = two_catalogs(&Database::shared().0.own());
-    CatalogStorage::create_once(&one, &named("a"), None).unwrap();
-    CatalogStorage::create_once(&one, &named("b"), None).unwrap();
-    let refused = CatalogStorage::create_once(&other, &named("c"), None).unwrap_err();
+    CatalogStorage::create(&one, &named("a"), None).unwrap();
+    CatalogStorage::create(&one, &named("b"), None).unwrap();
+    let refused = CatalogStorage::create(&other, &named("c"), None).unwrap_err();
     assert!(matches!(refused, StoreError::CatalogChanged), "{refused:?}");
     assert_eq!(names(&other), ["a", "b"], "nothing was stored");
     refresh(&other);
-    CatalogStorage::create_once(&other, &named("c"), None).unwrap();
+    CatalogStorage::create(&other, &named("c"), None).unwrap();
     let versions = one.versions().unwrap();
     assert_ne!(versions.of(CatalogPart::Names), one.known_version(CatalogPart::Names));
     assert_eq!(versions.of(CatalogPart::Keys), one.known_version(CatalogPart::Keys), "each part has its own version");
@@ -100,7 +100,7 @@ fn only_one_of_two_concurrent_changes_to_a_catalog_part_succeeds() {
         let created = std::thread::scope(|scope| {
             let creating = [0, 1].map(|at| {
                 let (catalog, row) = (&catalogs[at], named(&format!("c{round}-{at}")));
-                scope.spawn(move || CatalogStorage::create_once(catalog, &row, None))
+                scope.spawn(move || CatalogStorage::create(catalog, &row, None))
             });
             creating.map(|one| one.join().unwrap())
         });
@@ -114,7 +114,7 @@ fn only_the_owner_updates_a_job_until_the_owner_is_gone() {
     let (job, id) = (job(), job().id);
     CatalogStorage::create_job(&one, &job).unwrap();
     CatalogStorage::start_job(&one, &id, 2).unwrap();
-    assert_eq!(other.claim_orphaned_jobs(&[], &[], "").unwrap().taken, [], "its owner is alive");
+    assert_eq!(other.claim_orphaned_jobs(&[], &[], "").unwrap().claimed, [], "its owner is alive");
     let finish = |catalog: &PostgresCatalog| CatalogStorage::finish_job(catalog, &id, JobStatus::Succeeded, None, 3);
     for refused in [
         CatalogStorage::start_job(&other, &id, 2),
@@ -131,8 +131,8 @@ fn only_the_owner_updates_a_job_until_the_owner_is_gone() {
     );
     drop(one);
     wait("the takeover", || {
-        let looked = other.claim_orphaned_jobs(&[], &[], "").unwrap();
-        looked.has_left && looked.taken.iter().any(|taken| taken.id == id && taken.cancel_requested)
+        let found = other.claim_orphaned_jobs(&[], &[], "").unwrap();
+        found.server_died && found.claimed.iter().any(|job| job.id == id && job.cancel_requested)
     });
     finish(&other).unwrap();
     assert_eq!(other.job_ownership(&[id]).unwrap(), [], "a finished job has no owner");
@@ -152,7 +152,7 @@ fn a_server_cannot_write_documents_for_another_servers_job() {
     let refused = write(&second, "b").unwrap_err();
     assert!(matches!(refused, StoreError::JobTakenOver), "{refused:?}");
     drop(one);
-    wait("the takeover", || !other.claim_orphaned_jobs(&[], &[], "").unwrap().taken.is_empty());
+    wait("the takeover", || !other.claim_orphaned_jobs(&[], &[], "").unwrap().claimed.is_empty());
     write(&second, "b").unwrap();
     assert!(engine(&second, &row).get(&id("a")).unwrap().is_some());
 }
@@ -169,15 +169,15 @@ fn a_server_presumed_dead_keeps_working() {
                and (classid::bigint << 32) + objid::bigint = $1 and database = (select oid from pg_database where datname = current_database())";
     client.query(end, &[&mine]).unwrap();
     // It is chance whether the other server sees the lock free at that moment. What counts is that the first one keeps working.
-    let taken = !other.claim_orphaned_jobs(&[], &[], "").unwrap().taken.is_empty();
+    let claimed = !other.claim_orphaned_jobs(&[], &[], "").unwrap().claimed.is_empty();
     let there = "select count(*) from dragoman.servers where id = $1";
     wait("the first server", || {
         refresh(&one);
         client.query_one(there, &[&mine]).unwrap().get::<_, i64>(0) == 1
     });
-    let hold = one.job_ownership(std::slice::from_ref(&id)).unwrap();
-    assert_eq!(hold, [(id, if taken { JobOwnership::Lost } else { JobOwnership::Own })]);
-    CatalogStorage::create_once(&one, &named("one"), None).unwrap();
+    let ownership = one.job_ownership(std::slice::from_ref(&id)).unwrap();
+    assert_eq!(ownership, [(id, if claimed { JobOwnership::Lost } else { JobOwnership::Own })]);
+    CatalogStorage::create(&one, &named("one"), None).unwrap();
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_collection_is_deleted_with_its_documents() {
     let (one, other) = (named("one"), named("other"));
     for row in [&one, &other] {
         put(&engine(&server, row), "a");
-        CatalogStorage::create_once(&catalog, row, None).unwrap();
+        CatalogStorage::create(&catalog, row, None).unwrap();
     }
     let open = engine(&server, &one);
     CatalogStorage::delete(&catalog, &one.name).unwrap().unwrap();
@@ -244,7 +244,7 @@ fn a_server_recovers_after_the_database_is_killed() {
     let database = Database::start();
     let server = database.connect();
     let catalog = PostgresCatalog::open(&server).unwrap();
-    CatalogStorage::create_once(&catalog, &named("one"), None).unwrap();
+    CatalogStorage::create(&catalog, &named("one"), None).unwrap();
     database.kill_and_start();
     let page = Page { limit: 10, after: None };
     wait("the database", || CatalogStorage::list(&catalog, &page).is_ok());
@@ -253,7 +253,7 @@ fn a_server_recovers_after_the_database_is_killed() {
     wait("the lock", || lock_is_held(&mut client));
     assert!(server.is_reachable());
     assert!(
-        !PostgresCatalog::open(&database.connect()).unwrap().claim_orphaned_jobs(&[], &[], "").unwrap().has_left,
+        !PostgresCatalog::open(&database.connect()).unwrap().claim_orphaned_jobs(&[], &[], "").unwrap().server_died,
         "no other server considers it dead"
     );
 }
@@ -266,7 +266,7 @@ fn tables_of_a_creation_in_progress_are_not_removed() {
     let row = named("half-made");
     drop(engine(&first, &row));
     PostgresCatalog::open(&second).unwrap();
-    CatalogStorage::create_once(&catalog, &row, None).unwrap();
+    CatalogStorage::create(&catalog, &row, None).unwrap();
     let found = Postgres::open_existing(&second, &row, terms, WRITES_MAX);
     assert!(found.is_ok(), "{:?}", found.err());
 }

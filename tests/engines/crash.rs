@@ -149,7 +149,7 @@ fn writes_beyond_the_queue_limit_are_refused_immediately() {
 }
 
 #[test]
-fn an_unreachable_or_unsuitable_server_is_rejected() {
+fn an_unreachable_or_unsuitable_server_is_refused() {
     let options = |url: &str| PostgresOptions { url: url.to_owned(), authorities: None, connections_max: 2 };
     let connect = |url: &str| PostgresServer::connect(&options(url)).map(drop).unwrap_err();
     assert!(matches!(connect("host=/nowhere user=postgres"), StoreError::ServerUnreachable { .. }));

@@ -194,7 +194,7 @@ over_both_engines! {
         assert_eq!(texts(engine, 0, 1), ["Der Zug fährt ab."]);
         assert_eq!(texts(engine, first.pending[0].id.0, 10), ["andere"]);
         assert_eq!(texts(engine, other.pending[0].id.0, 10), [""; 0]);
-        assert_eq!(engine.pending_count_besides(&[other.pending[0].id, PassageId(999)]).unwrap(), 1);
+        assert_eq!(engine.pending_count_excluding(&[other.pending[0].id, PassageId(999)]).unwrap(), 1);
     }
 
     fn embeddings_of_removed_passages_are_discarded(engine) {

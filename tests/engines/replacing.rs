@@ -65,7 +65,7 @@ impl Replacing {
         let open = |row| Postgres::open(&server, row, terms, WRITES_MAX).unwrap();
         let (old_row, next_row) = (of_model("old", 3), of_model("new", 5));
         let (old, next) = (open(&old_row), open(&next_row));
-        CatalogStorage::create_once(&catalog, &old_row, None).unwrap();
+        CatalogStorage::create(&catalog, &old_row, None).unwrap();
         CatalogStorage::set_alias(&catalog, &name("latest"), &old_row.id).unwrap();
         CatalogStorage::create_job(&catalog, &job(1)).unwrap();
         next.mark_replacement(&job(1).id).unwrap();
@@ -73,8 +73,8 @@ impl Replacing {
     }
 
     fn swap_in(&self) -> Result<bool, StoreError> {
-        let mut held = self.old.hold_writes()?;
-        self.catalog.swap_in(&mut held, &job(1).id, &self.old_row.id, &self.next_row)
+        let mut blocked = self.old.block_writes()?;
+        self.catalog.swap_in(&mut blocked, &job(1).id, &self.old_row.id, &self.next_row)
     }
 
     fn ids(&self) -> Vec<String> {
@@ -109,28 +109,28 @@ fn a_replacement_takes_over_name_aliases_idempotency_records_and_sequence() {
 }
 
 #[test]
-fn writes_wait_on_every_server_while_held_and_fail_after_a_swap() {
+fn writes_wait_on_every_server_while_blocked_and_fail_after_a_swap() {
     let replacing = Replacing::begin();
     let elsewhere = PostgresServer::connect(&replacing.options).unwrap();
     let other = Postgres::open_existing(&elsewhere, &replacing.old_row, terms, WRITES_MAX).unwrap();
     let write = |of: &Postgres, text: &str| of.upsert_if(vec![document(text, "sea")], Precondition::None);
     std::thread::scope(|scope| {
-        let held = replacing.old.hold_writes().unwrap();
+        let blocked = replacing.old.block_writes().unwrap();
         let writing = [&replacing.old, &other].map(|of| scope.spawn(move || write(of, "a").map(drop)));
         std::thread::sleep(Duration::from_millis(200));
         assert!(writing.iter().all(|one| !one.is_finished()));
         assert!(other.get(&id("a")).unwrap().is_none(), "reads continue");
-        drop(held);
+        drop(blocked);
         writing.into_iter().for_each(|one| one.join().unwrap().unwrap());
     });
     std::thread::scope(|scope| {
-        let mut held = replacing.old.hold_writes().unwrap();
+        let mut blocked = replacing.old.block_writes().unwrap();
         let other = &other;
         let writing = scope.spawn(move || write(other, "late").map(drop));
         std::thread::sleep(Duration::from_millis(100));
-        assert_eq!(held.metadata_indexes().unwrap(), []);
+        assert_eq!(blocked.metadata_indexes().unwrap(), []);
         let Replacing { catalog, old_row, next_row, .. } = &replacing;
-        assert!(catalog.swap_in(&mut held, &job(1).id, &old_row.id, next_row).unwrap());
+        assert!(catalog.swap_in(&mut blocked, &job(1).id, &old_row.id, next_row).unwrap());
         let refused = writing.join().unwrap();
         assert!(matches!(refused, Err(StoreError::Replaced)), "{refused:?}");
     });
@@ -162,7 +162,7 @@ fn a_collection_deleted_or_changed_elsewhere_is_not_replaced() {
     assert!(CatalogStorage::update(&other, &changed).unwrap());
     assert!(matches!(replacing.swap_in(), Err(StoreError::CatalogChanged)));
     CatalogStorage::delete(&other, &name("texts")).unwrap().unwrap();
-    assert!(matches!(replacing.old.hold_writes(), Err(StoreError::Closed)));
+    assert!(matches!(replacing.old.block_writes(), Err(StoreError::Closed)));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn rows_of_a_replaced_collection_are_removed_once_nobody_reads_them() {
     assert!(!replacing.old.remove_replaced().unwrap(), "it was not replaced");
     assert!(replacing.swap_in().unwrap());
     assert!(!replacing.old.remove_replaced().unwrap(), "another server may not know about the replacement yet");
-    reading.keep_replaced();
+    reading.retain_replaced();
     replacing.pretend_elapsed(60_000);
     assert!(!replacing.old.remove_replaced().unwrap(), "another server still reads it");
     drop(PostgresCatalog::open(&PostgresServer::connect(&replacing.options).unwrap()).unwrap());
@@ -211,8 +211,8 @@ fn startup_removes_replaced_collections_and_abandoned_replacements() {
     replacing.pretend_elapsed(60_000);
     drop(PostgresCatalog::open(&PostgresServer::connect(&replacing.options).unwrap()).unwrap());
     assert_eq!(replacing.ids(), [replacing.next_row.id.0.as_str(), kept.id.0.as_str()]);
-    Postgres::remove_unnamed(&replacing.server, &kept.id).unwrap();
-    Postgres::remove_unnamed(&replacing.server, &replacing.next_row.id).unwrap();
+    Postgres::remove_unlisted(&replacing.server, &kept.id).unwrap();
+    Postgres::remove_unlisted(&replacing.server, &replacing.next_row.id).unwrap();
     assert_eq!(replacing.ids(), [replacing.next_row.id.0.as_str()], "the catalog still lists it");
     assert_eq!(replacing.next.sequence().unwrap(), Sequence(0));
 }

@@ -89,7 +89,7 @@ over_both_engines! {
         }
         engine.upsert_for_job(&job(2), Vec::new(), Box::new(|_| "empty".to_owned())).unwrap();
         assert_eq!(engine.job_checkpoint(&job(1)).unwrap().as_deref(), Some("zwei false"));
-        engine.forget_job_checkpoints(&[job(2), job(3)]).unwrap();
+        engine.delete_job_checkpoints(&[job(2), job(3)]).unwrap();
         assert_eq!(engine.job_checkpoint(&job(1)).unwrap(), None);
         assert_eq!(engine.job_checkpoint(&job(2)).unwrap().as_deref(), Some("empty"));
     }

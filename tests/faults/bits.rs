@@ -280,6 +280,11 @@ fn startup_reports_a_newer_database_and_its_collection() {
 
 /// Overwrites a page of a table with zeros: the one after `percent` percent of its pages.
 fn erase_page(database: &Path, table: &str, percent: usize) {
+    erase_pages(database, table, |pages| vec![pages[pages.len() * percent / 100]]);
+}
+
+/// Overwrites those pages of a table with zeros that `choose` chooses.
+fn erase_pages(database: &Path, table: &str, choose: impl FnOnce(Vec<u32>) -> Vec<u32>) {
     let connection = Connection::open(database).unwrap();
     connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
     let pages = "select pageno from dbstat where name = ?1 and pagetype = 'leaf' order by pageno";
@@ -288,8 +293,10 @@ fn erase_page(database: &Path, table: &str, percent: usize) {
     let page_bytes: u32 = connection.query_row("pragma page_size", [], |row| row.get(0)).unwrap();
     assert!(pages.len() > 10, "{table} has only {} pages", pages.len());
     let mut content = std::fs::read(database).unwrap();
-    let start = (pages[pages.len() * percent / 100] - 1) * page_bytes;
-    content[start as usize..][..page_bytes as usize].fill(0);
+    for page in choose(pages) {
+        let start = (page - 1) * page_bytes;
+        content[start as usize..][..page_bytes as usize].fill(0);
+    }
     std::fs::write(database, content).unwrap();
 }
 
@@ -315,17 +322,22 @@ fn check_most_are_searchable(folder: &Path, count: usize) {
     }
 }
 
+/// A data directory whose collections `news` and `other` have this many documents. No index is saved, so the next start
+/// rebuilds it.
+fn killed(folder: &Path, count: usize) {
+    let mut server = Program::start(folder, MODEL);
+    for collection in ["news", "other"] {
+        create(&server.client(), collection);
+        fill(&server.client(), collection, count);
+    }
+    drop(server.kill());
+}
+
 #[test]
 fn passages_on_a_damaged_page_are_left_out_of_a_rebuilt_index() {
     const MANY: usize = 300;
     let folder = tempfile::tempdir().unwrap();
-    let mut server = Program::start(folder.path(), MODEL);
-    for collection in ["news", "other"] {
-        create(&server.client(), collection);
-        fill(&server.client(), collection, MANY);
-    }
-    // No index is saved, so the next start rebuilds it.
-    drop(server.kill());
+    killed(folder.path(), MANY);
     erase_page(&news(folder.path()).join("documents.sqlite"), "passages", 50);
     check_most_are_searchable(folder.path(), MANY);
 }
@@ -347,4 +359,33 @@ fn changes_on_a_damaged_page_are_left_out_when_a_saved_index_catches_up() {
     drop(server.kill());
     erase_page(&news(folder.path()).join("documents.sqlite"), "passages", 90);
     check_most_are_searchable(folder.path(), MANY);
+}
+
+#[test]
+fn a_collection_none_of_whose_passages_can_be_read_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    killed(folder.path(), 300);
+    erase_pages(&news(folder.path()).join("documents.sqlite"), "passages", |pages| pages);
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    assert_eq!(readiness(&client), (200, json!(["news"])));
+    assert_eq!(client.get("/v1/collections/news").1["index_state"], "damaged");
+    let search = json!({ "query": text(7), "mode": "dense" });
+    check_damaged(&client.post("/v1/collections/news/search", &search), &["collection news is damaged"]);
+    check_damaged(&put(&client, "news", "a", "text"), &["collection news is damaged"]);
+    check_found(&client, "other", 7);
+}
+
+#[test]
+fn a_failed_snapshot_names_the_damaged_collection() {
+    let folder = tempfile::tempdir().unwrap();
+    killed(folder.path(), 300);
+    erase_page(&news(folder.path()).join("documents.sqlite"), "passages", 50);
+    let mut server = Program::start(folder.path(), MODEL);
+    let job = finished(&server.client(), "/v1/snapshots", &json!({}));
+    assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("collection_damaged")), "{job}");
+    assert!(job["error"]["detail"].as_str().unwrap().contains("collection news is damaged"), "{job}");
+    let log = server.kill();
+    let told = log.iter().find(|line| line.contains("job failed")).unwrap();
+    assert!(told.contains("collection news is damaged"), "{told}");
 }

@@ -144,26 +144,79 @@ fn startup_reports_a_full_disk() {
     start(disk.command(&command(folder.path(), MODEL)));
 }
 
-#[test]
-fn starting_on_a_full_disk_keeps_existing_documents() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(disk) = Disk::small(folder.path(), 16 * MIB) else { return };
-    let mut server = start(disk.command(&command(folder.path(), MODEL)));
+/// Starts a server on a small disk, fills it and lets `stop` end it. Returns a server that was started on the full disk.
+fn restart_on_a_full_disk(folder: &Path, stop: impl FnOnce(Program)) -> Option<(Disk, Program)> {
+    let disk = Disk::small(folder, 32 * MIB)?;
+    let server = start(disk.command(&command(folder, MODEL)));
     create(&server.client(), "news");
     fill(&server.client(), "news", BEFORE);
-    server.kill();
+    stop(server);
     disk.fill_up();
-    let mut full = Program::try_spawn(disk.command(&command(folder.path(), MODEL)));
-    match &mut full {
-        // The server may start if everything that it needs already exists; then it must serve.
-        Ok(server) => {
-            server.client().wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
-            (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
-        }
-        Err(error) => assert!(error.contains("full"), "{error}"),
-    }
-    drop(full);
-    disk.free();
-    let server = start(disk.command(&command(folder.path(), MODEL)));
+    let server = start(disk.command(&command(folder, MODEL)));
+    Some((disk, server))
+}
+
+#[test]
+fn a_server_starts_on_a_full_disk_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let killed = restart_on_a_full_disk(folder.path(), |mut server| drop(server.kill()));
+    let Some((_disk, server)) = killed else { return };
     (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
+}
+
+#[test]
+fn a_server_starts_on_a_full_disk_after_a_shutdown() {
+    let folder = tempfile::tempdir().unwrap();
+    let stopped = restart_on_a_full_disk(folder.path(), |server| assert!(server.terminate().success()));
+    let Some((_disk, server)) = stopped else { return };
+    (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
+}
+
+/// Starts a server on a small disk, lets `prepare` use it and fills the disk. Passes on what `prepare` returns.
+fn with_full_disk<T>(folder: &Path, prepare: impl FnOnce(&Client) -> T) -> Option<(Disk, Program, T)> {
+    let disk = Disk::small(folder, 32 * MIB)?;
+    let server = start(disk.command(&command(folder, MODEL)));
+    let prepared = prepare(&server.client());
+    disk.fill_up();
+    Some((disk, server, prepared))
+}
+
+#[test]
+fn a_collection_can_be_deleted_on_a_full_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = with_full_disk(folder.path(), |client| ["kept", "deleted"].map(|name| create(client, name)));
+    let Some((disk, server, _)) = full else { return };
+    let client = server.client();
+    check_refused(&client.post("/v1/collections", &json!({ "name": "another" })));
+    assert_eq!(client.try_delete("/v1/collections/deleted").unwrap().0, 204);
+    assert_eq!(["kept", "deleted"].map(|name| client.get(&format!("/v1/collections/{name}")).0), [200, 404]);
+    assert!(!disk.path().join("emergency-space").exists(), "there was room without the emergency space");
+}
+
+#[test]
+fn a_key_can_be_revoked_on_a_full_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = with_full_disk(folder.path(), |client| {
+        let admin = client.post("/v1/keys", &json!({ "name": "administrator", "scope": "admin" })).1;
+        let admin = client.with_key(admin["secret"].as_str().unwrap());
+        (admin.post("/v1/keys", &json!({ "name": "lost", "scope": "read" })).1, admin)
+    });
+    let Some((disk, _server, (lost, admin))) = full else { return };
+    check_refused(&admin.post("/v1/keys", &json!({ "name": "another", "scope": "read" })));
+    assert_eq!(admin.try_delete(&format!("/v1/keys/{}", lost["key"]["id"].as_str().unwrap())).unwrap().0, 204);
+    let client = admin.with_key(lost["secret"].as_str().unwrap());
+    assert_eq!(client.get("/v1/collections").0, 401);
+    assert!(!disk.path().join("emergency-space").exists(), "there was room without the emergency space");
+}
+
+#[test]
+fn a_deletion_occupies_the_emergency_space_again_when_the_disk_has_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = with_full_disk(folder.path(), |client| ["first", "second"].map(|name| create(client, name)));
+    let Some((disk, server, _)) = full else { return };
+    assert_eq!(server.client().try_delete("/v1/collections/first").unwrap().0, 204);
+    assert!(!disk.path().join("emergency-space").exists());
+    disk.free();
+    assert_eq!(server.client().try_delete("/v1/collections/second").unwrap().0, 204);
+    assert_eq!(disk.path().join("emergency-space").metadata().unwrap().len(), 4 * MIB as u64);
 }

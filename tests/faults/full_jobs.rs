@@ -91,7 +91,7 @@ fn folders(disk: &Disk) -> usize {
 }
 
 #[test]
-fn re_embedding_on_a_full_disk_keeps_the_old_vectors_in_service() {
+fn reembedding_on_a_full_disk_keeps_the_old_vectors_in_service() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::small(folder.path(), 160 * MIB) else { return };
     let server = serve(&disk, MODEL);

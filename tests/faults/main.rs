@@ -1,5 +1,5 @@
 //! The server in a failing environment: a full disk, a read-only disk, a folder owned by another user, flipped bits in its
-//! files. Checks the promises of `docs/durability.md`.
+//! files, a lost index. Checks the promises of `docs/durability.md`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,6 +11,7 @@ mod disk;
 mod full;
 mod full_jobs;
 mod read_only;
+mod saved_index;
 
 use program::{Client, Program};
 use serde_json::{Value, json};

@@ -178,7 +178,7 @@ fn leave_pending(data: &Path) -> i64 {
 }
 
 #[test]
-fn documents_pending_embedding_are_embedded_after_a_move() {
+fn pending_documents_are_embedded_after_a_move() {
     let places = Places::new();
     let mut server = places.serve_folder(FAKE);
     let client = server.client();

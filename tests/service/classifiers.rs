@@ -70,7 +70,7 @@ impl Running {
 
     /// Trains a classifier to completion.
     async fn train(&self, new: NewClassifier) {
-        let made = self.service.create_classifier(new).await.unwrap();
+        let made = self.service.create_classifier(new, None).await.unwrap();
         let job = self.ended(&made.record.job).await;
         assert_eq!((job.status, job.error), (JobStatus::Succeeded, None));
         assert_eq!(self.state().await, ClassifierState::Ready);
@@ -111,7 +111,7 @@ async fn training_resumes_after_a_crash_and_its_result_survives_another() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.control.pause();
-    let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 400)).await.unwrap();
+    let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 400), None).await.unwrap();
     assert_eq!(made.state, ClassifierState::Training);
     running.control.wait_until_blocked();
     let error = running.told("rain").await.unwrap_err();
@@ -137,7 +137,7 @@ async fn training_resumes_after_a_crash_and_its_result_survives_another() {
 async fn embeddings_stored_before_a_crash_are_not_recomputed() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
-    let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 3_000)).await.unwrap();
+    let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 3_000), None).await.unwrap();
     eventually("some texts are embedded", async || running.job_now(&made.record.job).await.progress.done >= 256).await;
     running.control.pause();
     running.crash();
@@ -205,7 +205,7 @@ async fn deleting_a_classifier_stops_its_training_and_labeling_jobs() {
     let running = open(folder.path()).await;
     running.fill_unlabeled(2_000).await;
     running.control.pause();
-    let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 40)).await.unwrap();
+    let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 40), None).await.unwrap();
     running.control.wait_until_blocked();
     running.service.delete_classifier(&topics()).await.unwrap();
     running.control.resume();
@@ -227,7 +227,7 @@ async fn a_canceled_training_leaves_a_failed_classifier() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.control.pause();
-    let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 40)).await.unwrap();
+    let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 40), None).await.unwrap();
     running.control.wait_until_blocked();
     running.service.cancel_job(&made.record.job).await.unwrap();
     running.control.resume();
@@ -261,7 +261,7 @@ async fn a_training_resumed_with_another_model_fails() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.control.pause();
-    let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 4_000)).await.unwrap();
+    let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 4_000), None).await.unwrap();
     running.control.wait_until_blocked();
     running.crash();
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;

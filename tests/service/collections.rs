@@ -8,14 +8,14 @@ use dragoman::service::Error;
 use crate::{Setting, document, id, name, open, open_with, request};
 
 fn new(collection: &str) -> NewCollection {
-    NewCollection { description: Some("for a test".to_owned()), ..NewCollection::named(name(collection)) }
+    NewCollection { description: Some("for a test".to_owned()), ..NewCollection::new(name(collection)) }
 }
 
 #[tokio::test]
 async fn a_new_collection_is_empty_and_ready() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
-    let view = running.service.create_collection(new("news")).await.unwrap();
+    let view = running.service.create_collection(new("news"), None).await.unwrap();
     assert_eq!(view.collection.name, name("news"));
     assert_eq!((view.collection.model.unwrap().name.as_str(), view.collection.dimension), ("fake", 64));
     assert_eq!((view.counts.documents, view.index_state), (0, IndexState::Ready));
@@ -27,7 +27,7 @@ async fn creating_a_collection_with_a_taken_name_fails() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
-    let error = running.service.create_collection(new("news")).await.unwrap_err();
+    let error = running.service.create_collection(new("news"), None).await.unwrap_err();
     assert_eq!(error.code(), Code::CollectionExists);
     assert_eq!(std::fs::read_dir(folder.path().join("collections")).unwrap().count(), 1);
 }
@@ -37,8 +37,8 @@ async fn a_new_collection_can_request_only_the_loaded_model() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     let asked = |model: &str| NewCollection { source: NewSource::Model(Some(model.to_owned())), ..new(model) };
-    running.service.create_collection(asked("fake")).await.unwrap();
-    let error = running.service.create_collection(asked("other")).await.unwrap_err();
+    running.service.create_collection(asked("fake"), None).await.unwrap();
+    let error = running.service.create_collection(asked("other"), None).await.unwrap_err();
     assert!(matches!(&error, Error::UnknownModel { asked, loaded } if asked == "other" && loaded == "fake"), "{error:?}");
 }
 
@@ -50,7 +50,7 @@ async fn the_number_of_collections_is_limited() {
     let running = open_with(folder.path(), setting).await;
     running.create("a").await;
     running.create("b").await;
-    let error = running.service.create_collection(new("c")).await.unwrap_err();
+    let error = running.service.create_collection(new("c"), None).await.unwrap_err();
     assert_eq!(error.code(), Code::TooManyCollections);
     running.service.delete_collection(&name("a")).await.unwrap();
     running.create("c").await;
@@ -161,7 +161,7 @@ async fn a_stopped_service_refuses_writes_and_searches() {
     running.service.shutdown().await.unwrap();
     assert!(!running.service.readiness().ready);
     let unavailable = |error: Error| assert_eq!(error.code(), Code::Unavailable);
-    unavailable(running.service.create_collection(new("more")).await.unwrap_err());
+    unavailable(running.service.create_collection(new("more"), None).await.unwrap_err());
     unavailable(running.upsert("news", vec![document("a", "words")], Wait::Stored).await.unwrap_err());
     unavailable(running.search("news", request("words", 1)).await.unwrap_err());
 }

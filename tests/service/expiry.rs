@@ -5,7 +5,7 @@ use std::path::Path;
 use dragoman::domain::{Filter, NewDocument, Wait};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::{Running, document, eventually, open};
+use crate::{Running, collection_folder, document, eventually, open};
 
 fn expired(id: &str) -> NewDocument {
     NewDocument { expires_at_ms: Some(1), ..document(id, "what has expired") }
@@ -13,8 +13,8 @@ fn expired(id: &str) -> NewDocument {
 
 /// The documents that the only collection's database still contains.
 fn rows(data_dir: &Path) -> i64 {
-    let folder = std::fs::read_dir(data_dir.join("collections")).unwrap().next().unwrap().unwrap().path();
-    let database = Connection::open_with_flags(folder.join("documents.sqlite"), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let path = collection_folder(data_dir).join("documents.sqlite");
+    let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     database.query_row("select count(*) from documents", [], |row| row.get(0)).unwrap()
 }
 

@@ -90,7 +90,7 @@ async fn an_import_survives_crashes_anywhere_and_counts_every_line_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_continues_while_its_collection_is_re_embedded() {
+async fn an_import_continues_while_its_collection_is_reembedded() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -186,6 +186,37 @@ async fn an_import_keeps_the_alias_target_it_was_accepted_with() {
     assert_eq!(running.text("news", "late").await.as_deref(), Some("late words"));
 }
 
+/// Makes the catalog refuse to record the start of any job, as on a full disk. Returns a connection to the catalog.
+fn refuse_starts(data_dir: &Path) -> rusqlite::Connection {
+    let catalog = rusqlite::Connection::open(data_dir.join("catalog.sqlite")).unwrap();
+    // No key follows the largest one, which SQLite reports like a full disk.
+    let refuse = "create table numbered (number integer primary key autoincrement);
+                  insert into numbered values (9223372036854775807);
+                  create trigger refused before update of status on jobs when new.status = 'running' begin
+                      insert into numbered values (null);
+                  end;";
+    catalog.execute_batch(refuse).unwrap();
+    catalog
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_waits_for_the_storage_before_it_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let catalog = refuse_starts(folder.path());
+    let (canceled, waiting) = (running.import(file(10)).await.unwrap(), running.import(file(100)).await.unwrap());
+    // Long enough for an attempt.
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    for job in [&canceled, &waiting] {
+        assert_eq!(running.job(&job.id).await.status, JobStatus::Queued);
+    }
+    running.service.cancel_job(&canceled.id).await.unwrap();
+    assert_eq!(running.finished(&canceled.id).await.status, JobStatus::Canceled);
+    catalog.execute_batch("drop trigger refused").unwrap();
+    running.check_imported(&waiting.id, 100).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_aborted_import_body_leaves_no_job_and_no_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -273,7 +304,7 @@ async fn restoring_a_damaged_archive_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_of_another_model_can_be_restored_and_re_embedded() {
+async fn a_snapshot_of_another_model_can_be_restored_and_reembedded() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;

@@ -93,7 +93,7 @@ impl Running {
     }
 
     async fn create(&self, collection: &str) {
-        self.service.create_collection(NewCollection::named(name(collection))).await.unwrap();
+        self.service.create_collection(NewCollection::new(name(collection)), None).await.unwrap();
     }
 
     /// An existing collection.

@@ -30,6 +30,8 @@ fn request(first: Sentences, second: Sentences) -> MineRequest {
         one_to_one: false,
         exact: None,
         deduplicate: true,
+        // Both sides have sentences in common, and exhaustive comparison pairs them.
+        skip_identical: false,
         cut: Cut::None,
         key: None,
     }
@@ -126,7 +128,7 @@ async fn mining_agrees_with_exhaustive_comparison() {
     assert!(exact.len() > 100, "{}", exact.len());
     for way in [Some(true), Some(false)] {
         for (first, second) in [(all_of("one"), all_of("other")), (list(1, 400), list(2, 300)), (all_of("one"), list(2, 300))] {
-            let job = running.service.mine(MineRequest { exact: way, ..request(first, second) }).await.unwrap();
+            let job = running.service.mine(MineRequest { exact: way, ..request(first, second) }, None).await.unwrap();
             let pairs = running.pairs(&job.id).await;
             check(&pairs, &exact);
             let same = |(pair, exact): (&Value, &(String, String, f64))| {
@@ -147,7 +149,7 @@ async fn mining_agrees_with_exhaustive_comparison() {
 async fn mining_resumes_after_a_crash_without_embedding_texts_again() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
-    let job = running.service.mine(request(list(1, 900), list(2, 700))).await.unwrap();
+    let job = running.service.mine(request(list(1, 900), list(2, 700)), None).await.unwrap();
     let rows = |folder: &std::path::Path| -> u64 {
         let entries = std::fs::read_dir(folder.join("jobs").join(job.id.as_str())).unwrap().flatten();
         let files = entries.filter(|entry| {
@@ -192,7 +194,8 @@ async fn mining_survives_crashes_during_indexing_and_during_searches() {
     let indexed = different(1) + different(2);
     // Crashes once while the indexes are built, and once during the searches.
     for sentences in [1, indexed + 1] {
-        let job = running.service.mine(MineRequest { exact: Some(false), ..request(part("one"), part("other")) }).await.unwrap();
+        let job =
+            running.service.mine(MineRequest { exact: Some(false), ..request(part("one"), part("other")) }, None).await.unwrap();
         assert!(reached(&running, &job.id, sentences).await, "the job was over before the crash");
         running.crash();
         running = open(folder.path()).await;
@@ -210,7 +213,7 @@ async fn mining_resumed_after_a_crash_keeps_its_original_sentences() {
     let documents = (0..40).map(|n| document(&format!("one{n}"), &of(n))).collect();
     running.upsert("one", documents, Wait::Indexed).await.unwrap();
     let sentences = Sentences::Collection { name: name("one"), only: SearchFilter::default(), unit: MiningUnit::Sentence };
-    let job = running.service.mine(request(sentences, list(2, 400))).await.unwrap();
+    let job = running.service.mine(request(sentences, list(2, 400)), None).await.unwrap();
     assert!(reached(&running, &job.id, 1).await, "the job was over before the crash");
     running.crash();
     running = open(folder.path()).await;
@@ -226,7 +229,7 @@ async fn mining_completes_after_a_clean_shutdown_and_restart() {
     let running = open(folder.path()).await;
     running.fill("one", 1, 600).await;
     running.fill("other", 2, 600).await;
-    let job = running.service.mine(request(all_of("one"), all_of("other"))).await.unwrap();
+    let job = running.service.mine(request(all_of("one"), all_of("other")), None).await.unwrap();
     running.shutdown().await;
     let running = open(folder.path()).await;
     check(&running.pairs(&job.id).await, &running.exact(&texts(1, 600), &texts(2, 600), 4).await);
@@ -237,7 +240,7 @@ async fn a_canceled_mining_job_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.control.pause();
-    let job = running.service.mine(request(list(1, 900), list(2, 900))).await.unwrap();
+    let job = running.service.mine(request(list(1, 900), list(2, 900)), None).await.unwrap();
     eventually("the job runs", async || running.service.get_job(&job.id).await.unwrap().status == JobStatus::Running).await;
     running.service.cancel_job(&job.id).await.unwrap();
     running.control.resume();
@@ -253,8 +256,8 @@ async fn mining_skips_deleted_documents_and_fails_for_a_deleted_collection() {
     let running = open(folder.path()).await;
     running.fill("one", 1, 100).await;
     running.control.pause();
-    let job = running.service.mine(request(all_of("one"), list(2, 100))).await.unwrap();
-    let gone = running.service.mine(request(all_of("one"), list(3, 100))).await.unwrap();
+    let job = running.service.mine(request(all_of("one"), list(2, 100)), None).await.unwrap();
+    let gone = running.service.mine(request(all_of("one"), list(3, 100)), None).await.unwrap();
     running.control.wait_until_blocked();
     for n in 0..50 {
         running.delete("one", &crate::id(&format!("one{n}"))).await.unwrap();
@@ -266,7 +269,7 @@ async fn mining_skips_deleted_documents_and_fails_for_a_deleted_collection() {
     running.ended(&gone.id).await;
 
     running.control.pause();
-    let gone = running.service.mine(request(all_of("one"), list(3, 40))).await.unwrap();
+    let gone = running.service.mine(request(all_of("one"), list(3, 40)), None).await.unwrap();
     running.control.wait_until_blocked();
     running.service.delete_collection(&name("one")).await.unwrap();
     running.control.resume();
@@ -289,11 +292,11 @@ async fn duplicates_survive_crashes_and_agree_with_exhaustive_comparison() {
         pairs: LanguageRule::Any,
     };
     // Crashes once before the job starts, and once during its searches.
-    let early = running.service.find_duplicates(&name("one"), request.clone()).await.unwrap();
+    let early = running.service.find_duplicates(&name("one"), request.clone(), None).await.unwrap();
     running.crash();
     let running = open(folder.path()).await;
     running.ended(&early.id).await;
-    let start = async || running.service.find_duplicates(&name("one"), request.clone()).await.unwrap();
+    let start = async || running.service.find_duplicates(&name("one"), request.clone(), None).await.unwrap();
     let mut job = start().await;
     // If a job ends before it is seen running, the next one is crashed instead.
     let mut is_running = reached(&running, &job.id, 1).await;

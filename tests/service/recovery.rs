@@ -300,7 +300,7 @@ async fn a_collection_serves_searches_and_reports_progress_while_catching_up() {
 }
 
 #[tokio::test]
-async fn stored_documents_without_embeddings_are_embedded_after_a_restart() {
+async fn pending_documents_are_embedded_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let full = FakeOptions { queue_texts_max: 0, ..FakeOptions::of(64) };
     let running = open_with(folder.path(), Setting { fake: full, ..Setting::default() }).await;

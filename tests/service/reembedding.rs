@@ -11,7 +11,7 @@ use dragoman::domain::{
 use dragoman::embed::FakeOptions;
 use dragoman::service::Error;
 
-use crate::{Running, Setting, document, eventually, id, ids, name, open, open_with, request};
+use crate::{Running, Setting, collection_folder, document, eventually, id, ids, name, open, open_with, request};
 
 /// A server with a different model and shorter passages.
 fn other() -> Setting {
@@ -84,12 +84,12 @@ impl Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn re_embedding_switches_the_model_and_keeps_everything_else() {
+async fn reembedding_switches_the_model_and_keeps_everything_else() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     let year = MetadataPath::parse("year").unwrap();
-    let new = NewCollection { metadata_indexes: vec![year.clone()], ..NewCollection::named(name("news")) };
-    running.service.create_collection(new).await.unwrap();
+    let new = NewCollection { metadata_indexes: vec![year.clone()], ..NewCollection::new(name("news")) };
+    running.service.create_collection(new, None).await.unwrap();
     running.service.set_alias(Alias { name: name("latest"), collection: name("news") }).await.unwrap();
     let long = "The boats leave at dawn. The nets come back full. Gulls follow them over the grey harbor.";
     running.write("news", "long", long).await;
@@ -129,8 +129,8 @@ async fn re_embedding_switches_the_model_and_keeps_everything_else() {
     };
     check(&running).await;
     eventually("the old folder is gone", async || folders(folder.path()) == 1).await;
-    let mut left = std::fs::read_dir(folder.path().join("collections")).unwrap();
-    assert!(!left.next().unwrap().unwrap().path().join("deleting").exists(), "the new folder must not be marked for removal");
+    let mark = collection_folder(folder.path()).join("deleting");
+    assert!(!mark.exists(), "the new folder must not be marked for removal");
     running.shutdown().await;
 
     let running = open_with(folder.path(), other()).await;
@@ -144,7 +144,7 @@ async fn re_embedding_switches_the_model_and_keeps_everything_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_vectors_are_served_during_re_embedding_and_changes_are_kept() {
+async fn old_vectors_are_served_during_reembedding_and_changes_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     made_by_another_model(folder.path(), 300).await;
     let running = open_with(folder.path(), other()).await;
@@ -186,7 +186,7 @@ async fn old_vectors_are_served_during_re_embedding_and_changes_are_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_changes_survive_re_embedding() {
+async fn concurrent_changes_survive_reembedding() {
     let folder = tempfile::tempdir().unwrap();
     made_by_another_model(folder.path(), 2_000).await;
     let running = Arc::new(open_with(folder.path(), other()).await);
@@ -240,7 +240,7 @@ async fn concurrent_changes_survive_re_embedding() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_canceled_re_embedding_keeps_the_old_state_and_leaves_no_files() {
+async fn a_canceled_reembedding_keeps_the_old_state_and_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     made_by_another_model(folder.path(), 400).await;
     let running = open_with(folder.path(), other()).await;
@@ -267,7 +267,7 @@ async fn a_canceled_re_embedding_keeps_the_old_state_and_leaves_no_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn re_embedding_repeats_only_a_few_batches_after_a_crash() {
+async fn reembedding_repeats_only_a_few_batches_after_a_crash() {
     const DOCUMENTS: usize = 3_000;
     let folder = tempfile::tempdir().unwrap();
     made_by_another_model(folder.path(), DOCUMENTS).await;
@@ -302,7 +302,7 @@ async fn re_embedding_repeats_only_a_few_batches_after_a_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn re_embedding_is_not_resumed_with_a_third_model() {
+async fn reembedding_is_not_resumed_with_a_third_model() {
     let folder = tempfile::tempdir().unwrap();
     made_by_another_model(folder.path(), 400).await;
     let running = open_with(folder.path(), other()).await;
@@ -330,7 +330,7 @@ async fn re_embedding_is_not_resumed_with_a_third_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn re_embedding_does_not_revive_a_deleted_collection() {
+async fn reembedding_does_not_revive_a_deleted_collection() {
     let folder = tempfile::tempdir().unwrap();
     made_by_another_model(folder.path(), 400).await;
     let running = open_with(folder.path(), other()).await;
@@ -351,10 +351,10 @@ async fn a_failing_text_stays_pending_and_a_broken_model_replaces_nothing() {
     let folder = tempfile::tempdir().unwrap();
     made_by_another_model(folder.path(), 50).await;
     let running = open_with(folder.path(), other()).await;
-    running.control.break_down(true);
+    running.control.set_broken(true);
     let job = running.reembed().await.unwrap();
     assert_eq!(running.reembedded(&job.id).await.status, JobStatus::Failed);
-    running.control.break_down(false);
+    running.control.set_broken(false);
     assert_eq!(running.news().await.collection.dimension, 64);
     running.control.fail_on("w17");
     let job = running.reembed().await.unwrap();
@@ -366,7 +366,7 @@ async fn a_failing_text_stays_pending_and_a_broken_model_replaces_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn re_embedding_splits_texts_by_the_requested_bounds() {
+async fn reembedding_splits_texts_by_the_requested_bounds() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -381,7 +381,7 @@ async fn re_embedding_splits_texts_by_the_requested_bounds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_model_re_embeds_only_for_different_bounds() {
+async fn the_same_model_reembeds_only_for_different_bounds() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -402,11 +402,11 @@ async fn the_same_model_re_embeds_only_for_different_bounds() {
 }
 
 #[tokio::test]
-async fn re_embedding_a_collection_without_a_model_is_refused() {
+async fn reembedding_a_collection_without_a_model_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
-    let new = NewCollection { source: NewSource::OwnVectors(3), ..NewCollection::named(name("points")) };
-    running.service.create_collection(new).await.unwrap();
+    let new = NewCollection { source: NewSource::OwnVectors(3), ..NewCollection::new(name("points")) };
+    running.service.create_collection(new, None).await.unwrap();
     let refused = running.on("points").reembed(None).await.unwrap_err();
     assert_eq!(refused.code(), Code::NoModel);
     let absent = running.service.collection(&name("absent")).err().unwrap();

@@ -129,7 +129,7 @@ pub fn cut_by_older_rules(folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_split_by_older_rules_keeps_working_and_can_be_re_embedded() {
+async fn a_collection_split_by_older_rules_keeps_working_and_can_be_reembedded() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;

@@ -1,20 +1,21 @@
 //! Collections with caller-supplied vectors, and how their values are stored.
 
 use dragoman::domain::{
-    Code, ColumnTypes, DocumentId, Embedding, Field, FileEncoding, FileFormat, Filter, HnswSettings, Metric, NewCollection,
-    NewDocument, NewSource, Quantization, Scalar, SearchParameters, SearchRequest, SearchTarget, Test, UpsertStatus, Wait,
+    Code, ColumnTypes, DocumentId, Embedding, Field, FileEncoding, FileFormat, Filter, HnswSettings, IndexState, Metric,
+    NewCollection, NewDocument, NewSource, Quantization, Scalar, SearchParameters, SearchRequest, SearchTarget, Test,
+    UpsertStatus, Wait,
 };
 use dragoman::service::Error;
 use dragoman::service::documents::import::ImportFile;
 use futures::stream;
 
-use crate::{Running, document, ids, name, open, request};
+use crate::{Running, collection_folder, document, ids, name, open, request};
 
 impl Running {
     async fn create_points(&self, dimension: usize, metric: Metric, quantization: Quantization) {
         let source = NewSource::OwnVectors(dimension);
-        let new = NewCollection { source, metric, quantization, ..NewCollection::named(name("points")) };
-        self.service.create_collection(new).await.unwrap();
+        let new = NewCollection { source, metric, quantization, ..NewCollection::new(name("points")) };
+        self.service.create_collection(new, None).await.unwrap();
     }
 
     /// Writes points whose ids are their positions.
@@ -232,7 +233,7 @@ async fn documents_with_thousands_of_passages_do_not_crowd_out_others() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     let hnsw = HnswSettings { m: 8, ef_construction: 32, ef_search: 32 };
-    running.service.create_collection(NewCollection { hnsw, ..NewCollection::named(name("news")) }).await.unwrap();
+    running.service.create_collection(NewCollection { hnsw, ..NewCollection::new(name("news")) }, None).await.unwrap();
     let repeated = |word: &str| format!("{word} ").repeat(20_000);
     let mut documents = vec![document("sea", &repeated("sea")), document("seas", &repeated("seas"))];
     documents.extend((0..300).map(|n| document(&format!("d{n}"), &format!("number {n} of the many letters from {}", n * 7919))));
@@ -296,4 +297,26 @@ async fn check_far(quantization: Quantization) {
             &exact[..10]
         );
     }
+}
+
+#[tokio::test]
+async fn damaged_vectors_are_left_out_of_the_index_until_they_are_sent_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create_points(2, Metric::L2, Quantization::F32).await;
+    let points = [vec![1.0, 0.0], vec![5.0, 5.0]];
+    running.write_points(&points).await;
+    running.shutdown().await;
+    let collection = collection_folder(folder.path());
+    std::fs::remove_file(collection.join("index.json")).unwrap();
+    let database = rusqlite::Connection::open(collection.join("documents.sqlite")).unwrap();
+    database.execute_batch("update passages set embedding = zeroblob(12)").unwrap();
+    drop(database);
+    let running = open(folder.path()).await;
+    let view = running.service.get_collection(&name("points")).await.unwrap();
+    assert_eq!((view.index_state, running.service.readiness().damaged), (IndexState::Ready, vec![name("points")]));
+    let nearest = async || running.nearest(&[1.0, 0.0], 2, SearchParameters::default()).await;
+    assert!(nearest().await.is_empty());
+    running.write_points(&points).await;
+    assert_eq!(nearest().await.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), ["0", "1"]);
 }

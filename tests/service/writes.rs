@@ -235,12 +235,12 @@ async fn a_document_the_encoder_fails_on_is_stored_and_blocks_no_others() {
 async fn a_backlog_is_embedded_once_a_failing_encoder_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
-    running.control.break_down(true);
+    running.control.set_broken(true);
     let documents: Vec<_> = (0..20).map(|n| document(&format!("d{n}"), &format!("word w{n}"))).collect();
     let all = documents.len();
     running.upsert("news", documents, Wait::Stored).await.unwrap();
     eventually("each was tried", async || running.control.batches().len() > all).await;
-    running.control.break_down(false);
+    running.control.set_broken(false);
     let pending = async || running.service.get_collection(&name("news")).await.unwrap().counts.passages_pending;
     eventually("nothing is pending", async || pending().await == 0).await;
 }

@@ -106,7 +106,7 @@ fn look(client: &Client, over: &AtomicBool) {
 }
 
 #[test]
-fn writes_through_both_servers_during_re_embedding_get_the_new_model() {
+fn writes_through_both_servers_during_reembedding_get_the_new_model() {
     const FILLED: usize = 1_500;
     let mut servers = Servers::of(OLD, 1);
     servers.add_of(NEW);
@@ -246,7 +246,7 @@ fn check_whole(client: &Client, documents: usize, loaded: &str) {
 }
 
 #[test]
-fn another_server_resumes_the_re_embedding_of_a_killed_one() {
+fn another_server_resumes_the_reembedding_of_a_killed_one() {
     const FILLED: usize = 3_000;
     let mut servers = Servers::of(OLD, 1);
     (0..2).for_each(|_| servers.add_of(NEW));

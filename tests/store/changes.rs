@@ -72,7 +72,7 @@ fn changes_before_the_requested_sequence_are_left_out() {
 }
 
 #[test]
-fn a_re_embedded_passage_is_listed_once_at_its_latest_change() {
+fn a_reembedded_passage_is_listed_once_at_its_latest_change() {
     let (_folder, store) = store();
     let a = put(&store, document("a", "eins")).pending[0].id;
     let b = put(&store, document("b", "zwei")).pending[0].id;

@@ -134,11 +134,11 @@ fn the_pending_count_excludes_given_passages() {
     let (_folder, store) = store();
     let outcome = put(&store, cut("a", TWO, vec![0..FIRST, FIRST + 1..TWO.len()]));
     let [first, second] = [outcome.pending[0].id, outcome.pending[1].id];
-    assert_eq!(store.pending_count_besides(&[]).unwrap(), 2);
-    assert_eq!(store.pending_count_besides(&[first, PassageId(999)]).unwrap(), 1);
+    assert_eq!(store.pending_count_excluding(&[]).unwrap(), 2);
+    assert_eq!(store.pending_count_excluding(&[first, PassageId(999)]).unwrap(), 1);
     embed(&store, &outcome.pending[..1]);
-    assert_eq!(store.pending_count_besides(&[first]).unwrap(), 1);
-    assert_eq!(store.pending_count_besides(&[first, second]).unwrap(), 0);
+    assert_eq!(store.pending_count_excluding(&[first]).unwrap(), 1);
+    assert_eq!(store.pending_count_excluding(&[first, second]).unwrap(), 0);
 }
 
 #[test]

@@ -62,6 +62,7 @@ fn found(store: &DocumentStore) -> Vec<(&'static str, usize)> {
     let facets = store.facets(&everything, &requests, u64::MAX).unwrap();
     let ids = [id("stays"), id("goes")];
     let counts = store.counts().unwrap();
+    let page = Page { limit: 10, after: None };
     vec![
         ("get", ids.iter().filter(|id| store.get(id).unwrap().is_some()).count()),
         ("list", document_ids(store).len()),
@@ -84,7 +85,7 @@ fn found(store: &DocumentStore) -> Vec<(&'static str, usize)> {
         ("kept passages", store.keep_matching(&filtered, &both).unwrap().len()),
         ("words", store.lexical(&terms, &everything, 10).unwrap().len()),
         ("words with a filter", store.lexical(&terms, &filtered, 10).unwrap().len()),
-        ("export with vectors", store.document_embeddings(&ids).unwrap().into_iter().flatten().count()),
+        ("export with vectors", store.list_embedded(&page, u64::MAX).unwrap().1.into_iter().flatten().count()),
         ("examples", ids.iter().filter(|id| store.passage_embeddings(id).unwrap().is_some()).count()),
         ("mining", store.passage_texts(&both, MiningUnit::Passage).unwrap().len()),
         ("known pairs", store.known_passages(&ids, MiningUnit::Document).unwrap().into_iter().flatten().count()),

@@ -59,6 +59,8 @@ fn database_of(folder: &Path) -> PostgresOptions {
 
 /// Values per embedding of the fake encoder.
 pub const DIMENSION: usize = 64;
+/// The admin key in the configuration of `Server::with_admin_key`.
+pub const ADMIN_KEY: &str = "the key of the configuration, 42";
 
 /// A server with its own empty data directory, which is removed at the end.
 #[derive(Clone)]
@@ -99,6 +101,11 @@ impl Server {
         admin_key.into_iter().for_each(|key| service.set_admin_key(key));
         let router = http::router_with(service, settings);
         Self { router, document: http::document(), key: None, _control: None, _folder: Arc::new(folder) }
+    }
+
+    /// A server with an admin key in its configuration, which is used for calls.
+    pub fn with_admin_key() -> Self {
+        Self::with_settings(Limits::default(), Settings::default(), Some(ADMIN_KEY)).with_key(ADMIN_KEY)
     }
 
     /// A server with the empty collection `news` and a paused encoder.

@@ -34,12 +34,9 @@ pub enum Error {
         /// Lines of this file.
         got: usize,
     },
-    /// A token table cannot be read or written.
+    /// A bundle's table cannot be read or written.
     #[error(transparent)]
-    TokenTable(#[from] dragoman::ranking::TokenTableError),
-    /// A translation table cannot be read or written.
-    #[error(transparent)]
-    Translations(#[from] dragoman::ranking::TranslationsError),
+    Table(#[from] dragoman::ranking::TableError),
     /// A file's content is not what this program expects.
     #[error("{} is not usable: {problem}", path.display())]
     Content {

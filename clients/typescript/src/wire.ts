@@ -502,6 +502,7 @@ export interface MiningOptions {
   unit?: "passage" | "document";
   exact?: boolean;
   deduplicate?: boolean;
+  skip_identical?: boolean;
   threshold?: number;
   known_pairs?: TextPair[];
 }

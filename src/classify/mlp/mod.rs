@@ -10,6 +10,7 @@ mod train;
 
 pub use train::{EpochReport, RunReport, Trained, TrainedRun, Training, ValidationScore};
 
+use super::error::check_temperature;
 use super::{ClassifyError, TargetKind};
 use crate::domain::Activation;
 use network::{Activations, Shape, forward, normalize_scores};
@@ -56,10 +57,7 @@ impl Mlp {
 
     /// Returns the classifier with another temperature, from `calibrate::fit_temperature` on the validation set.
     pub fn with_temperature(self, temperature: f32) -> Result<Self, ClassifyError> {
-        if !(temperature.is_finite() && temperature > 0.0) {
-            let expected = "a finite number above 0".to_owned();
-            return Err(ClassifyError::Parameter { name: "temperature", expected, got: temperature.to_string() });
-        }
+        check_temperature(temperature)?;
         Ok(Self { temperature, ..self })
     }
 

@@ -1,5 +1,6 @@
 //! Forward and backward pass of the network. Loops run over contiguous slices, so that the compiler can vectorize them.
 
+use crate::classify::calibrate::{log_sum_exp, softmax, softplus};
 use crate::classify::{TargetKind, Targets};
 use crate::domain::Activation;
 use crate::domain::embedding::dot;
@@ -156,9 +157,10 @@ pub(super) fn backward(
 pub(super) fn loss_and_gradient(answer: TargetKind, logits: &mut [f32], labels: &[u32]) -> f64 {
     let chosen = |logits: &[f32]| labels.iter().map(|label| f64::from(logits[*label as usize])).sum::<f64>();
     let target = chosen(logits);
+    let scores = logits.iter().copied().map(f64::from);
     let loss = match answer {
-        TargetKind::Class => log_sum_exp(logits) - target,
-        TargetKind::LabelSet => logits.iter().map(|logit| softplus(f64::from(*logit))).sum::<f64>() - target,
+        TargetKind::Class => log_sum_exp(scores) - target,
+        TargetKind::LabelSet => scores.map(softplus).sum::<f64>() - target,
     };
     normalize_scores(answer, logits);
     labels.iter().for_each(|label| logits[*label as usize] -= 1.0);
@@ -168,19 +170,9 @@ pub(super) fn loss_and_gradient(answer: TargetKind, logits: &mut [f32], labels: 
 /// Turns logits into probabilities.
 pub(super) fn normalize_scores(answer: TargetKind, logits: &mut [f32]) {
     match answer {
-        TargetKind::Class => crate::classify::calibrate::softmax(logits),
+        TargetKind::Class => softmax(logits),
         TargetKind::LabelSet => logits.iter_mut().for_each(|logit| *logit = 1.0 / (1.0 + (-*logit).exp())),
     }
-}
-
-fn log_sum_exp(logits: &[f32]) -> f64 {
-    let highest = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
-    highest + logits.iter().map(|logit| (f64::from(*logit) - highest).exp()).sum::<f64>().ln()
-}
-
-/// ln(1 + eˣ).
-fn softplus(x: f64) -> f64 {
-    x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
 /// outputs = weights · input + biases

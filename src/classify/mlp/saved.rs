@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_fields_are_rejected_despite_a_valid_checksum() {
+    fn invalid_fields_are_refused_despite_a_valid_checksum() {
         check(b"", SavedError::Magic);
         check(&changed(0, b"X"), SavedError::Magic);
         check(MAGIC, SavedError::Length { expected: 40, got: 8 });
@@ -159,7 +159,7 @@ mod tests {
         }
 
         #[test]
-        fn truncated_and_extended_bytes_are_rejected(cut in 0_usize..120, more in prop::collection::vec(any::<u8>(), 1..9)) {
+        fn truncated_and_extended_bytes_are_refused(cut in 0_usize..120, more in prop::collection::vec(any::<u8>(), 1..9)) {
             let bytes = example().to_bytes();
             prop_assert!(Mlp::from_bytes(&bytes[..cut]).is_err());
             prop_assert!(Mlp::from_bytes(&[bytes, more].concat()).is_err());

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::error::CliError;
 use crate::cli::files::Input;
-use crate::cli::lines::Lines;
+use crate::cli::lines::Line;
 use crate::domain::Limits;
 
 /// How many times longer than its text a line of JSON may be, because of six-character escapes and other members.
@@ -15,12 +15,12 @@ const JSON_FACTOR: usize = 8;
 pub fn read(input: Input) -> Result<Vec<Value>, CliError> {
     let name = input.name.clone();
     let mut examples = Vec::new();
-    for line in Lines::new(input.buffered(), Limits::default().text_bytes_max * JSON_FACTOR) {
-        let line = line.map_err(CliError::io(format!("read {name}")))?;
-        let wrong = |problem: String| CliError::Input(format!("line {} of {name}: {problem}", line.number));
-        let text = line.text.as_ref().map_err(|problem| wrong(problem.clone()))?;
+    for line in input.lines(Limits::default().text_bytes_max * JSON_FACTOR) {
+        let Line { number, text, .. } = line?;
+        let wrong = |problem| CliError::Input(format!("line {number} of {name}: {problem}"));
+        let text = text.map_err(wrong)?;
         if !text.trim().is_empty() {
-            examples.push(example(text).map_err(wrong)?);
+            examples.push(example(&text).map_err(wrong)?);
         }
     }
     Ok(examples)

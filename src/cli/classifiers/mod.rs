@@ -3,7 +3,6 @@
 mod answers;
 mod examples;
 
-use std::io::BufRead as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -11,15 +10,14 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::client::{Call, Client};
-use super::collections::{JsonObject, json_object, request_members};
+use super::collections::{json_object, request_members};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
-use super::files::Input;
+use super::files::{Input, for_each_batch};
 use super::jobs;
-use super::listing;
+use super::listing::{self, ListColumn};
 use super::output::{Column, Output, count, format_cell, time};
-use super::server::Group;
-use crate::domain::{ClassifierKind, ClassifierName, CollectionName};
+use crate::domain::{ClassifierKind, ClassifierName, CollectionName, Limits};
 
 /// Texts per prediction request.
 const TEXTS_PER_REQUEST: usize = 256;
@@ -30,11 +28,20 @@ pub enum Action {
     /// Lists all classifiers.
     List,
     /// Shows a classifier in full.
-    Show(NameArgs),
+    Show {
+        /// Name of the classifier.
+        classifier: ClassifierName,
+    },
     /// Creates a classifier and waits until it is trained.
     Train(Box<TrainArgs>),
     /// Retrains a classifier on the current labels and waits; until then, it predicts as before.
-    Retrain(RetrainArgs),
+    Retrain {
+        /// Name of the classifier.
+        classifier: ClassifierName,
+        /// Prints the job without waiting for it to finish.
+        #[arg(long)]
+        detach: bool,
+    },
     /// Predicts the labels of texts, given as arguments or one per line on standard input.
     Predict(PredictArgs),
     /// Evaluates a classifier with labeled documents (as a job) or labeled texts.
@@ -42,29 +49,27 @@ pub enum Action {
     /// Writes predicted labels into the documents of a collection, as a job.
     Apply(ApplyArgs),
     /// Deletes a classifier.
-    Delete(DeleteArgs),
-}
-
-/// A classifier.
-#[derive(Debug, Args)]
-pub struct NameArgs {
-    /// Name of the classifier.
-    #[arg(value_parser = ClassifierName::parse)]
-    pub classifier: ClassifierName,
+    Delete {
+        /// Name of the classifier.
+        classifier: ClassifierName,
+        /// Whether to ask for confirmation.
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
 }
 
 /// Labeled documents, or a file of labeled texts.
 #[derive(Debug, Args)]
 pub struct LabeledArgs {
     /// Collection with the labeled documents.
-    #[arg(long, short, value_name = "NAME", value_parser = CollectionName::parse, requires = "field")]
+    #[arg(long, short, value_name = "NAME", requires = "field")]
     pub collection: Option<CollectionName>,
     /// Metadata path of the labels.
     #[arg(long, value_name = "FIELD", requires = "collection")]
     pub field: Option<String>,
     /// Uses only documents that match this filter, such as {"field": "split", "eq": "train"}.
     #[arg(long, short, value_name = "JSON", value_parser = json_object, requires = "collection")]
-    pub filter: Option<JsonObject>,
+    pub filter: Option<Map<String, Value>>,
     /// File of labeled texts instead of documents, one per line: LABEL, tab, TEXT, or JSON as in the API; - for standard input.
     #[arg(long, short, value_name = "FILE", conflicts_with = "collection")]
     pub examples: Option<PathBuf>,
@@ -74,7 +79,6 @@ pub struct LabeledArgs {
 #[derive(Debug, Args, Serialize)]
 pub struct TrainArgs {
     /// Name of the classifier.
-    #[arg(value_parser = ClassifierName::parse)]
     #[serde(rename = "name")]
     pub classifier: ClassifierName,
     /// Kind of classifier.
@@ -101,29 +105,17 @@ pub struct TrainArgs {
     /// Additional members of the request body, as in the API documentation, such as {"mlp": {"runs": 1}}.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     #[serde(skip)]
-    pub settings: Option<JsonObject>,
+    pub settings: Option<Map<String, Value>>,
     /// Prints the classifier without waiting for training to finish.
     #[arg(long)]
     #[serde(skip)]
     pub detach: bool,
 }
 
-/// A classifier to retrain.
-#[derive(Debug, Args)]
-pub struct RetrainArgs {
-    /// Name of the classifier.
-    #[arg(value_parser = ClassifierName::parse)]
-    pub classifier: ClassifierName,
-    /// Prints the job without waiting for it to finish.
-    #[arg(long)]
-    pub detach: bool,
-}
-
 /// A classifier and its threshold.
 #[derive(Debug, Args, Serialize)]
-pub struct AskArgs {
+pub struct ClassifierArgs {
     /// Name of the classifier.
-    #[arg(value_parser = ClassifierName::parse)]
     #[serde(skip)]
     pub classifier: ClassifierName,
     /// Makes no prediction below this probability.
@@ -137,7 +129,7 @@ pub struct PredictArgs {
     /// The classifier.
     #[command(flatten)]
     #[serde(flatten)]
-    pub ask: AskArgs,
+    pub target: ClassifierArgs,
     /// The texts; if omitted, reads one text per line from standard input.
     #[serde(skip)]
     pub texts: Vec<String>,
@@ -151,7 +143,7 @@ pub struct PredictArgs {
 pub struct EvaluateArgs {
     /// The classifier.
     #[command(flatten)]
-    pub ask: AskArgs,
+    pub target: ClassifierArgs,
     /// The labeled data.
     #[command(flatten)]
     pub labeled: LabeledArgs,
@@ -163,9 +155,8 @@ pub struct ApplyArgs {
     /// The classifier.
     #[command(flatten)]
     #[serde(flatten)]
-    pub ask: AskArgs,
+    pub target: ClassifierArgs,
     /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
     /// Metadata path to write the label to.
     #[arg(long, value_name = "FIELD")]
@@ -175,40 +166,27 @@ pub struct ApplyArgs {
     pub probability_field: Option<String>,
     /// Labels only documents that match this filter.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
-    pub filter: Option<JsonObject>,
+    pub filter: Option<Map<String, Value>>,
     /// Prints the job without waiting for it to finish.
     #[arg(long)]
     #[serde(skip)]
     pub detach: bool,
 }
 
-/// A deletion.
-#[derive(Debug, Args)]
-pub struct DeleteArgs {
-    /// Name of the classifier.
-    #[arg(value_parser = ClassifierName::parse)]
-    pub classifier: ClassifierName,
-    /// Whether to ask for confirmation.
-    #[command(flatten)]
-    pub confirm: ConfirmArgs,
-}
-
 /// Runs the command.
-pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let (output, client) = Client::connect(&args.server)?;
-    match args.action {
-        Action::List => list(&client, &output)?,
-        Action::Show(args) => jobs::show(&output, &get(&client, args.classifier.as_str())?)?,
-        Action::Train(args) => return train(&client, &output, *args),
-        Action::Retrain(args) => return retrain(&client, &output, &args),
-        Action::Predict(args) => predict(&client, &output, args)?,
-        Action::Evaluate(args) => return evaluate(&client, &output, args),
-        Action::Apply(args) => return apply(&client, &output, &args),
-        Action::Delete(args) => {
-            let name = args.classifier.as_str();
-            args.confirm.ask(&format!("delete classifier {name}"))?;
-            client.send(&Call::delete(&["v1", "classifiers", name]))?;
-            output.note(&format!("deleted classifier {name}"));
+pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+    match action {
+        Action::List => list(client, output)?,
+        Action::Show { classifier } => return jobs::show(output, &get(client, classifier.as_str())?),
+        Action::Train(args) => return train(client, output, *args),
+        Action::Retrain { classifier, detach } => return retrain(client, output, classifier.as_str(), detach),
+        Action::Predict(args) => predict(client, output, args)?,
+        Action::Evaluate(args) => return evaluate(client, output, args),
+        Action::Apply(args) => return apply(client, output, &args),
+        Action::Delete { classifier, confirm } => {
+            confirm.prompt(&format!("delete classifier {classifier}"))?;
+            client.send(&Call::delete(&["v1", "classifiers", classifier.as_str()]))?;
+            output.note(&format!("deleted classifier {classifier}"));
         }
     }
     Ok(Outcome::Done)
@@ -219,27 +197,17 @@ fn get(client: &Client, name: &str) -> Result<Value, CliError> {
 }
 
 fn list(client: &Client, output: &Output) -> Result<(), CliError> {
-    let columns = [
-        Column::Text("NAME"),
-        Column::Text("KIND"),
-        Column::Text("STATE"),
-        Column::Number("LABELS"),
-        Column::Number("EXAMPLES"),
-        Column::Number("QUALITY"),
-        Column::Text("CREATED"),
+    let length = |labels: &Value| labels.as_array().map_or_else(String::new, |labels| labels.len().to_string());
+    let columns: [ListColumn; 7] = [
+        (Column::Text("NAME"), "/name", format_cell),
+        (Column::Text("KIND"), "/kind", format_cell),
+        (Column::Text("STATE"), "/state", format_cell),
+        (Column::Number("LABELS"), "/training/labels", length),
+        (Column::Number("EXAMPLES"), "/training/examples", count),
+        (Column::Number("QUALITY"), "/training/validation_quality", answers::percent),
+        (Column::Text("CREATED"), "/created_at", time),
     ];
-    listing::list(client, output, &listing::first_page(&["v1", "classifiers"]), ("classifiers", &columns), |classifier| {
-        let labels = classifier["training"]["labels"].as_array().map_or_else(String::new, |labels| labels.len().to_string());
-        vec![
-            format_cell(&classifier["name"]),
-            format_cell(&classifier["kind"]),
-            format_cell(&classifier["state"]),
-            labels,
-            count(&classifier["training"]["examples"]),
-            answers::percent(&classifier["training"]["validation_quality"]),
-            time(&classifier["created_at"]),
-        ]
-    })
+    listing::list(client, output, &Call::get(&["v1", "classifiers"]), "classifiers", &columns)
 }
 
 /// Returns the request members for the labeled data. `documents` is the request's name for labeled documents.
@@ -258,14 +226,13 @@ fn labeled_members(args: LabeledArgs, documents: &str, output: &Output) -> Resul
 fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, CliError> {
     let name = args.classifier.as_str().to_owned();
     let given = request_members(&args);
-    let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
+    let mut body = args.settings.unwrap_or_default();
     body.extend(labeled_members(args.labeled, "source", output)?);
     body.extend(given);
     body.extend((!args.label.is_empty()).then(|| ("labels".to_owned(), examples::group_descriptions(&args.label))));
     let made = client.send(&Call::post(&["v1", "classifiers"]).json(&Value::Object(body)))?.body;
     if args.detach {
-        jobs::show(output, &made)?;
-        return Ok(Outcome::Done);
+        return jobs::show(output, &made);
     }
     let job = jobs::get(client, &format_cell(&made["job"]))?;
     wait_for_training(client, output, (&name, job))
@@ -277,25 +244,22 @@ fn wait_for_training(client: &Client, output: &Output, (name, job): (&str, Value
     if job["status"] != "succeeded" {
         return jobs::finish(client, output, &job);
     }
-    jobs::show(output, &get(client, name)?)?;
-    Ok(Outcome::Done)
+    jobs::show(output, &get(client, name)?)
 }
 
-fn retrain(client: &Client, output: &Output, args: &RetrainArgs) -> Result<Outcome, CliError> {
-    let name = args.classifier.as_str();
+fn retrain(client: &Client, output: &Output, name: &str, detach: bool) -> Result<Outcome, CliError> {
     let job = client.send(&Call::post(&["v1", "classifiers", name, "train"]))?.body;
-    if args.detach {
-        jobs::show(output, &job)?;
-        return Ok(Outcome::Done);
+    if detach {
+        return jobs::show(output, &job);
     }
     wait_for_training(client, output, (name, job))
 }
 
 fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), CliError> {
-    let ask = |texts: &[String]| {
+    let predict_texts = |texts: &[String]| {
         let mut body = Map::from_iter([("texts".to_owned(), json!(texts))]);
         body.extend(request_members(&args));
-        let call = Call::post(&["v1", "classifiers", args.ask.classifier.as_str(), "predict"]).repeatable();
+        let call = Call::post(&["v1", "classifiers", args.target.classifier.as_str(), "predict"]).repeatable();
         let answer = client.send(&call.json(&Value::Object(body)))?.body;
         let Some(predictions) = answer["predictions"].as_array().filter(|found| found.len() == texts.len()) else {
             return Err(client.unexpected_response("it does not have one prediction per text".to_owned()));
@@ -303,27 +267,18 @@ fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), Cl
         texts.iter().zip(predictions).try_for_each(|(text, prediction)| answers::prediction(output, text, prediction))
     };
     if !args.texts.is_empty() {
-        return args.texts.chunks(TEXTS_PER_REQUEST).try_for_each(ask);
+        return args.texts.chunks(TEXTS_PER_REQUEST).try_for_each(predict_texts);
     }
-    let input = Input::open(None, output)?;
-    let mut waiting = Vec::new();
-    for line in input.buffered().lines() {
-        let line = line.map_err(CliError::io("read standard input"))?;
-        if !line.trim().is_empty() {
-            waiting.push(line);
-        }
-        if waiting.len() == TEXTS_PER_REQUEST {
-            ask(&std::mem::take(&mut waiting))?;
-        }
-    }
-    if waiting.is_empty() { Ok(()) } else { ask(&waiting) }
+    let texts = Input::open(None, output)?.parse_lines(Limits::default().text_bytes_max, Ok);
+    let texts = texts.filter(|text| !text.as_ref().is_ok_and(|text| text.trim().is_empty()));
+    for_each_batch(texts, TEXTS_PER_REQUEST, predict_texts)
 }
 
 fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outcome, CliError> {
-    let name = args.ask.classifier.as_str();
+    let name = args.target.classifier.as_str();
     let as_job = args.labeled.collection.is_some();
     let mut body = labeled_members(args.labeled, "documents", output)?;
-    body.extend(request_members(&args.ask));
+    body.extend(request_members(&args.target));
     let evaluation = if as_job {
         let call = Call::post(&["v1", "classifiers", name, "evaluations"]).json(&Value::Object(body));
         let job = jobs::watch(client, output, client.send(&call)?.body)?;
@@ -344,13 +299,10 @@ fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outc
 }
 
 fn apply(client: &Client, output: &Output, args: &ApplyArgs) -> Result<Outcome, CliError> {
-    let call = Call::post(&["v1", "classifiers", args.ask.classifier.as_str(), "apply"]);
+    let call = Call::post(&["v1", "classifiers", args.target.classifier.as_str(), "apply"]);
     let job = client.send(&call.json(&request_members(&args).into()))?.body;
-    if args.detach {
-        jobs::show(output, &job)?;
-        return Ok(Outcome::Done);
+    if !args.detach {
+        output.note(&format!("job {} writes the labels; it continues if you stop this command", format_cell(&job["id"])));
     }
-    output.note(&format!("job {} writes the labels; it continues if you stop this command", format_cell(&job["id"])));
-    let job = jobs::watch(client, output, job)?;
-    jobs::finish(client, output, &job)
+    jobs::follow(client, output, job, args.detach)
 }

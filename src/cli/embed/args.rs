@@ -4,13 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::EXIT_CODES;
-use crate::cli::server::ServerArgs;
-use crate::embed::DeviceChoice;
+use crate::domain::DeviceChoice;
 
 /// The command's arguments.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
 pub struct EmbedArgs {
     /// File of texts; - or no file for standard input.
     pub file: Option<PathBuf>,
@@ -32,9 +29,6 @@ pub struct EmbedArgs {
     /// Output file; defaults to standard output. npy needs a file, because its header contains the number of texts.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Options of every command.
-    #[command(flatten)]
-    pub server: ServerArgs,
 }
 
 /// Format of the input.
@@ -56,26 +50,6 @@ pub enum Format {
 }
 
 /// Parses a device name in the server's syntax.
-fn parse_device(text: &str) -> Result<DeviceChoice, String> {
-    match text {
-        "auto" => Ok(DeviceChoice::Auto),
-        "cpu" => Ok(DeviceChoice::Cpu),
-        "cuda" => Ok(DeviceChoice::Cuda(0)),
-        _ => {
-            let number = text.strip_prefix("cuda:").and_then(|number| number.parse().ok());
-            number.map(DeviceChoice::Cuda).ok_or_else(|| "expected auto, cpu, cuda or cuda:N".to_owned())
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_and_cuda_devices_are_parsed_and_others_rejected() {
-        assert_eq!(parse_device("cuda:2"), Ok(DeviceChoice::Cuda(2)));
-        assert_eq!(parse_device("cpu"), Ok(DeviceChoice::Cpu));
-        assert!(parse_device("tpu").is_err() && parse_device("cuda:").is_err());
-    }
+fn parse_device(text: &str) -> Result<DeviceChoice, &'static str> {
+    DeviceChoice::parse(text).ok_or("expected auto, cpu, cuda or cuda:N")
 }

@@ -14,6 +14,7 @@ use crate::bundle::Bundle;
 use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
+use crate::cli::server::ServerArgs;
 use crate::embed::{EmbedOptions, Embedder, Priority};
 
 /// Upper bound on texts × longest text, in tokens, over all concurrent forward passes, as in the server.
@@ -47,11 +48,11 @@ pub type Pending = JoinHandle<Result<Vec<Vector>, CliError>>;
 
 impl Encoder {
     /// Loads the local model in the arguments, or else prepares to call the server.
-    pub fn open(args: &EmbedArgs, output: &Output) -> Result<Self, CliError> {
+    pub fn open(args: &EmbedArgs, server: &ServerArgs, output: &Output) -> Result<Self, CliError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(CliError::io("start threads"))?;
         let place = match &args.model {
-            None => Backend::Server(Arc::new(Client::new(&args.server, output)?)),
+            None => Backend::Server(Arc::new(Client::new(server, output)?)),
             Some(folder) => {
                 let failed = |what: &str| format!("{what} {}", folder.display());
                 let bundle = Bundle::open(folder)

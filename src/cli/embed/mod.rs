@@ -20,6 +20,7 @@ pub use args::{EmbedArgs, Format, InputFormat};
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::output::{Output, Unit, plural};
+use super::server::ServerArgs;
 use encoder::{BATCHES_MAX, Encoder, Pending};
 use texts::{Item, Texts};
 use vectors::Vectors;
@@ -39,11 +40,11 @@ struct Batch {
 }
 
 /// Runs the command.
-pub fn run(args: EmbedArgs) -> Result<Outcome, CliError> {
+pub fn run(args: EmbedArgs, server: &ServerArgs) -> Result<Outcome, CliError> {
     let format = output_format(args.format, args.output.as_deref())?;
-    let output = Output::new(&args.server);
+    let output = Output::new(server);
     let input = Input::open(args.file.as_deref(), &output)?;
-    let encoder = Encoder::open(&args, &output)?;
+    let encoder = Encoder::open(&args, server, &output)?;
     let mut vectors = Vectors::open(format, args.output.as_deref(), encoder.dimension())?;
     let bar = output.progress(input.bytes, Unit::Bytes);
     let started = Instant::now();

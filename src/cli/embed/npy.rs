@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_the_wrong_length_are_rejected() {
+    fn rows_of_the_wrong_length_are_refused() {
         let mut writer = NpyWriter::new(io::Cursor::new(Vec::new()), 2).unwrap();
         assert!(writer.write(&[1.0]).is_err());
     }

@@ -1,13 +1,11 @@
 //! Reads the texts of the input, in batches for an encoder.
 
-use std::io::{BufReader, Read};
-
 use serde::Deserialize;
 
 use super::args::InputFormat;
 use crate::cli::error::CliError;
 use crate::cli::files::Input;
-use crate::cli::lines::{Line, Lines};
+use crate::cli::lines::Line;
 use crate::domain::Limits;
 
 /// Maximum texts per batch. The encoder sorts them by length, so a batch should be larger than one forward pass.
@@ -32,9 +30,8 @@ pub struct Item {
 
 /// Reads the input.
 pub struct Texts {
-    lines: Lines<BufReader<Box<dyn Read>>>,
+    lines: Box<dyn Iterator<Item = Result<Line, CliError>>>,
     format: InputFormat,
-    name: String,
     text_bytes_max: usize,
 }
 
@@ -53,8 +50,7 @@ impl Texts {
             InputFormat::Lines => text_bytes_max,
             InputFormat::Ndjson => text_bytes_max * JSON_FACTOR,
         };
-        let name = input.name.clone();
-        Self { lines: Lines::new(input.buffered(), line_bytes_max), format, name, text_bytes_max }
+        Self { lines: Box::new(input.lines(line_bytes_max)), format, text_bytes_max }
     }
 
     /// Returns the next batch, or `None` at the end.
@@ -63,7 +59,7 @@ impl Texts {
         let mut bytes = 0;
         while items.len() < BATCH_TEXTS_MAX && bytes < BATCH_BYTES_MAX {
             let Some(line) = self.lines.next() else { break };
-            let line = line.map_err(CliError::io(format!("read {}", self.name)))?;
+            let line = line?;
             bytes += line.bytes;
             items.push(item(line, self.format, self.text_bytes_max));
         }

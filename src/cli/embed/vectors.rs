@@ -1,6 +1,5 @@
 //! Writes vectors as NDJSON or as a NumPy array.
 
-use std::io::{self, BufWriter, Stdout, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -10,22 +9,14 @@ use super::encoder::Vector;
 use super::npy::NpyWriter;
 use super::texts::Item;
 use crate::cli::error::CliError;
-use crate::cli::files::Target;
-use crate::cli::output::stdout_error;
+use crate::cli::files::{Sink, Target};
 
 /// The output for vectors.
 pub enum Vectors {
-    /// One JSON object per text, to standard output.
-    Stdout {
-        /// Standard output.
-        stream: BufWriter<Stdout>,
-        /// Dimension of the vectors; 0 before the first.
-        dimension: usize,
-    },
-    /// One JSON object per text, to a file.
-    File {
-        /// The file.
-        file: Target,
+    /// One JSON object per text.
+    Lines {
+        /// The output.
+        sink: Sink,
         /// Dimension of the vectors; 0 before the first.
         dimension: usize,
     },
@@ -55,17 +46,13 @@ impl Vectors {
     /// Opens the output. `dimension` is known for a local model.
     pub fn open(format: Format, path: Option<&Path>, dimension: Option<usize>) -> Result<Self, CliError> {
         let dimension = dimension.unwrap_or(0);
-        let Some(path) = path else {
-            return Ok(Self::Stdout { stream: BufWriter::new(io::stdout()), dimension });
-        };
-        let file = Target::create(path)?;
-        match format {
-            Format::Ndjson => Ok(Self::File { file, dimension }),
-            Format::Npy => {
-                let name = path.display().to_string();
+        match (format, path) {
+            (Format::Npy, Some(path)) => {
+                let (file, name) = (Target::create(path)?, path.display().to_string());
                 let file = NpyWriter::new(file, dimension).map_err(CliError::io(format!("write {name}")))?;
                 Ok(Self::Npy { file, name })
             }
+            _ => Ok(Self::Lines { sink: Sink::open(path)?, dimension }),
         }
     }
 
@@ -80,41 +67,39 @@ impl Vectors {
         };
         match self {
             Self::Npy { file, name } => file.write(&vector.values).map_err(CliError::io(format!("write {name}"))),
-            Self::Stdout { dimension, .. } | Self::File { dimension, .. } => {
+            Self::Lines { sink, dimension } => {
                 *dimension = vector.values.len();
-                self.object(&row)
+                sink.write_all(&row.json_line()?)
             }
         }
     }
 
     /// Writes why a line has no vector. A NumPy array cannot contain that, so it is an error there.
     pub fn write_problem(&mut self, item: &Item, problem: &str) -> Result<(), CliError> {
-        if matches!(self, Self::Npy { .. }) {
+        let Self::Lines { sink, .. } = self else {
             return Err(CliError::Input(format!("line {}: {problem}; an array cannot leave out its row", item.line)));
-        }
-        self.object(&Row { line: item.line, id: item.id.as_deref(), embedding: None, truncated: false, error: Some(problem) })
+        };
+        let row = Row { line: item.line, id: item.id.as_deref(), embedding: None, truncated: false, error: Some(problem) };
+        sink.write_all(&row.json_line()?)
     }
 
     /// Completes the output. Returns the dimension, or 0 if there were no vectors.
     pub fn finish(self) -> Result<usize, CliError> {
         match self {
-            Self::Stdout { mut stream, dimension } => stream.flush().map(|()| dimension).map_err(stdout_error),
-            Self::File { file, dimension } => file.finish().map(|()| dimension),
+            Self::Lines { sink, dimension } => sink.finish().map(|()| dimension),
             Self::Npy { file, name } => {
                 let (file, dimension) = file.finish().map_err(CliError::io(format!("write {name}")))?;
                 file.finish().map(|()| dimension)
             }
         }
     }
+}
 
-    fn object(&mut self, row: &Row<'_>) -> Result<(), CliError> {
+impl Row<'_> {
+    fn json_line(&self) -> Result<Vec<u8>, CliError> {
         // Serializes directly: a `Value` would widen each number to 64 bits and need twice the digits.
-        let mut line = serde_json::to_vec(row).map_err(|error| CliError::io("write JSON")(error.into()))?;
+        let mut line = serde_json::to_vec(self).map_err(|error| CliError::io("write JSON")(error.into()))?;
         line.push(b'\n');
-        match self {
-            Self::Stdout { stream, .. } => stream.write_all(&line).map_err(stdout_error),
-            Self::File { file, .. } => file.write_all(&line).map_err(file.write_error()),
-            Self::Npy { .. } => Ok(()),
-        }
+        Ok(line)
     }
 }

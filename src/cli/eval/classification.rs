@@ -89,7 +89,7 @@ pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError
                     Kind::Knn | Kind::Mlp => predict_on_server(measured, &task, *kind)?,
                     Kind::Offline => predict_locally(measured, &args.data, &task).map_err(to_cli_error)?,
                 };
-                comparison.ways.insert(kind.name().to_owned(), task.evaluate(&answers).map_err(to_cli_error)?);
+                comparison.ways.insert(kind.name(), task.evaluate(&answers).map_err(to_cli_error)?);
             }
             comparisons.push(NamedComparison { set: set.clone(), comparison });
         }
@@ -98,12 +98,8 @@ pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Knn => "knn",
-            Self::Mlp => "mlp",
-            Self::Offline => "offline",
-        }
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
@@ -118,7 +114,7 @@ fn predict_on_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result
     if kind == Kind::Mlp {
         body["mlp"] = json!({ "validation_share": VALIDATION_SHARE, "runs": RUNS, "seed": SEED });
     }
-    let classifier = Scratch::classifier(client, output, kind.name(), body)?;
+    let classifier = Scratch::classifier(client, output, &kind.name(), body)?;
     let mut answers = Answers::new();
     for (language, test) in &task.tests {
         let texts: Vec<String> = test.iter().map(|example| example.text.clone()).collect();

@@ -1,7 +1,6 @@
 //! The server under evaluation: its embeddings, the output of reports, and errors.
 
 use std::fmt::Display;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,7 +10,7 @@ use serde_json::json;
 use super::encoder::ServerEncoder;
 use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
-use crate::cli::files::Target;
+use crate::cli::files::Sink;
 use crate::cli::output::Output;
 use crate::evaluation::EvaluationError;
 
@@ -53,15 +52,9 @@ impl Measured {
     pub(super) fn write_report(&self, data: &DataArgs, report: &(impl Display + Serialize)) -> Result<(), CliError> {
         let named = data.output.as_deref().and_then(Path::extension).is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
         let text = if self.output.json || named { json!(report).to_string() } else { report.to_string() };
-        match &data.output {
-            None => self.output.line(text.trim_end()),
-            Some(path) => {
-                let mut target = Target::create(path)?;
-                let failed = target.write_error();
-                writeln!(target, "{}", text.trim_end()).map_err(failed)?;
-                target.finish()
-            }
-        }
+        let mut sink = Sink::open(data.output.as_deref())?;
+        sink.write_all(format!("{}\n", text.trim_end()).as_bytes())?;
+        sink.finish()
     }
 }
 

@@ -28,7 +28,7 @@ pub struct MiningArgs {
 /// Runs the evaluation and writes the report.
 pub fn run(measured: &Measured, args: MiningArgs) -> Result<(), CliError> {
     let mut encoder = measured.encoder(&args.data);
-    let mut miner = BothMiner { measured, encoder: &mut encoder, api: args.api };
+    let mut miner = LocalAndServerMiner { measured, encoder: &mut encoder, api: args.api };
     let mining = measure(&args.data.data, &mut miner).map_err(to_cli_error)?;
     if mining.is_none() {
         return Err(no_data(&args.data.data));
@@ -38,13 +38,13 @@ pub fn run(measured: &Measured, args: MiningArgs) -> Result<(), CliError> {
 }
 
 /// Mines locally, and on the server if requested.
-struct BothMiner<'a, 'b> {
+struct LocalAndServerMiner<'a, 'b> {
     measured: &'a Measured,
     encoder: &'a mut ServerEncoder<'b>,
     api: bool,
 }
 
-impl Miner for BothMiner<'_, '_> {
+impl Miner for LocalAndServerMiner<'_, '_> {
     fn mine(&mut self, first: &[String], second: &[String]) -> Result<Proposals, EvaluationError> {
         let mut proposals = ExactMiner(self.encoder).mine(first, second)?;
         if self.api {
@@ -62,7 +62,7 @@ fn mine_on_server(measured: &Measured, first: &[String], second: &[String]) -> R
     let Measured { client, output } = measured;
     let body = json!({
         "first": { "texts": first }, "second": { "texts": second }, "neighbors": 4, "margin": "ratio", "strategy": "max_score",
-        "deduplicate": false,
+        "deduplicate": false, "skip_identical": false,
     });
     let job = client.send(&Call::post(&["v1", "mine"]).json(&body))?.body;
     let job = jobs::watch(client, output, job)?;

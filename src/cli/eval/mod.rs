@@ -16,10 +16,8 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 
-use super::EXIT_CODES;
 use super::client::Client;
 use super::error::{CliError, Outcome};
-use super::output::Output;
 use super::server::ServerArgs;
 use crate::evaluation::{EvaluationError, Report, candidates, flores, measure, short, sts, tatoeba};
 use classification::ClassificationArgs;
@@ -29,18 +27,6 @@ use mining::MiningArgs;
 use search::SearchArgs;
 
 pub use measured::DataArgs;
-
-/// The command's arguments.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct EvalArgs {
-    /// What to evaluate.
-    #[command(subcommand)]
-    pub task: Task,
-    /// Options of every command.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// What to evaluate.
 #[derive(Debug, Subcommand)]
@@ -101,17 +87,17 @@ pub struct RetrievalArgs {
 }
 
 /// Runs the command.
-pub fn run(args: EvalArgs) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let measured = Measured { client: Client::new(&args.server, &output)?, output };
-    let plain = |data: DataArgs, task: &dyn Fn(&Path, &mut ServerEncoder<'_>) -> Result<Report, EvaluationError>| {
-        let report = task(&data.data, &mut measured.encoder(&data)).map_err(to_cli_error)?;
+pub fn run(task: Task, server: &ServerArgs) -> Result<Outcome, CliError> {
+    let (output, client) = Client::connect(server)?;
+    let measured = Measured { client, output };
+    let plain = |data: DataArgs, evaluate: &dyn Fn(&Path, &mut ServerEncoder<'_>) -> Result<Report, EvaluationError>| {
+        let report = evaluate(&data.data, &mut measured.encoder(&data)).map_err(to_cli_error)?;
         if report == Report::default() {
             return Err(no_data(&data.data));
         }
         measured.write_report(&data, &report)
     };
-    match args.task {
+    match task {
         Task::Tatoeba(data) => {
             plain(data, &|folder, encoder| Ok(Report { tatoeba: tatoeba::measure(folder, encoder)?, ..Report::default() }))
         }

@@ -47,7 +47,7 @@ pub struct SearchArgs {
     #[arg(long, value_name = "NAME=FILE", value_parser = parse_named_file)]
     pub from_run: Vec<(String, PathBuf)>,
     /// Searches this existing collection instead of a temporary one with the documents in the files.
-    #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
+    #[arg(long, value_name = "NAME")]
     pub collection: Option<CollectionName>,
     /// Split of BEIR's judgments, `qrels/SPLIT.tsv`.
     #[arg(long, value_name = "SPLIT", default_value = "test")]

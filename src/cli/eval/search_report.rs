@@ -124,8 +124,8 @@ impl Row {
 
 fn differences(first: &[QueryScores], second: &[QueryScores], bootstrap: Bootstrap) -> BTreeMap<&'static str, Difference> {
     let Bootstrap { resamples, seed } = bootstrap;
-    let measures = Scores::default().named();
-    let values = |of: &[QueryScores], at: usize| of.iter().map(|query| query.scores.named()[at].1).collect::<Vec<f64>>();
+    let measures = Scores::default().by_metric();
+    let values = |of: &[QueryScores], at: usize| of.iter().map(|query| query.scores.by_metric()[at].1).collect::<Vec<f64>>();
     let difference = |at: usize| paired_bootstrap(&values(first, at), &values(second, at), resamples, seed);
     measures.iter().enumerate().map(|(at, (name, _))| (*name, difference(at))).collect()
 }
@@ -168,7 +168,7 @@ impl fmt::Display for SearchReport {
         )?;
         for row in &self.results {
             let (scope, name, MeanScores { queries, scores }) = (row.scope.label(), &row.configuration, row.all);
-            let [(_, ndcg), (_, recall), (_, deep), (_, mrr), (_, success)] = scores.named();
+            let [(_, ndcg), (_, recall), (_, deep), (_, mrr), (_, success)] = scores.by_metric();
             let [difference, interval, p] = difference_cells(row);
             write!(f, "| {scope:9} | {name:width$} | {queries:>7} | {ndcg:>7.1} | {recall:>9.1} | {deep:>10.1} | {mrr:>6.1} ")?;
             writeln!(f, "| {success:>9.1} | {difference:>9} | {interval:>16} | {p:>6} |")?;

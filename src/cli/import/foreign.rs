@@ -13,10 +13,10 @@ use super::expected::{NamedFields, Names, Needed};
 use super::failures::Failures;
 use super::json_records::{self, Pages};
 use super::record::{Fields, InvalidRecord, Record, Records};
-use super::unpack::{Compression, decompress};
 use super::vectors::{self, Vectors};
 use crate::cli::error::CliError;
 use crate::cli::output::plural;
+use crate::domain::FileEncoding;
 
 const BUFFER_BYTES: usize = 1 << 18;
 /// Default field for the text.
@@ -90,7 +90,7 @@ impl ForeignArgs {
     pub fn documents(
         &self,
         source: Source,
-        (file, compression): (Option<&Path>, Compression),
+        (file, compression): (Option<&Path>, FileEncoding),
         vectors: bool,
         (bar, failures): (&ProgressBar, Failures),
     ) -> Result<Documents, CliError> {
@@ -107,7 +107,7 @@ impl ForeignArgs {
             (Source::Chroma, Some(file)) => self.chroma(file, compression, vectors, bar).map_err(failed())?,
             (source, _) => {
                 let content = bar.wrap_read(open_input(file).map_err(failed())?);
-                let stream = decompress(compression, Box::new(content)).map_err(failed())?;
+                let stream = compression.decoder(content).map_err(failed())?;
                 let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
                 let records = json_records::Records::new(stream, source.pages()).map_err(failed())?;
                 let (id_field, vector_named) = (self.id_field.clone(), self.vector_name.is_some());
@@ -135,7 +135,7 @@ impl ForeignArgs {
         })
     }
 
-    fn chroma(&self, file: &Path, compression: Compression, vectors: bool, bar: &ProgressBar) -> io::Result<Box<dyn Records>> {
+    fn chroma(&self, file: &Path, compression: FileEncoding, vectors: bool, bar: &ProgressBar) -> io::Result<Box<dyn Records>> {
         if let Some(path) = chroma::find_database(file)? {
             if vectors {
                 let problem = "Chroma's database file has no vectors that can be read; save what collection.get(include=[\"embeddings\", \
@@ -148,7 +148,7 @@ impl ForeignArgs {
         let columns = Columns::new(|| {
             // Only the first column reports progress.
             let content = bars.next().unwrap_or_else(ProgressBar::hidden).wrap_read(File::open(file)?);
-            Ok(BufReader::with_capacity(BUFFER_BYTES, decompress(compression, Box::new(content))?))
+            Ok(BufReader::with_capacity(BUFFER_BYTES, compression.decoder(content)?))
         })?;
         Ok(Box::new(columns))
     }

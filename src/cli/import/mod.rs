@@ -7,48 +7,41 @@ mod failures;
 mod foreign;
 mod json_records;
 mod record;
-mod unpack;
 mod vectors;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::EXIT_CODES;
 use super::client::{Call, Client, Upload};
 use super::collections::create_from;
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::jobs::{self, ResultFilter};
 use super::output::{Output, Unit, format_cell};
-use super::server::ServerArgs;
-use crate::domain::CollectionName;
+use crate::domain::{CollectionName, FileEncoding, FileFormat};
 use failures::Failures;
 use foreign::{ForeignArgs, Source};
 
-pub use unpack::Compression;
-
 /// The command's arguments.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
 pub struct ImportArgs {
     /// Name of the collection.
-    #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
     /// File to import, optionally compressed (.gz, .zst); - or no file for standard input.
     pub file: Option<PathBuf>,
     /// Format of the file; by default derived from its name, otherwise NDJSON.
     #[arg(long, value_enum, conflicts_with = "from")]
-    pub format: Option<Format>,
+    pub format: Option<FileFormat>,
     /// Column types of a CSV or TSV file: string (the default), int, float, bool or date, as in `year:int,published:date`.
     #[arg(long, value_name = "COLUMN:TYPE,…", conflicts_with = "from")]
     pub types: Option<String>,
     /// Compression of the file; by default derived from its name.
     #[arg(long, value_enum)]
-    pub compression: Option<Compression>,
+    pub compression: Option<FileEncoding>,
     /// Creates the collection if it does not exist.
     #[arg(long)]
     pub create: bool,
@@ -61,57 +54,41 @@ pub struct ImportArgs {
     /// How to read the export of another database.
     #[command(flatten)]
     pub foreign: ForeignArgs,
-    /// Options of every command.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
-
-/// Format of a file of documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// One JSON object per line.
-    Ndjson,
-    /// Comma-separated values with a header row.
-    Csv,
-    /// Tab-separated values with a header row.
-    Tsv,
 }
 
 /// Runs the command.
-pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
+pub fn run(args: ImportArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let (named, packed) = format_from_name(args.file.as_deref());
     let (format, compression) = (args.format.unwrap_or(named), args.compression.unwrap_or(packed));
-    let client = Client::new(&args.server, &output)?;
     let (job, mut failures) = match args.foreign.from {
         None => {
-            let input = Input::open(args.file.as_deref(), &output)?;
+            let input = Input::open(args.file.as_deref(), output)?;
             let failures = Failures::new(args.failures.as_deref())?;
             if args.create {
-                create(&client, &output, args.collection.as_str())?;
+                create(client, output, args.collection.as_str())?;
             }
             let bar = output.progress(input.bytes, Unit::Bytes);
             let mut content = bar.wrap_read(input.content);
-            let job = send(&client, &args, (&mut content, input.bytes), (format, compression), &bar)?;
+            let job = send(client, &args, (&mut content, input.bytes), (format, compression), &bar)?;
             (job, failures)
         }
-        Some(source) => send_foreign(&client, &output, &args, (source, compression))?,
+        Some(source) => send_foreign(client, output, &args, (source, compression))?,
     };
     let misfits = failures.count;
     if args.detach {
-        failures.finish(&output, "name a file with --failures for all")?;
-        jobs::show(&output, &job)?;
-        return Ok(if misfits > 0 { Outcome::SomeFailed } else { Outcome::Done });
+        failures.finish(output, "name a file with --failures for all")?;
+        let shown = jobs::show(output, &job)?;
+        return Ok(if misfits > 0 { Outcome::SomeFailed } else { shown });
     }
     let id = format_cell(&job["id"]);
     output.note(&format!("job {id} imports the file; it continues if you stop this command"));
-    let mut job = jobs::watch(&client, &output, job)?;
+    let mut job = jobs::watch(client, output, job)?;
     if job["details"]["failed"].as_u64().unwrap_or(0) > 0 {
-        jobs::results(&client, &id, ResultFilter::Failed, |line| failures.add(line))?;
+        jobs::results(client, &id, ResultFilter::Failed, |line| failures.add(line))?;
     }
-    failures.finish(&output, &format!("`dragoman jobs results {id} --failed` lists all that the server refused"))?;
+    failures.finish(output, &format!("`dragoman jobs results {id} --failed` lists all that the server refused"))?;
     count_as_failed(&mut job, misfits);
-    jobs::finish(&client, &output, &job)
+    jobs::finish(client, output, &job)
 }
 
 /// Adds the records that were not sent to those that failed, so that the counts of a job add up: its lines include them, as empty
@@ -137,18 +114,18 @@ fn send(
     client: &Client,
     args: &ImportArgs,
     (content, bytes): (&mut dyn Read, Option<u64>),
-    (format, compression): (Format, Compression),
+    (format, compression): (FileFormat, FileEncoding),
     bar: &ProgressBar,
 ) -> Result<Value, CliError> {
     bar.set_message("sent");
     let mut content = ErrorCapture { content, error: None };
     let upload = Upload {
         content_type: match format {
-            Format::Ndjson => "application/x-ndjson",
-            Format::Csv => "text/csv",
-            Format::Tsv => "text/tab-separated-values",
+            FileFormat::Ndjson => "application/x-ndjson",
+            FileFormat::Csv => "text/csv",
+            FileFormat::Tsv => "text/tab-separated-values",
         },
-        content_encoding: compression.encoding(),
+        content_encoding: compression.content_encoding(),
         bytes,
         content: &mut content,
     };
@@ -172,7 +149,7 @@ fn send_foreign(
     client: &Client,
     output: &Output,
     args: &ImportArgs,
-    (source, compression): (Source, Compression),
+    (source, compression): (Source, FileEncoding),
 ) -> Result<(Value, Failures), CliError> {
     let name = args.collection.as_str();
     let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
@@ -189,7 +166,7 @@ fn send_foreign(
     let takes_vectors = about_collection.body["model"].is_null();
     let bar = output.progress(about.filter(|about| about.is_file()).map(|about| about.len()), Unit::Bytes);
     let mut documents = args.foreign.documents(source, (file, compression), takes_vectors, (&bar, failures))?;
-    let job = send(client, args, (&mut documents, None), (Format::Ndjson, Compression::None), &bar)?;
+    let job = send(client, args, (&mut documents, None), (FileFormat::Ndjson, FileEncoding::Identity), &bar)?;
     if documents.drops_vectors {
         output.note("the file's vectors are left out: the collection embeds the texts itself");
     }
@@ -198,19 +175,19 @@ fn send_foreign(
 }
 
 /// The format and compression that the name of a file implies.
-pub fn format_from_name(path: Option<&Path>) -> (Format, Compression) {
+pub fn format_from_name(path: Option<&Path>) -> (FileFormat, FileEncoding) {
     let name = path.and_then(Path::file_name).map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let (name, compression) = if let Some(name) = name.strip_suffix(".gz") {
-        (name, Compression::Gzip)
+        (name, FileEncoding::Gzip)
     } else if let Some(name) = name.strip_suffix(".zst") {
-        (name, Compression::Zstd)
+        (name, FileEncoding::Zstd)
     } else {
-        (name.as_str(), Compression::None)
+        (name.as_str(), FileEncoding::Identity)
     };
     let format = match name.rsplit('.').next() {
-        Some("csv") => Format::Csv,
-        Some("tsv") => Format::Tsv,
-        _ => Format::Ndjson,
+        Some("csv") => FileFormat::Csv,
+        Some("tsv") => FileFormat::Tsv,
+        _ => FileFormat::Ndjson,
     };
     (format, compression)
 }
@@ -251,15 +228,15 @@ mod tests {
     #[test]
     fn file_extensions_determine_format_and_compression() {
         for (name, expect) in [
-            ("a.ndjson", (Format::Ndjson, Compression::None)),
-            ("a.jsonl.gz", (Format::Ndjson, Compression::Gzip)),
-            ("A.CSV", (Format::Csv, Compression::None)),
-            ("a.tsv.zst", (Format::Tsv, Compression::Zstd)),
-            ("csv", (Format::Csv, Compression::None)),
-            ("a", (Format::Ndjson, Compression::None)),
+            ("a.ndjson", (FileFormat::Ndjson, FileEncoding::Identity)),
+            ("a.jsonl.gz", (FileFormat::Ndjson, FileEncoding::Gzip)),
+            ("A.CSV", (FileFormat::Csv, FileEncoding::Identity)),
+            ("a.tsv.zst", (FileFormat::Tsv, FileEncoding::Zstd)),
+            ("csv", (FileFormat::Csv, FileEncoding::Identity)),
+            ("a", (FileFormat::Ndjson, FileEncoding::Identity)),
         ] {
             assert_eq!(format_from_name(Some(Path::new(name))), expect, "{name}");
         }
-        assert_eq!(format_from_name(None), (Format::Ndjson, Compression::None));
+        assert_eq!(format_from_name(None), (FileFormat::Ndjson, FileEncoding::Identity));
     }
 }

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_languages_are_rejected_as_unknown() {
+    fn unsupported_languages_are_refused_as_unknown() {
         for tag in ["is", "is-IS", "la", "xx", "ji", "yi", "zh-yue", "yue", "bs", "gsw", "mul", "zxx", "be-BY", "cy_GB"] {
             let error = Language::from_tag(tag).unwrap_err();
             assert_eq!(error, LanguageTagError::Other { got: tag.to_owned() });
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_tags_are_rejected_as_invalid_requests() {
+    fn malformed_tags_are_refused_as_invalid_requests() {
         let long = format!("en-x-{}", "abcd-".repeat(20));
         for tag in [
             "",

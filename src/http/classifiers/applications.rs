@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 use super::labels::parse_target_path;
 use super::{CLASSIFIER_ERRORS, ClassifierPath, check_probability, visible_classifier};
 use crate::domain::singles::singles;
-use crate::domain::{ApplyRequest, Caller, Code, CollectionName, Job, LabeledDocuments, MetadataPath};
+use crate::domain::{ApplyRequest, Caller, Code, CollectionName, LabeledDocuments, MetadataPath};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
-use crate::http::jobs::{Accepted, accepted_response};
+use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -59,10 +59,7 @@ pub struct ApplyClassifierRequest {
     post, path = "/v1/classifiers/{classifier}/apply", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = ApplyClassifierRequest, description = "Which documents get labels, and where."),
-    responses((
-        status = 202, description = "The job was accepted.", body = Job,
-        headers(("location" = String, description = "Path of the job.")),
-    )),
+    responses(AcceptedJob),
 )]
 pub async fn apply_classifier(
     State(api): State<Api>,

@@ -8,10 +8,10 @@ use axum::http::header::{HeaderName, LOCATION};
 use super::info::{ClassifierInfo, ClassifierList};
 use super::request::{CreateClassifierRequest, check};
 use super::{ClassifierPath, check_name, is_visible, visible_classifier};
-use crate::domain::{Caller, ClassifierName, Code, Job};
+use crate::domain::{Caller, ClassifierName, Code};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, accepted_response};
+use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -81,7 +81,7 @@ pub async fn create_classifier(
     }
     check_name(&caller, &new.name)?;
     let name = new.name.clone();
-    let classifier = match api.service.create_classifier_once(new, key).await.map_err(ApiError::from) {
+    let classifier = match api.service.create_classifier(new, key).await.map_err(ApiError::from) {
         Err(error) if error.code == Code::ClassifierExists => {
             let taken = api.service.get_classifier(&name).await;
             let hidden = taken.is_ok_and(|classifier| !is_visible(&caller, &classifier));
@@ -142,10 +142,7 @@ pub async fn get_classifier(
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/train", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
-    responses((
-        status = 202, description = "The job was accepted.", body = Job,
-        headers(("location" = String, description = "Path of the job.")),
-    )),
+    responses(AcceptedJob),
 )]
 pub async fn train_classifier(
     State(api): State<Api>,

@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
 use super::{CLASSIFIER_ERRORS, ClassifierPath, check_probability, visible_classifier};
 use crate::domain::singles::singles;
-use crate::domain::{Caller, Code, Evaluation, EvaluationSet, Job};
+use crate::domain::{Caller, Code, Evaluation, EvaluationSet};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
-use crate::http::jobs::{Accepted, VisibleJob, accepted_response};
+use crate::http::jobs::{Accepted, AcceptedJob, VisibleJob, accepted_response};
 use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -119,10 +119,7 @@ pub async fn evaluate_classifier(
     post, path = "/v1/classifiers/{classifier}/evaluations", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = StartEvaluationRequest, description = "The labeled documents."),
-    responses((
-        status = 202, description = "The job was accepted.", body = Job,
-        headers(("location" = String, description = "Path of the job.")),
-    )),
+    responses(AcceptedJob),
 )]
 pub async fn start_evaluation(
     State(api): State<Api>,

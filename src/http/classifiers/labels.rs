@@ -10,7 +10,7 @@ use crate::domain::{Code, CollectionName, DescribedLabel, Field, LabeledDocument
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::languages::refused_tag;
-use crate::http::request::values::{check_parsed, check_text};
+use crate::http::request::values::{check_count, check_each, check_parsed, check_text};
 use crate::service::documents::input::NUL_IN_KEY;
 
 /// Maximum labeled texts per request.
@@ -73,7 +73,7 @@ pub fn parse_labeled_documents(
 ) -> Result<LabeledDocuments, ApiError> {
     let collection = check_parsed(format!("{pointer}/collection"), CollectionName::parse(&input.collection))?;
     let field = check_parsed(format!("{pointer}/field"), parse_metadata_path(&input.field))?;
-    let filter = filter::parse(input.filter, limits).map_err(|error| error.within(pointer))?;
+    let filter = filter::parse(input.filter, limits).map_err(|error| error.with_base_pointer(pointer))?;
     Ok(LabeledDocuments { collection, field, filter })
 }
 
@@ -115,10 +115,7 @@ pub fn parse_labeled_texts(
     multi_label: bool,
     limits: &Limits,
 ) -> Result<Vec<LabeledText>, ApiError> {
-    let got = inputs.len();
-    if !(1..=EXAMPLES_MAX).contains(&got) {
-        return invalid(pointer, format!("must have 1 to {EXAMPLES_MAX} texts, got {got}"));
-    }
+    check_count(pointer, inputs.len(), EXAMPLES_MAX, "texts")?;
     let read = |(index, input): (usize, LabeledTextInput)| {
         let LabeledTextInput { text: body, mut labels, language } = input;
         let at = |member: &str| format!("{pointer}/{index}{member}");
@@ -131,13 +128,12 @@ pub fn parse_labeled_texts(
             let detail = format!("must have at most {LABELS_MAX} labels, got {}", labels.len());
             checks.add::<()>(invalid(at("/labels"), detail));
         } else {
-            let check = |(number, label): (usize, &String)| check_label(label, &at(&format!("/labels/{number}")));
-            checks.add(Checks::all(labels.iter().enumerate().map(check)));
+            checks.add(check_each(&at("/labels"), &labels, |place, label| check_label(label, place)));
         }
         labels.sort_unstable();
         labels.dedup();
         let read = |tag: &str| Language::of_text_from_tag(tag).map_err(|error| refused_tag(&error, &at("/language")));
-        let Some(language) = checks.add(language.as_deref().map_or(Ok(None), read)) else { return Err(checks.refusal()) };
+        let language = checks.add_or_default(language.as_deref().map_or(Ok(None), read));
         checks.end().map(|()| LabeledText { text: body, labels, language })
     };
     Checks::all(inputs.into_iter().enumerate().map(read))
@@ -157,14 +153,10 @@ pub fn parse_described_labels(inputs: Vec<LabelInput>, limits: &Limits) -> Resul
             return Err(refuse(format!("/labels/{index}/name"), format!("repeats the label {name:?}")));
         }
         let pointer = format!("/labels/{index}/descriptions");
-        let descriptions = match descriptions {
-            None => Vec::new(),
-            Some(all) if !(1..=DESCRIPTIONS_MAX).contains(&all.len()) => {
-                let detail = format!("must have 1 to {DESCRIPTIONS_MAX} texts, or be left out, got {}", all.len());
-                return Err(refuse(pointer, detail));
-            }
-            Some(all) => all,
-        };
+        if let Some(all) = &descriptions {
+            check_count(&pointer, all.len(), DESCRIPTIONS_MAX, "texts, or be left out")?;
+        }
+        let descriptions = descriptions.unwrap_or_default();
         for (number, description) in descriptions.iter().enumerate() {
             check_text(&format!("{pointer}/{number}"), description, limits)?;
         }

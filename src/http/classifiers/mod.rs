@@ -9,13 +9,11 @@ pub mod labels;
 pub mod predictions;
 pub mod request;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
-
 use super::api::Api;
-use super::error::{ApiError, invalid};
+use super::error::ApiError;
 use crate::domain::{Caller, Classifier, ClassifierName, Code, CollectionName};
-use crate::http::request::extract::{path_param, path_params};
+use crate::http::request::extract::path_parameter;
+use crate::http::request::values::check_number;
 
 /// Errors of every operation that uses a classifier.
 const CLASSIFIER_ERRORS: &[Code] = &[
@@ -27,17 +25,7 @@ const CLASSIFIER_ERRORS: &[Code] = &[
     Code::Overloaded,
 ];
 
-/// The path parameter `classifier`.
-pub struct ClassifierPath(pub ClassifierName);
-
-impl FromRequestParts<Api> for ClassifierPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
-        let params = path_params(parts, api).await?;
-        Ok(Self(path_param(&params, "classifier", ClassifierName::parse)?))
-    }
-}
+path_parameter!(ClassifierPath, "classifier", ClassifierName, ClassifierName::parse);
 
 /// A classifier that the caller may see: one of a collection that it can access, or of texts alone. To other callers it seems
 /// not to exist.
@@ -75,8 +63,5 @@ fn check_name(caller: &Caller, name: &ClassifierName) -> Result<(), ApiError> {
 
 /// Parses a probability in a request.
 fn check_probability(pointer: &str, value: Option<f32>) -> Result<Option<f32>, ApiError> {
-    match value {
-        Some(got) if !(0.0..=1.0).contains(&got) => invalid(pointer, format!("must be a number from 0 to 1, got {got}")),
-        value => Ok(value),
-    }
+    value.map(|got| check_number(pointer, got, 0.0..=1.0)).transpose()
 }

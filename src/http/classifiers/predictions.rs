@@ -11,12 +11,12 @@ use super::{CLASSIFIER_ERRORS, ClassifierPath, check_probability, visible_classi
 use crate::domain::singles::singles;
 use crate::domain::{Caller, Code, CollectionName, DocumentId, Limits, PredictItems, PredictOptions, Prediction};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks, invalid};
+use crate::http::error::{ApiError, invalid};
 use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
-use crate::http::request::values::{check_parsed, check_texts};
+use crate::http::request::values::{check_count, check_each, check_integer, check_parsed, check_texts};
 use crate::service::json::some_object;
 
 /// Default and maximum number of labels to return with their probabilities.
@@ -116,23 +116,16 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
         }
         (None, Some(DocumentsByIdInput { collection, ids })) => {
             let collection = check_parsed("/documents/collection", CollectionName::parse(&collection))?;
-            let (max, got) = (limits.batch_documents_max, ids.len());
-            if !(1..=max).contains(&got) {
-                return invalid("/documents/ids", format!("must have 1 to {max} ids (batch_documents_max), got {got}"));
-            }
-            let parse = |(index, id): (usize, &String)| check_parsed(format!("/documents/ids/{index}"), DocumentId::parse(id));
-            PredictItems::Documents { collection, ids: Checks::all(ids.iter().enumerate().map(parse))? }
+            check_count("/documents/ids", ids.len(), limits.batch_documents_max, "ids (batch_documents_max)")?;
+            let ids = check_each("/documents/ids", &ids, |place, id| check_parsed(place, DocumentId::parse(id)))?;
+            PredictItems::Documents { collection, ids }
         }
         _ => return invalid("", "must have exactly one of texts and documents"),
     };
-    let bounded = |pointer: &str, value: Option<usize>, default: usize, max: usize| match value.unwrap_or(default) {
-        got if got > max => invalid(pointer, format!("must be an integer from 0 to {max}, got {got}")),
-        value => Ok(value),
-    };
     let options = PredictOptions {
         threshold: check_probability("/threshold", body.threshold)?,
-        scores: bounded("/scores", body.scores, SCORES_DEFAULT, SCORES_MAX)?,
-        explain: bounded("/explain", body.explain, 0, EXPLAIN_MAX)?,
+        scores: check_integer("/scores", body.scores.unwrap_or(SCORES_DEFAULT), 0..=SCORES_MAX)?,
+        explain: check_integer("/explain", body.explain.unwrap_or_default(), 0..=EXPLAIN_MAX)?,
     };
     Ok((items, options))
 }

@@ -10,17 +10,15 @@ use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NewClassifier,
 };
 use crate::http::error::{ApiError, Checks, invalid};
+use crate::http::request::values::{check_description, check_integer, check_number};
 use crate::service::json::{some_object, some_objects};
-
-/// Maximum length of a description, in bytes.
-const DESCRIPTION_BYTES_MAX: usize = 4096;
 
 /// A classifier to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateClassifierRequest {
     /// The name: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a letter or digit.
-    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    #[schema(min_length = 1, max_length = 64)]
     pub name: String,
     /// How it decides.
     pub kind: ClassifierKind,
@@ -62,11 +60,8 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
     let invalid = |pointer: &str, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     let mut checks = Checks::default();
     let name = checks.add(ClassifierName::parse(&body.name).map_err(|error| invalid("/name", error.to_string())));
+    checks.add(check_description(body.description.as_deref()));
     let mut refuse = |pointer: &str, detail: String| checks.add::<()>(Err(invalid(pointer, detail)));
-    let bytes = body.description.as_ref().map_or(0, String::len);
-    if bytes > DESCRIPTION_BYTES_MAX {
-        refuse("/description", format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}"));
-    }
     let kind = body.kind;
     let is_prototype = kind == ClassifierKind::Prototype;
     if body.multi_label && is_prototype {
@@ -91,61 +86,47 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
     if is_prototype && body.labels.is_none() {
         refuse("", "a classifier of kind prototype needs labels".to_owned());
     }
-    let threshold = checks.add(check_probability("/threshold", body.threshold));
-    let source = checks.add(body.source.map(|source| labels::parse_labeled_documents(source, "/source", limits)).transpose());
-    let (knn, mlp) = (checks.add(check_knn(body.knn.unwrap_or_default())), checks.add(check_mlp(body.mlp.unwrap_or_default())));
+    let threshold = checks.add_or_default(check_probability("/threshold", body.threshold));
+    let source = body.source.map(|source| labels::parse_labeled_documents(source, "/source", limits));
+    let source = checks.add_or_default(source.transpose());
+    let knn = checks.add_or_default(check_knn(body.knn.unwrap_or_default()));
+    let mlp = checks.add_or_default(check_mlp(body.mlp.unwrap_or_default()));
     let examples = body.examples.map(|examples| labels::parse_labeled_texts(examples, "/examples", body.multi_label, limits));
-    let examples = checks.add(examples.transpose());
-    let labels = checks.add(body.labels.map(|labels| labels::parse_described_labels(labels, limits)).transpose());
-    let (Some(name), Some(threshold), Some(source), Some(knn), Some(mlp)) = (name, threshold, source, knn, mlp) else {
-        return Err(checks.refusal());
-    };
+    let examples = checks.add_or_default(examples.transpose()).unwrap_or_default();
+    let labels = body.labels.map(|labels| labels::parse_described_labels(labels, limits));
+    let labels = checks.add_or_default(labels.transpose()).unwrap_or_default();
+    let Some(name) = name else { return Err(checks.refusal()) };
     checks.end()?;
-    let (examples, labels) = (examples.flatten().unwrap_or_default(), labels.flatten().unwrap_or_default());
     let (description, multi_label) = (body.description, body.multi_label);
     let definition = ClassifierDefinition { kind, description, multi_label, threshold, source, knn, mlp };
     Ok(NewClassifier { name, definition, examples, labels })
 }
 
 fn check_knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
-    let invalid = |member: &str, detail: String| invalid(format!("/knn/{member}"), detail);
-    if !(1..=1_000).contains(&options.neighbors) {
-        return invalid("neighbors", format!("must be an integer from 1 to 1000, got {}", options.neighbors));
-    }
+    check_integer("/knn/neighbors", options.neighbors, 1..=1_000)?;
     if let Some(got) = options.temperature
         && !(got > 0.0 && got <= 100.0)
     {
-        return invalid("temperature", format!("must be a number above 0 and at most 100, got {got}"));
+        return invalid("/knn/temperature", format!("must be a number above 0 and at most 100, got {got}"));
     }
-    if !(-1.0..=1.0).contains(&options.score_min) {
-        return invalid("score_min", format!("must be a number from -1 to 1, got {}", options.score_min));
-    }
+    check_number("/knn/score_min", options.score_min, -1.0..=1.0)?;
     Ok(options)
 }
 
 fn check_mlp(options: MlpSettings) -> Result<MlpSettings, ApiError> {
-    let invalid = |member: &str, detail: String| invalid(format!("/mlp/{member}"), detail);
-    let counts = [
-        ("hidden", options.hidden, 4_096),
-        ("batch", options.batch, 4_096),
-        ("epochs_max", options.epochs_max, 10_000),
-        ("patience", options.patience, usize::MAX),
-        ("runs", options.runs, 100),
-    ];
-    for (member, got, max) in counts {
-        if !(1..=max).contains(&got) {
-            let bounds = if max == usize::MAX { "at least 1".to_owned() } else { format!("from 1 to {max}") };
-            return invalid(member, format!("must be an integer {bounds}, got {got}"));
-        }
+    check_integer("/mlp/hidden", options.hidden, 1..=4_096)?;
+    check_integer("/mlp/batch", options.batch, 1..=4_096)?;
+    check_integer("/mlp/epochs_max", options.epochs_max, 1..=10_000)?;
+    if options.patience == 0 {
+        return invalid("/mlp/patience", "must be an integer at least 1, got 0");
     }
+    check_integer("/mlp/runs", options.runs, 1..=100)?;
     if !(0.0..1.0).contains(&options.dropout) {
-        return invalid("dropout", format!("must be a number from 0 to below 1, got {}", options.dropout));
+        return invalid("/mlp/dropout", format!("must be a number from 0 to below 1, got {}", options.dropout));
     }
     if !(options.learning_rate > 0.0 && options.learning_rate <= 1.0) {
-        return invalid("learning_rate", format!("must be a number above 0 and at most 1, got {}", options.learning_rate));
+        return invalid("/mlp/learning_rate", format!("must be a number above 0 and at most 1, got {}", options.learning_rate));
     }
-    if !(0.0..=0.9).contains(&options.validation_share) {
-        return invalid("validation_share", format!("must be a number from 0 to 0.9, got {}", options.validation_share));
-    }
+    check_number("/mlp/validation_share", options.validation_share, 0.0..=0.9)?;
     Ok(options)
 }

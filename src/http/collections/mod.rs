@@ -25,12 +25,9 @@ use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
-use crate::http::request::values::check_parsed;
+use crate::http::request::values::{check_description, check_each, check_parsed};
 use crate::service::Error;
 use settings::{HnswChange, HnswOptions, PassageOptions};
-
-/// Maximum length of a description, in bytes.
-const DESCRIPTION_BYTES_MAX: usize = 4096;
 
 /// Maximum indexed paths per collection: each one slows down every write.
 const METADATA_INDEXES_MAX: usize = 16;
@@ -67,7 +64,7 @@ pub const EXAMPLES: &[Example] = examples![
 pub struct CreateCollectionRequest {
     /// The name, which every path of the collection contains: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a
     /// letter or digit.
-    #[schema(value_type = String, required = true, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    #[schema(value_type = String, required = true, min_length = 1, max_length = 64)]
     pub name: Option<String>,
     /// A description of what the collection is for; at most 4096 bytes.
     #[schema(max_length = 4096)]
@@ -213,7 +210,7 @@ pub async fn create_collection(
         check_access(&caller, name)?;
     }
     let new = check_new(body, checks, name, api.service.model().tokens_max)?;
-    let created = api.service.create_collection_once(new, key).await;
+    let created = api.service.create_collection(new, key).await;
     let view = created.map_err(|error| refused(error, &caller))?;
     let location = format!("/v1/collections/{}", view.collection.name);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(view.into())))
@@ -271,17 +268,12 @@ pub async fn change_collection(
 ) -> Result<Json<CollectionInfo>, ApiError> {
     let mut checks = Checks::default();
     checks.add(check_description(body.description.as_deref()));
-    let ef_search = checks.add(settings::check_ef_search(body.hnsw.and_then(|hnsw| hnsw.ef_search)));
+    let ef_search = checks.add_or_default(settings::check_ef_search(body.hnsw.and_then(|hnsw| hnsw.ef_search)));
     let default_languages = body.default_languages.as_deref().map(settings::parse_default_languages);
-    let default_languages = checks.add(default_languages.transpose());
-    let metadata_indexes = checks.add(body.metadata_indexes.map(metadata_paths).transpose());
+    let default_languages = checks.add_or_default(default_languages.transpose());
+    let metadata_indexes = checks.add_or_default(body.metadata_indexes.as_deref().map(metadata_paths).transpose());
     checks.end()?;
-    let change = CollectionChange {
-        description: body.description,
-        ef_search: ef_search.flatten(),
-        default_languages: default_languages.flatten(),
-        metadata_indexes: metadata_indexes.flatten(),
-    };
+    let change = CollectionChange { description: body.description, ef_search, default_languages, metadata_indexes };
     Ok(Json(api.service.collection(&name)?.change(change).await?.into()))
 }
 
@@ -325,14 +317,11 @@ pub fn check_new(
     let values = values.and_then(|values| checks.add(values));
     let passages = source.as_ref().map(|source| settings::check_passage_bounds(source, body.passage_bounds, model_tokens_max));
     let passages = passages.and_then(|passages| checks.add(passages));
-    let hnsw = checks.add(settings::check_hnsw(body.hnsw));
+    let hnsw = checks.add_or_default(settings::check_hnsw(body.hnsw));
     let default_languages = settings::parse_default_languages(&body.default_languages.unwrap_or_default());
-    let default_languages = checks.add(default_languages);
-    let metadata_indexes = checks.add(metadata_paths(body.metadata_indexes.unwrap_or_default()));
+    let default_languages = checks.add_or_default(default_languages);
+    let metadata_indexes = checks.add_or_default(metadata_paths(&body.metadata_indexes.unwrap_or_default()));
     let (Some(name), Some(source), Some((metric, quantization)), Some(passages)) = (name, source, values, passages) else {
-        return Err(checks.refusal());
-    };
-    let (Some(hnsw), Some(default_languages), Some(metadata_indexes)) = (hnsw, default_languages, metadata_indexes) else {
         return Err(checks.refusal());
     };
     checks.end()?;
@@ -340,22 +329,14 @@ pub fn check_new(
     Ok(NewCollection { name, description, source, metric, quantization, hnsw, passages, default_languages, metadata_indexes })
 }
 
-fn check_description(description: Option<&str>) -> Result<(), ApiError> {
-    let bytes = description.map_or(0, str::len);
-    if bytes > DESCRIPTION_BYTES_MAX {
-        return invalid("/description", format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}"));
-    }
-    Ok(())
-}
-
 /// Parses the paths of `metadata_indexes`.
-fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
+fn metadata_paths(texts: &[String]) -> Result<Vec<MetadataPath>, ApiError> {
     let got = texts.len();
     if got > METADATA_INDEXES_MAX {
         return invalid("/metadata_indexes", format!("must have at most {METADATA_INDEXES_MAX} paths, got {got}"));
     }
-    let read = |(index, text): (usize, &String)| {
-        let refuse = |detail| ApiError::at(Code::InvalidRequest, format!("/metadata_indexes/{index}"), detail);
+    check_each("/metadata_indexes", texts, |place, text| {
+        let refuse = |detail: String| ApiError::at(Code::InvalidRequest, place, detail);
         match Field::parse(text).map_err(refuse)? {
             Field::Metadata(path) if path.is_indexable() => Ok(path),
             Field::Metadata(_) => {
@@ -363,8 +344,7 @@ fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
             }
             own => Err(refuse(format!("the document's own {own} needs no index; metadata of that name is metadata.{own}"))),
         }
-    };
-    Checks::all(texts.iter().enumerate().map(read))
+    })
 }
 
 impl From<CollectionView> for CollectionInfo {

@@ -8,19 +8,20 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::domain::{
-    Code, CollectionName, Field, Job, MetadataPath, Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary,
+    Code, CollectionName, Field, MetadataPath, Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary,
 };
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::jobs::{Accepted, accepted_response};
+use crate::http::error::{ApiError, Checks};
+use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, KeyedBody, NoParameters, Parameters, REPEATS_JOB, path_param, path_params};
+use crate::http::request::values::check_integer;
 
 /// Maximum points of a projection.
 const DOCUMENTS_MAX: usize = 50_000;
 /// Minimum and maximum neighbors of a request.
-const NEIGHBORS: [usize; 2] = [2, 100];
+const NEIGHBORS: std::ops::RangeInclusive<usize> = 2..=100;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
@@ -91,10 +92,7 @@ pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
         ("idempotency-key" = Option<String>, Header, description = REPEATS_JOB),
     ),
     request_body(content = CreateProjectionRequest, description = "What to compute; `{}` for the defaults."),
-    responses((
-        status = 202, description = "The job was accepted.", body = Job,
-        headers(("location" = String, description = "Path of the job.")),
-    )),
+    responses(AcceptedJob),
 )]
 pub async fn create_projection(
     State(api): State<Api>,
@@ -103,8 +101,8 @@ pub async fn create_projection(
 ) -> Result<Accepted, ApiError> {
     let CreateProjectionRequest { center, max_documents, neighbors } = body;
     let mut checks = Checks::default();
-    checks.add(check_range("/max_documents", max_documents, [1, DOCUMENTS_MAX]));
-    checks.add(check_range("/neighbors", neighbors, NEIGHBORS));
+    checks.add(check_integer("/max_documents", max_documents, 1..=DOCUMENTS_MAX));
+    checks.add(check_integer("/neighbors", neighbors, NEIGHBORS));
     checks.end()?;
     let request = ProjectionRequest { center, documents_max: max_documents, neighbors };
     Ok(accepted_response(api.service.create_projection(&collection, request, key).await?))
@@ -161,13 +159,6 @@ fn neighbors() -> usize {
     15
 }
 
-fn check_range(pointer: &str, got: usize, [min, max]: [usize; 2]) -> Result<(), ApiError> {
-    if (min..=max).contains(&got) {
-        return Ok(());
-    }
-    invalid(pointer, format!("must be an integer from {min} to {max}, got {got}"))
-}
-
 fn field(name: &str) -> Result<MetadataPath, ApiError> {
     let refuse = |detail: String| ApiError::parameter(Code::InvalidRequest, "field", detail);
     match Field::parse(name).map_err(refuse)? {
@@ -184,10 +175,6 @@ impl FromRequestParts<Api> for ProjectionPath {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
         let params = path_params(parts, api).await?;
         let collection = path_param(&params, "collection", CollectionName::parse)?;
-        let center = |name: &str| {
-            let names = ProjectionCenter::ALL.map(ProjectionCenter::name).join(", ");
-            ProjectionCenter::parse(name).ok_or_else(|| format!("must be one of {names}, got {name:?}"))
-        };
-        Ok(Self(collection, path_param(&params, "center", center)?))
+        Ok(Self(collection, path_param(&params, "center", ProjectionCenter::try_parse)?))
     }
 }

@@ -86,7 +86,7 @@ pub async fn put_collection(
     let new = check_new(asked.clone(), checks, Some(name.clone()), api.service.model().tokens_max)?;
     let existing = match api.service.get_collection(&name).await {
         Ok(view) if view.collection.name == name => view,
-        _ => match api.service.create_collection(new.clone()).await {
+        _ => match api.service.create_collection(new.clone(), None).await {
             Ok(view) => return Ok((StatusCode::CREATED, Json(view.into()))),
             // Another request created it meanwhile.
             Err(Error::CollectionExists { .. }) => api.service.get_collection(&name).await?,

@@ -5,10 +5,10 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::settings::{self, PassageOptions};
-use crate::domain::{Code, Job, NewSource};
+use crate::domain::{Code, NewSource};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, accepted_response};
+use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, JsonBody};
@@ -42,10 +42,7 @@ pub struct ReembedCollectionRequest {
     post, path = "/v1/collections/{collection}/reembed", tag = "collections",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = ReembedCollectionRequest, description = "How to split its texts; `{}` keeps the current bounds."),
-    responses((
-        status = 202, description = "The job was accepted.", body = Job,
-        headers(("location" = String, description = "Path of the job.")),
-    )),
+    responses(AcceptedJob),
 )]
 pub async fn reembed_collection(
     State(api): State<Api>,

@@ -106,16 +106,11 @@ pub fn check_hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError
     let options = options.unwrap_or_default();
     let usual = HnswSettings::default();
     let mut checks = Checks::default();
-    let m = checks.add(check_range("/hnsw/m", options.m.unwrap_or(usual.m), M));
+    let m = checks.add_or_default(check_range("/hnsw/m", options.m.unwrap_or(usual.m), M));
     let ef_construction = options.ef_construction.unwrap_or(usual.ef_construction);
-    let ef_construction = checks.add(check_range("/hnsw/ef_construction", ef_construction, EF));
-    let ef_search = checks.add(check_ef_search(options.ef_search));
-    match (m, ef_construction, ef_search) {
-        (Some(m), Some(ef_construction), Some(ef_search)) => {
-            Ok(HnswSettings { m, ef_construction, ef_search: ef_search.unwrap_or(usual.ef_search) })
-        }
-        _ => Err(checks.refusal()),
-    }
+    let ef_construction = checks.add_or_default(check_range("/hnsw/ef_construction", ef_construction, EF));
+    let ef_search = checks.add_or_default(check_ef_search(options.ef_search)).unwrap_or(usual.ef_search);
+    checks.end().map(|()| HnswSettings { m, ef_construction, ef_search })
 }
 
 /// The `ef_search`, within its limits.

@@ -19,7 +19,7 @@ use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, REPEATS_ANSWER, check_limit};
 use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
-use crate::http::request::values::check_parsed;
+use crate::http::request::values::{check_count, check_each, check_parsed};
 use crate::http::response::streamed::Streamed;
 use crate::http::search::facets::{self, FacetInput};
 use crate::service::json::{objects, some_object};
@@ -338,13 +338,10 @@ fn selection_filter(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Li
 
 /// The documents with these ids, as a filter.
 fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
-    let got = ids.len();
-    if !(1..=VALUES_MAX).contains(&got) {
-        return invalid("/ids", format!("must have 1 to {VALUES_MAX} ids, got {got}"));
-    }
+    check_count("/ids", ids.len(), VALUES_MAX, "ids")?;
     let text = |id: DocumentId| Scalar::Text(id.as_str().to_owned());
-    let read = |(index, id): (usize, &String)| check_parsed(format!("/ids/{index}"), DocumentId::parse(id).map(text));
-    Ok(Filter::Field(Field::Id, Test::In(Checks::all(ids.iter().enumerate().map(read))?)))
+    let ids = check_each("/ids", ids, |place, id| check_parsed(place, DocumentId::parse(id).map(text)))?;
+    Ok(Filter::Field(Field::Id, Test::In(ids)))
 }
 
 fn decode_position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
@@ -402,7 +399,6 @@ fn check_order(
         }
         Err(detail) => invalid("/order_by/field", detail),
     };
-    let order = checks.add(field);
-    let Some(order) = order else { return Err(checks.refusal()) };
+    let Some(order) = checks.add(field) else { return Err(checks.refusal()) };
     checks.end().map(|()| (order, by.direction == Some(SortDirection::Desc)))
 }

@@ -15,13 +15,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
-use super::error::{ApiError, Violation, invalid};
+use super::error::{ApiError, Violation};
 use crate::domain::{Code, Document, DocumentFailure, DocumentId, ErrorClass, Sequence, UpsertOutcome, UpsertStatus, Wait};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
 use crate::http::request::preconditions::{RequiredPrecondition, etag};
+use crate::http::request::values::check_count;
 use crate::http::response::etags;
 use crate::http::response::streamed::Streamed;
 use crate::service::documents::input::{DocumentProblem, InvalidDocument, check};
@@ -143,15 +144,12 @@ pub async fn upsert_documents(
     KeyedBody(DocumentBatch(documents), key): KeyedBody<DocumentBatch>,
 ) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
     let wait = parameters.wait()?;
-    let (max, got) = (api.service.limits().batch_documents_max, documents.len());
-    if !(1..=max).contains(&got) {
-        return invalid("/documents", format!("must have 1 to {max} documents (batch_documents_max), got {got}"));
-    }
+    let limits = api.service.limits();
+    check_count("/documents", documents.len(), limits.batch_documents_max, "documents (batch_documents_max)")?;
     let collection = api.service.collection(&collection)?;
     let row = collection.row();
-    let checked = documents.into_iter().map(|input| input.and_then(|input| check(input, &row, api.service.limits())));
-    let (mut accepted, mut items) = (Vec::new(), Vec::with_capacity(got));
-    for outcome in checked {
+    let (mut accepted, mut items) = (Vec::new(), Vec::with_capacity(documents.len()));
+    for outcome in documents.into_iter().map(|input| input.and_then(|input| check(input, &row, limits))) {
         items.push(outcome.map(|document| accepted.push(document)));
     }
     let outcomes = match accepted.len() {
@@ -285,7 +283,7 @@ fn upsert_response(
                 let code = refusal.code;
                 worst = Some(worst.map_or(code, |worst| if severity(code) > severity(worst) { code } else { worst }));
                 let error = Some(refusal.failure(&base));
-                violations.extend(refusal.problems.into_iter().map(|problem| Violation::from(problem).within(&base)));
+                violations.extend(refusal.problems.into_iter().map(|problem| Violation::from(problem).with_base_pointer(&base)));
                 DocumentResult { id: refusal.id, status: DocumentStatus::Failed, version: None, error }
             }
         });

@@ -2,22 +2,24 @@
 
 pub mod streams;
 
+use std::fmt::Display;
+
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, LOCATION};
 use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::{IntoParams, IntoResponses, ToSchema};
 
 use super::api::Api;
 use super::error::{ApiError, Checks};
-use crate::domain::{Caller, Code, CollectionName, InvalidId, Job, JobFilter, JobId, JobStatus, JobType, Page};
+use crate::domain::{Caller, Code, CollectionName, Job, JobFilter, JobId, JobStatus, JobType, Page};
 use crate::http::middleware::auth::{access_error, check_access};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{NoParameters, PageParameters, Parameters, path_param, path_params};
+use crate::http::request::extract::{NoParameters, PageParameters, Parameters, path_parameter};
 use crate::service::Service;
 use crate::service::jobs::JobVisibility;
 
@@ -61,11 +63,15 @@ pub struct ListJobsParameters {
     pub cursor: Option<String>,
 }
 
-/// The path parameter `job`.
-pub struct JobPath(pub JobId);
+path_parameter!(JobPath, "job", JobId, JobId::parse);
 
 /// The job that the path parameter `job` names, if the caller may see it.
 pub struct VisibleJob(pub Job);
+
+/// The job was accepted.
+#[derive(Debug, IntoResponses)]
+#[response(status = 202, headers(("location" = String, description = "Path of the job.")))]
+pub struct AcceptedJob(pub Job);
 
 /// An accepted job: the status, the path of the job, and the job.
 pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<Job>);
@@ -136,16 +142,13 @@ pub async fn cancel_job(
 fn read_list(given: ListJobsParameters, api: &Api) -> Result<(JobFilter, Page<JobId>), ApiError> {
     let ListJobsParameters { kind, status, collection, limit, cursor } = given;
     let mut checks = Checks::default();
-    let kind = checks.add(parse_name("type", kind.as_deref(), &JobType::ALL, JobType::name));
-    let status = checks.add(parse_name("status", status.as_deref(), &JobStatus::ALL, JobStatus::name));
-    let collection = collection.map(|name| CollectionName::parse(&name)).transpose();
-    let refuse = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "collection", error.to_string());
-    let collections = checks.add(collection.map_err(refuse)).map(|name| name.map(|name| vec![name]));
+    let kind = checks.add_or_default(parse_parameter("type", kind.as_deref(), JobType::try_parse));
+    let status = checks.add_or_default(parse_parameter("status", status.as_deref(), JobStatus::try_parse));
+    let collection = parse_parameter("collection", collection.as_deref(), CollectionName::parse);
+    let collections = checks.add_or_default(collection).map(|name| vec![name]);
     let page = checks.add(PageParameters { limit, cursor }.page(api, &List::Jobs, JobId::parse));
-    match (kind, status, collections, page) {
-        (Some(kind), Some(status), Some(collections), Some(page)) => Ok((JobFilter { kind, status, collections }, page)),
-        _ => Err(checks.refusal()),
-    }
+    let Some(page) = page else { return Err(checks.refusal()) };
+    checks.end().map(|()| (JobFilter { kind, status, collections }, page))
 }
 
 /// A job that the caller may see.
@@ -162,11 +165,11 @@ fn check_visible(api: &Api, caller: &Caller, job: &Job) -> Result<(), ApiError> 
         return Ok(());
     }
     let refuse = |detail: &str| Err(ApiError::new(Code::Forbidden, detail));
-    let check = |name: &CollectionName| match api.service.may_reach(caller, name) {
+    let check = |name: &CollectionName| match api.service.may_access_collection(caller, name) {
         true => Ok(()),
         false => Err(access_error(name)),
     };
-    match Service::job_access(job).reach {
+    match Service::job_access(job).visibility {
         JobVisibility::Server => Ok(()),
         JobVisibility::Collections(names) => names.iter().try_for_each(check),
         JobVisibility::Texts { collections, caller: owner } => {
@@ -186,21 +189,13 @@ pub fn accepted_response(job: Job) -> Accepted {
     (StatusCode::ACCEPTED, [(LOCATION, location)], Json(job))
 }
 
-fn parse_name<T: Copy>(
-    parameter: &'static str,
+fn parse_parameter<T, E: Display>(
+    name: &'static str,
     text: Option<&str>,
-    all: &[T],
-    name: impl Fn(T) -> &'static str,
+    parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<Option<T>, ApiError> {
-    let Some(text) = text else { return Ok(None) };
-    match all.iter().find(|one| name(**one) == text) {
-        Some(found) => Ok(Some(*found)),
-        None => {
-            let names: Vec<_> = all.iter().map(|one| name(*one)).collect();
-            let detail = format!("must be one of {}, got {text:?}", names.join(", "));
-            Err(ApiError::parameter(Code::InvalidRequest, parameter, detail))
-        }
-    }
+    let parsed = text.map(parse).transpose();
+    parsed.map_err(|error| ApiError::parameter(Code::InvalidRequest, name, error.to_string()))
 }
 
 impl FromRequestParts<Api> for VisibleJob {
@@ -210,14 +205,5 @@ impl FromRequestParts<Api> for VisibleJob {
         let caller = Caller::from_request_parts(parts, api).await?;
         let JobPath(id) = JobPath::from_request_parts(parts, api).await?;
         visible_job(api, &caller, &id).await.map(Self)
-    }
-}
-
-impl FromRequestParts<Api> for JobPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
-        let params = path_params(parts, api).await?;
-        Ok(Self(path_param(&params, "job", JobId::parse)?))
     }
 }

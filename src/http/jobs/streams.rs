@@ -20,12 +20,12 @@ use crate::http::error::ApiError;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::Example;
 use crate::http::request::extract::{NoParameters, Parameters};
+use crate::http::response::blocking_stream;
 use crate::service::jobs::JobWatch;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] =
     &[("watch_job", &[READ_ERRORS, &[Code::JobNotFound]]), ("get_job_results", &[READ_ERRORS, &[Code::JobNotFound]])];
-
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = &[];
 
@@ -130,18 +130,13 @@ pub async fn get_job_results(
 /// The complete lines among the first `bytes` of a file that contain `part`.
 pub fn lines(file: File, bytes: u64, part: Option<String>) -> impl Stream<Item = io::Result<Vec<u8>>> {
     let reader = BufReader::with_capacity(BYTES_PER_READ, file.take(bytes));
-    stream::try_unfold(reader, move |reader| {
-        let part = part.clone();
-        async move {
-            let read = tokio::task::spawn_blocking(move || read_lines(reader, part.as_deref()));
-            read.await.map_err(io::Error::other)?
-        }
-    })
+    blocking_stream((reader, part), read_lines)
 }
 
-type Reader = BufReader<Take<File>>;
+/// A file of lines, and the part of those to return.
+type Lines = (BufReader<Take<File>>, Option<String>);
 
-fn read_lines(mut reader: Reader, part: Option<&str>) -> io::Result<Option<(Vec<u8>, Reader)>> {
+fn read_lines((mut reader, part): Lines) -> io::Result<Option<(Vec<u8>, Lines)>> {
     let (mut chunk, mut line) = (Vec::new(), Vec::new());
     while chunk.len() < BYTES_PER_READ {
         line.clear();
@@ -149,10 +144,10 @@ fn read_lines(mut reader: Reader, part: Option<&str>) -> io::Result<Option<(Vec<
         if line.last() != Some(&b'\n') {
             break;
         }
-        let wanted = part.is_none_or(|part| line.windows(part.len()).any(|window| window == part.as_bytes()));
+        let wanted = part.as_deref().is_none_or(|part| line.windows(part.len()).any(|window| window == part.as_bytes()));
         if wanted {
             chunk.extend_from_slice(&line);
         }
     }
-    Ok(if chunk.is_empty() { None } else { Some((chunk, reader)) })
+    Ok(if chunk.is_empty() { None } else { Some((chunk, (reader, part))) })
 }

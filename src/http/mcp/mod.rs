@@ -61,10 +61,8 @@ pub struct Mcp {
 
 /// The tools, and what they call.
 #[derive(Clone)]
-struct Tools(Arc<Rest>);
-
-struct Rest {
-    tools: Vec<RestTool>,
+struct Tools {
+    all: Arc<[RestTool]>,
     /// The REST operations, for callers that are already authenticated.
     routes: Router,
 }
@@ -72,7 +70,7 @@ struct Rest {
 impl Mcp {
     /// Offers the operations of `routes`, which expect the caller in a request's extensions.
     pub fn new(service: &Service, description: &Description, routes: Router) -> Self {
-        let tools = Tools(Arc::new(Rest { tools: tools::build_tools(description), routes }));
+        let tools = Tools { all: tools::build_tools(description).into(), routes };
         // Host names and origins are checked for all routes alike, in `middleware::auth`.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -142,8 +140,8 @@ impl ServerHandler for Tools {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let scope = request_parts(&context)?.extensions.get::<Caller>().map(Caller::scope);
-        let allowed = self.0.tools.iter().filter(|tool| scope.is_some_and(|scope| scope >= tool.scope));
-        Ok(ListToolsResult::with_all_items(allowed.map(|tool| tool.shown.clone()).collect()))
+        let allowed = self.all.iter().filter(|tool| scope.is_some_and(|scope| scope >= tool.scope));
+        Ok(ListToolsResult::with_all_items(allowed.map(|tool| tool.definition.clone()).collect()))
     }
 
     async fn call_tool(
@@ -152,20 +150,20 @@ impl ServerHandler for Tools {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let head = request_parts(&context)?;
-        let Some(tool) = self.0.tools.iter().find(|tool| tool.shown.name == call.name) else {
+        let Some(tool) = self.all.iter().find(|tool| tool.definition.name == call.name) else {
             let message = format!("there is no tool {}; tools/list has them all", shorten(call.name.into_owned()));
             return Err(ErrorData::invalid_params(message, None));
         };
         let memory = head.extensions.get::<RequestMemory>().cloned().unwrap_or_else(RequestMemory::current);
         // This code runs in another task than the one that received the message, which ends when its client disconnects.
         tokio::select! {
-            result = memory.scope(self.0.call(tool, call.arguments.unwrap_or_default(), head)) => Ok(result.into()),
+            result = memory.scope(self.call(tool, call.arguments.unwrap_or_default(), head)) => Ok(result.into()),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the client is gone", None)),
         }
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.0.tools.iter().find(|tool| tool.shown.name == name).map(|tool| tool.shown.clone())
+        self.all.iter().find(|tool| tool.definition.name == name).map(|tool| tool.definition.clone())
     }
 }
 
@@ -174,7 +172,7 @@ fn request_parts(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorDa
     context.extensions.get::<Parts>().ok_or_else(|| ErrorData::internal_error("a message came without a request", None))
 }
 
-impl Rest {
+impl Tools {
     /// Calls a tool. Failures are results, too, in the form in which the REST operation reports them.
     async fn call(&self, tool: &RestTool, arguments: serde_json::Map<String, Value>, head: &Parts) -> CallToolResult {
         let answer = match tool.request(arguments, head) {

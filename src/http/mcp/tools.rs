@@ -41,77 +41,40 @@ struct ToolDefinition {
     optional: &'static [&'static str],
 }
 
+/// A row of `TOOL_DEFINITIONS`.
+const fn tool(
+    name: &'static str,
+    operation: &'static str,
+    effect: Effect,
+    required: &'static [&'static str],
+    optional: &'static [&'static str],
+) -> ToolDefinition {
+    ToolDefinition { name, operation, effect, required, optional }
+}
+
 /// Every tool.
 const TOOL_DEFINITIONS: &[ToolDefinition] = &[
-    ToolDefinition {
-        name: "list_collections",
-        operation: "list_collections",
-        effect: Effect::Reads,
-        required: &[],
-        optional: &["limit", "cursor"],
-    },
-    ToolDefinition {
-        name: "search",
-        operation: "search_documents",
-        effect: Effect::Reads,
-        required: &["collection", "query"],
-        optional: &["limit", "offset", "languages", "prefer_language", "filter", "mode", "score_min"],
-    },
-    ToolDefinition {
-        name: "get_document",
-        operation: "get_document",
-        effect: Effect::Reads,
-        required: &["collection", "id"],
-        optional: &[],
-    },
-    ToolDefinition {
-        name: "add_documents",
-        operation: "upsert_documents",
-        effect: Effect::Stores,
-        required: &["collection", "documents"],
-        optional: &[],
-    },
-    ToolDefinition {
-        name: "delete_documents",
-        operation: "delete_documents",
-        effect: Effect::Deletes,
-        required: &["collection"],
-        optional: &["ids", "filter"],
-    },
-    ToolDefinition {
-        name: "list_classifiers",
-        operation: "list_classifiers",
-        effect: Effect::Reads,
-        required: &[],
-        optional: &["limit", "cursor"],
-    },
-    ToolDefinition {
-        name: "classify",
-        operation: "predict_labels",
-        effect: Effect::Reads,
-        required: &["classifier"],
-        optional: &["texts", "documents", "threshold", "scores", "explain"],
-    },
-    ToolDefinition {
-        name: "detect_language",
-        operation: "detect_languages",
-        effect: Effect::Reads,
-        required: &["texts"],
-        optional: &[],
-    },
-    ToolDefinition {
-        name: "compare_texts",
-        operation: "compare_pairs",
-        effect: Effect::Reads,
-        required: &["pairs"],
-        optional: &[],
-    },
+    tool("list_collections", "list_collections", Effect::Reads, &[], &["limit", "cursor"]),
+    tool(
+        "search",
+        "search_documents",
+        Effect::Reads,
+        &["collection", "query"],
+        &["limit", "offset", "languages", "prefer_language", "filter", "mode", "score_min"],
+    ),
+    tool("get_document", "get_document", Effect::Reads, &["collection", "id"], &[]),
+    tool("add_documents", "upsert_documents", Effect::Stores, &["collection", "documents"], &[]),
+    tool("delete_documents", "delete_documents", Effect::Deletes, &["collection"], &["ids", "filter"]),
+    tool("list_classifiers", "list_classifiers", Effect::Reads, &[], &["limit", "cursor"]),
+    tool("classify", "predict_labels", Effect::Reads, &["classifier"], &["texts", "documents", "threshold", "scores", "explain"]),
+    tool("detect_language", "detect_languages", Effect::Reads, &["texts"], &[]),
+    tool("compare_texts", "compare_pairs", Effect::Reads, &["pairs"], &[]),
 ];
 
 /// A tool, and the operation that it calls.
 pub struct RestTool {
     /// What clients see of the tool.
-    pub shown: Tool,
+    pub definition: Tool,
     /// The scope that a key needs for it.
     pub scope: Scope,
     method: Method,
@@ -170,7 +133,9 @@ impl RestTool {
             Effect::Deletes => annotations.destructive(true).idempotent(true),
         };
         Some(Self {
-            shown: Tool::new(choice.name, text("description"), schema).with_title(text("summary")).with_annotations(annotations),
+            definition: Tool::new(choice.name, text("description"), schema)
+                .with_title(text("summary"))
+                .with_annotations(annotations),
             scope,
             method: Method::from_bytes(operation.method.to_ascii_uppercase().as_bytes()).ok()?,
             path: operation.path.to_owned(),
@@ -284,7 +249,7 @@ mod tests {
     fn every_tool_requires_the_required_fields_of_its_operation() {
         let description = crate::http::description();
         let tools = build_tools(description);
-        let names: Vec<&str> = tools.iter().map(|tool| tool.shown.name.as_ref()).collect();
+        let names: Vec<&str> = tools.iter().map(|tool| tool.definition.name.as_ref()).collect();
         assert_eq!(names, TOOL_DEFINITIONS.iter().map(|choice| choice.name).collect::<Vec<_>>());
         for choice in TOOL_DEFINITIONS {
             let operation = Operation::find(description.bodies.document(), choice.operation).unwrap();
@@ -298,10 +263,10 @@ mod tests {
     #[test]
     fn tool_schemas_resolve_without_the_openapi_document() {
         for tool in build_tools(crate::http::description()) {
-            let schema = Value::Object((*tool.shown.input_schema).clone()).to_string();
+            let schema = Value::Object((*tool.definition.input_schema).clone()).to_string();
             assert!(!schema.contains(SCHEMAS) && !schema.contains("percent-encoded"), "{schema}");
             for target in schema.split(DEFINITIONS).skip(1).filter_map(|rest| rest.split('"').next()) {
-                assert!(tool.shown.input_schema["$defs"][target].is_object(), "{target} in {schema}");
+                assert!(tool.definition.input_schema["$defs"][target].is_object(), "{target} in {schema}");
             }
         }
     }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_TYPE, VARY};
 use axum::response::IntoResponse;
@@ -54,6 +53,9 @@ pub struct RequestMeter {
 /// A running request; it counts as running until it is dropped.
 pub struct Running<'a>(&'a RequestMeter);
 
+/// A gauge of a number that is never negative.
+type CountGauge = Gauge<u64, AtomicU64>;
+
 /// The state of the collections, and when it was read.
 type CachedGauges = (Instant, Arc<Gauges>);
 
@@ -69,6 +71,7 @@ pub struct Bounds {
 /// Everything that `/metrics` shows.
 #[derive(Clone)]
 pub struct Metrics {
+    service: Service,
     counted: Arc<Registry>,
     bounds: Arc<Bounds>,
     seen: Arc<Mutex<Option<CachedGauges>>>,
@@ -180,49 +183,45 @@ impl Metrics {
         registry.register("embed_texts", "Texts embedded", meter.texts);
         registry.register("embed_tokens", "Embedded tokens, without padding", meter.tokens);
         registry.register("embed_failures", "Forward passes that failed", meter.failures);
-        Self { counted: Arc::new(registry), bounds: Arc::new(bounds), seen: Arc::default() }
+        Self { service: service.clone(), counted: Arc::new(registry), bounds: Arc::new(bounds), seen: Arc::default() }
+    }
+
+    /// Serves the metrics, in the form that the client asks for.
+    pub async fn serve(self, headers: HeaderMap) -> Result<impl IntoResponse, ApiError> {
+        let gauges = self.gauges().await?;
+        let mut state = gauge_registry(&gauges, self.service.embed_queue_texts());
+        register_bounds(&mut state, &self.bounds);
+        register_schedule(&mut state, self.service.schedule_meter());
+        if let Some(replica) = self.service.replica_state() {
+            register_replica(&mut state, &replica);
+        }
+        let mut text = String::new();
+        let written = encode_registry(&mut text, &self.counted)
+            .and_then(|()| encode_registry(&mut text, &state))
+            .and_then(|()| encode_eof(&mut text));
+        written.map_err(|error| ApiError::internal(format!("the metrics cannot be written: {error}")))?;
+        let form = Exposition::negotiate(&headers);
+        Ok(([(CONTENT_TYPE, form.media_type()), (VARY, "accept")], form.convert(text)))
     }
 
     /// The state of the server, at most a few seconds old. Concurrent requests share one reading.
-    async fn gauges(&self, service: &Service) -> Result<Arc<Gauges>, ApiError> {
+    async fn gauges(&self) -> Result<Arc<Gauges>, ApiError> {
         let mut seen = self.seen.lock().await;
         if let Some((_, gauges)) = seen.as_ref().filter(|(at, _)| at.elapsed() < GAUGES_AGE_MAX) {
             return Ok(Arc::clone(gauges));
         }
-        let gauges = Arc::new(service.gauges().await?);
+        let gauges = Arc::new(self.service.gauges().await?);
         *seen = Some((Instant::now(), Arc::clone(&gauges)));
         Ok(gauges)
     }
-}
-
-/// Serves the metrics, in the form that the client asks for.
-pub async fn serve_metrics(
-    State(metrics): State<Metrics>,
-    State(service): State<Service>,
-    headers: HeaderMap,
-) -> Result<impl IntoResponse, ApiError> {
-    let gauges = metrics.gauges(&service).await?;
-    let mut state = gauge_registry(&gauges, service.embed_queue_texts());
-    register_bounds(&mut state, &metrics.bounds);
-    register_schedule(&mut state, service.schedule_meter());
-    if let Some(replica) = service.replica_state() {
-        register_replica(&mut state, &replica);
-    }
-    let mut text = String::new();
-    let written = encode_registry(&mut text, &metrics.counted)
-        .and_then(|()| encode_registry(&mut text, &state))
-        .and_then(|()| encode_eof(&mut text));
-    written.map_err(|error| ApiError::internal(format!("the metrics cannot be written: {error}")))?;
-    let form = Exposition::negotiate(&headers);
-    Ok(([(CONTENT_TYPE, form.media_type()), (VARY, "accept")], form.convert(text)))
 }
 
 /// Values read at the moment of the scrape.
 fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
     let gauge = |value: u64| {
-        let gauge = Gauge::<i64>::default();
-        gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        let gauge = CountGauge::default();
+        gauge.set(value);
         gauge
     };
     registry.register("embed_queue_texts", "Texts waiting for the encoder", gauge(embed_queue_texts as u64));
@@ -243,10 +242,9 @@ fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
         ("log_disk", "Write-ahead log on disk", Some(Unit::Bytes), |one| one.log_bytes),
     ];
     for (name, help, unit, read) in of_collections {
-        let family = Family::<CollectionLabel, Gauge>::default();
+        let family = Family::<CollectionLabel, CountGauge>::default();
         for one in gauges.collections.iter().take(COLLECTIONS_MAX) {
-            let value = i64::try_from(read(one)).unwrap_or(i64::MAX);
-            family.get_or_create(&CollectionLabel { collection: one.name.as_str().to_owned() }).set(value);
+            family.get_or_create(&CollectionLabel { collection: one.name.as_str().to_owned() }).set(read(one));
         }
         let name = format!("collection_{name}");
         match unit {
@@ -259,12 +257,12 @@ fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
 
 /// Each limit, how much of it is in use, and how often it was reached.
 fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
-    let (limits, used) = (Family::<BoundLabel, Gauge>::default(), Family::<BoundLabel, Gauge>::default());
+    let (limits, used) = (Family::<BoundLabel, CountGauge>::default(), Family::<BoundLabel, CountGauge>::default());
     let refused = Family::<BoundLabel, Counter>::default();
     let add = |name, [limit, taken, refusals]: [u64; 3]| {
         let label = BoundLabel { bound: Name(name) };
-        limits.get_or_create(&label).set(i64::try_from(limit).unwrap_or(i64::MAX));
-        used.get_or_create(&label).set(i64::try_from(taken).unwrap_or(i64::MAX));
+        limits.get_or_create(&label).set(limit);
+        used.get_or_create(&label).set(taken);
         refused.get_or_create(&label).inc_by(refusals);
     };
     for bound in &bounds.shared {
@@ -301,21 +299,21 @@ fn register_replica(registry: &mut Registry, replica: &ReplicaState) {
     }
     registry.register("replica_reads", "Reads that the replica may answer, by how they were answered", family);
     let Some(lag) = replica.lag else { return };
-    let (bytes, age_s) = (Gauge::<i64>::default(), Gauge::<f64, AtomicU64>::default());
-    bytes.set(i64::try_from(lag.bytes).unwrap_or(i64::MAX));
+    let (bytes, age_s) = (CountGauge::default(), Gauge::<f64, AtomicU64>::default());
+    bytes.set(lag.bytes);
     age_s.set(lag.age.as_secs_f64());
     registry.register_with_unit("replica_lag", "Log that the replica has not applied yet", Unit::Bytes, bytes);
     registry.register_with_unit("replica_age", "Age of the replica's state", Unit::Seconds, age_s);
 }
 
 /// Jobs by type and status, including zeros, so that an alert can compare with the time before the first job.
-fn job_gauges(gauges: &Gauges) -> Family<JobLabels, Gauge> {
-    let family = Family::<JobLabels, Gauge>::default();
+fn job_gauges(gauges: &Gauges) -> Family<JobLabels, CountGauge> {
+    let family = Family::<JobLabels, CountGauge>::default();
     for kind in &JobType::ALL {
         for status in &JobStatus::ALL {
             let counts = gauges.jobs.iter().filter(|(one, at, _)| one == kind && at == status).map(|(_, _, count)| *count);
             let labels = JobLabels { r#type: Name(kind.name()), status: Name(status.name()) };
-            family.get_or_create(&labels).set(i64::try_from(counts.sum::<u64>()).unwrap_or(i64::MAX));
+            family.get_or_create(&labels).set(counts.sum());
         }
     }
     family

@@ -25,7 +25,7 @@ pub enum CollectionAccess {
 }
 
 /// Codes that every operation with this access can return, besides its own.
-pub fn codes(access: Access) -> &'static [Code] {
+pub fn codes(access: Access) -> impl Iterator<Item = Code> {
     const KEYLESS: &[Code] = &[Code::InvalidHost];
     const ANY_KEY: &[Code] = &[
         Code::InvalidHost,
@@ -37,20 +37,10 @@ pub fn codes(access: Access) -> &'static [Code] {
         Code::Overloaded,
         Code::Unavailable,
     ];
-    const SOME_KEYS: &[Code] = &[
-        Code::InvalidHost,
-        Code::Unauthorized,
-        Code::HostNotAllowed,
-        Code::OriginNotAllowed,
-        Code::Forbidden,
-        Code::RateLimited,
-        Code::RequestTimeout,
-        Code::Overloaded,
-        Code::Unavailable,
-    ];
-    match access {
-        Access::Open => KEYLESS,
-        Access::Key(Scope::Read, CollectionAccess::Server) => ANY_KEY,
-        Access::Key(..) => SOME_KEYS,
-    }
+    let (codes, of_scope) = match access {
+        Access::Open => (KEYLESS, None),
+        Access::Key(Scope::Read, CollectionAccess::Server) => (ANY_KEY, None),
+        Access::Key(..) => (ANY_KEY, Some(Code::Forbidden)),
+    };
+    codes.iter().copied().chain(of_scope)
 }

@@ -1,5 +1,5 @@
-//! The checks before every handler: whether the server is stopping, what other servers changed, the key, its scope and reach,
-//! the traffic limits, and the timeout.
+//! The checks before every handler: whether the server is stopping, what other servers changed, the key, its scope and its
+//! collections, the traffic limits, and the timeout.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use hyper::body::Body as _;
 
 use super::access::{Access, CollectionAccess};
 use super::caller_record::CallerRecord;
-use super::hosts::HostCheck;
+use super::hosts::{check_host_and_origin, requested_host};
 use super::permit_body::PermitBody;
 use super::traffic::{ClientAddress, TrafficLimits, limit_error};
 use crate::domain::{Caller, Code, CollectionName, QuotaOwner, Scope};
@@ -57,7 +57,7 @@ impl AuthMiddleware {
     /// Waits until this server knows what other servers had acknowledged before.
     async fn sync_catalog(&self) -> Result<(), ApiError> {
         match tokio::time::timeout(self.settings.request_timeout, self.service.sync_catalog()).await {
-            Ok(followed) => Ok(followed?),
+            Ok(synced) => Ok(synced?),
             Err(_) => Err(ApiError::new(Code::StorageUnavailable, "the database server does not answer in time")),
         }
     }
@@ -84,15 +84,14 @@ impl AuthMiddleware {
 /// Lets a request through to its handler, or refuses it.
 pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request, next: Next) -> Response {
     let operation = auth.operations.for_request(&request);
-    let addressed = HostCheck { method: request.method(), uri: request.uri(), headers: request.headers() };
-    if let Err(error) = addressed.host() {
+    if let Err(error) = requested_host(&request) {
         return reject_before_body(&request, error);
     }
     if auth.settings.drain.has_begun() && operation.id != "check_health" {
         let error = ApiError::new(Code::Unavailable, "the server is stopping");
         return ([(CONNECTION, CLOSE)], error).into_response();
     }
-    let Access::Key(scope, reach) = operation.access else { return next.run(request).await };
+    let Access::Key(scope, collections) = operation.access else { return next.run(request).await };
     let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
     let admitted = async {
         // Monitoring gets a response even if all permits are taken, because that is exactly what it must detect.
@@ -102,8 +101,7 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
         }
         auth.sync_catalog().await?;
         if !auth.service.requires_key() {
-            let addressed = HostCheck { method: request.method(), uri: request.uri(), headers: request.headers() };
-            addressed.check(&auth.settings.hosts, &auth.settings.cors_origins)?;
+            check_host_and_origin(&request, &auth.settings.hosts, &auth.settings.cors_origins)?;
         }
         let caller = match auth.caller(request.headers()) {
             Ok(caller) => caller,
@@ -113,14 +111,14 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
         if let Some(record) = request.extensions().get::<CallerRecord>() {
             record.set(&caller);
         }
-        let payer = QuotaOwner::for_caller(&caller, address);
+        let owner = QuotaOwner::for_caller(&caller, address);
         let place = match operation.id.as_str() {
-            "watch_job" => Some(auth.traffic.listen(payer.clone())?),
+            "watch_job" => Some(auth.traffic.acquire_event_stream(owner.clone())?),
             _ if watches => None,
-            _ => Some(auth.traffic.enter(payer.clone())?),
+            _ => Some(auth.traffic.acquire_request(owner.clone())?),
         };
-        let admission = auth.traffic.admit(payer)?;
-        check_permissions(&caller, scope, reach, &mut request).await?;
+        let admission = auth.traffic.admit(owner)?;
+        check_permissions(&caller, scope, collections, &mut request).await?;
         Ok((place, Some(admission), caller))
     };
     let (place, admission, caller) = match admitted.await {
@@ -153,13 +151,13 @@ fn reject_before_body(request: &Request, error: ApiError) -> Response {
 pub async fn authorize_inner(State(auth): State<AuthMiddleware>, mut request: Request, next: Next) -> Response {
     let operation = auth.operations.for_request(&request);
     let caller = request.extensions().get::<Caller>().cloned();
-    let (Access::Key(scope, reach), Some(caller)) = (operation.access, caller) else {
+    let (Access::Key(scope, collections), Some(caller)) = (operation.access, caller) else {
         return ApiError::internal("a request within another one has no caller, or asks for no operation").into_response();
     };
     if let Some(record) = request.extensions().get::<CallerRecord>() {
         record.set(&caller);
     }
-    match check_permissions(&caller, scope, reach, &mut request).await {
+    match check_permissions(&caller, scope, collections, &mut request).await {
         Ok(()) => run(operation, &auth.settings, request, next).await,
         Err(error) => error.into_response(),
     }
@@ -169,7 +167,7 @@ pub async fn authorize_inner(State(auth): State<AuthMiddleware>, mut request: Re
 async fn check_permissions(
     caller: &Caller,
     scope: Scope,
-    reach: CollectionAccess,
+    collections: CollectionAccess,
     request: &mut Request,
 ) -> Result<(), ApiError> {
     if caller.scope() < scope {
@@ -179,7 +177,7 @@ async fn check_permissions(
     if caller.collections().is_none() {
         return Ok(());
     }
-    match reach {
+    match collections {
         CollectionAccess::Server | CollectionAccess::Handler => Ok(()),
         CollectionAccess::Everything => {
             Err(ApiError::new(Code::Forbidden, "the key is restricted to some collections, but this concerns all"))
@@ -225,7 +223,7 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
     }
 }
 
-/// Who sent the request, for handlers that must know: those whose reach is `CollectionAccess::Handler`.
+/// Who sent the request, for handlers that must know: those declared with `CollectionAccess::Handler`.
 impl FromRequestParts<Api> for Caller {
     type Rejection = ApiError;
 

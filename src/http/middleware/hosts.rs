@@ -7,9 +7,10 @@
 
 use std::net::IpAddr;
 
+use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, Method, Uri};
+use axum::http::{HeaderName, Method};
 
 use super::origins::Origin;
 use crate::domain::Code;
@@ -27,16 +28,6 @@ pub struct Hosts {
     /// Whether every name is allowed.
     any: bool,
     listen: Option<IpAddr>,
-}
-
-/// The parts of a request to check.
-pub struct HostCheck<'a> {
-    /// Its method.
-    pub method: &'a Method,
-    /// Its target, which includes an authority in absolute form.
-    pub uri: &'a Uri,
-    /// Its headers.
-    pub headers: &'a HeaderMap,
 }
 
 impl Hosts {
@@ -75,65 +66,63 @@ impl Hosts {
     }
 }
 
-impl HostCheck<'_> {
-    /// The host that the request names; an error if it is malformed, or if there are several.
-    pub fn host(&self) -> Result<Option<Authority>, ApiError> {
-        let refuse = |detail: &str| ApiError::parameter(Code::InvalidHost, HOST.as_str(), detail);
-        let mut sent = self.headers.get_all(HOST).iter();
-        let header = sent.next();
-        if sent.next().is_some() {
-            return Err(refuse("must be sent once, got several"));
-        }
-        let parse = |bytes: &[u8]| Authority::try_from(bytes).ok().filter(is_host);
-        let header = header.map(|value| parse(value.as_bytes()).ok_or_else(|| refuse("must be a host with an optional port")));
-        let header = header.transpose()?;
-        match (self.uri.authority(), header) {
-            (Some(target), Some(header)) if *target != header => Err(refuse("must match the host of the request target")),
-            (Some(target), _) => Ok(Some(target.clone())),
-            (None, header) => Ok(header),
-        }
+/// The host that a request names; an error if it is malformed, or if there are several.
+pub fn requested_host(request: &Request) -> Result<Option<Authority>, ApiError> {
+    let refuse = |detail: &str| ApiError::parameter(Code::InvalidHost, HOST.as_str(), detail);
+    let mut sent = request.headers().get_all(HOST).iter();
+    let header = sent.next();
+    if sent.next().is_some() {
+        return Err(refuse("must be sent once, got several"));
     }
+    let parse = |bytes: &[u8]| Authority::try_from(bytes).ok().filter(is_host);
+    let header = header.map(|value| parse(value.as_bytes()).ok_or_else(|| refuse("must be a host with an optional port")));
+    let header = header.transpose()?;
+    match (request.uri().authority(), header) {
+        (Some(target), Some(header)) if *target != header => Err(refuse("must match the host of the request target")),
+        (Some(target), _) => Ok(Some(target.clone())),
+        (None, header) => Ok(header),
+    }
+}
 
-    /// Refuses a request that may come from a foreign page, whether it uses the page's own name or this server's.
-    pub fn check(&self, hosts: &Hosts, origins: &[Origin]) -> Result<(), ApiError> {
-        let host = self.host()?;
-        if let Some(other) = host.as_ref().filter(|host| !hosts.contains(host.host())) {
-            let detail = format!(
-                "a server without keys answers only to localhost, its addresses and the names in its hosts setting, got {other}"
-            );
-            return Err(ApiError::parameter(Code::HostNotAllowed, HOST.as_str(), detail));
-        }
-        let mut sent = self.headers.get_all(ORIGIN).iter().peekable();
-        if sent.peek().is_none() {
-            return self.check_site();
-        }
-        for origin in sent {
-            let allowed = origins.iter().any(|one| match one {
-                Origin::Any => true,
-                Origin::Exactly(value) => value == origin,
-            });
-            if !allowed && !host.as_ref().is_some_and(|host| is_own(origin.to_str().unwrap_or_default(), host)) {
-                let got = String::from_utf8_lossy(origin.as_bytes()).into_owned();
-                let detail = format!("a page of another origin may call only if cors_origins lists it, got {got}");
-                return Err(ApiError::parameter(Code::OriginNotAllowed, ORIGIN.as_str(), detail));
-            }
-        }
-        Ok(())
+/// Refuses a request that may come from a foreign page, whether it uses the page's own name or this server's.
+pub fn check_host_and_origin(request: &Request, hosts: &Hosts, origins: &[Origin]) -> Result<(), ApiError> {
+    let host = requested_host(request)?;
+    if let Some(other) = host.as_ref().filter(|host| !hosts.contains(host.host())) {
+        let detail = format!(
+            "a server without keys answers only to localhost, its addresses and the names in its hosts setting, got {other}"
+        );
+        return Err(ApiError::parameter(Code::HostNotAllowed, HOST.as_str(), detail));
     }
+    let mut sent = request.headers().get_all(ORIGIN).iter().peekable();
+    if sent.peek().is_none() {
+        return check_site(request);
+    }
+    for origin in sent {
+        let allowed = origins.iter().any(|one| match one {
+            Origin::Any => true,
+            Origin::Exactly(value) => value == origin,
+        });
+        if !allowed && !host.as_ref().is_some_and(|host| is_own(origin.to_str().unwrap_or_default(), host)) {
+            let got = String::from_utf8_lossy(origin.as_bytes()).into_owned();
+            let detail = format!("a page of another origin may call only if cors_origins lists it, got {got}");
+            return Err(ApiError::parameter(Code::OriginNotAllowed, ORIGIN.as_str(), detail));
+        }
+    }
+    Ok(())
+}
 
-    /// Refuses a request that a browser marks as sent by another site, unless somebody followed a link. Browsers omit the
-    /// header `origin` from some requests that read.
-    fn check_site(&self) -> Result<(), ApiError> {
-        let says = |name: &HeaderName, values: &[&str]| {
-            self.headers.get(name).and_then(|value| value.to_str().ok()).is_some_and(|value| values.contains(&value))
-        };
-        let reads = [Method::GET, Method::HEAD].contains(self.method);
-        if !says(&FETCH_SITE, &["cross-site", "same-site"]) || reads && says(&FETCH_MODE, &["navigate"]) {
-            return Ok(());
-        }
-        let detail = "a page of another origin may call only if cors_origins lists it";
-        Err(ApiError::parameter(Code::OriginNotAllowed, FETCH_SITE.as_str(), detail))
+/// Refuses a request that a browser marks as sent by another site, unless somebody followed a link. Browsers omit the
+/// header `origin` from some requests that read.
+fn check_site(request: &Request) -> Result<(), ApiError> {
+    let header_is = |name: &HeaderName, values: &[&str]| {
+        request.headers().get(name).and_then(|value| value.to_str().ok()).is_some_and(|value| values.contains(&value))
+    };
+    let reads = [Method::GET, Method::HEAD].contains(request.method());
+    if !header_is(&FETCH_SITE, &["cross-site", "same-site"]) || reads && header_is(&FETCH_MODE, &["navigate"]) {
+        return Ok(());
     }
+    let detail = "a page of another origin may call only if cors_origins lists it";
+    Err(ApiError::parameter(Code::OriginNotAllowed, FETCH_SITE.as_str(), detail))
 }
 
 /// Whether this is a host with an optional port, and nothing else.

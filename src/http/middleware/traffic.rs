@@ -35,10 +35,10 @@ pub struct TrafficLimits {
     accounts: Mutex<Accounts>,
 }
 
-/// The accounts, by payer.
+/// The accounts, by owner.
 #[derive(Default)]
 struct Accounts {
-    by_payer: HashMap<QuotaOwner, Account>,
+    by_owner: HashMap<QuotaOwner, Account>,
     /// When the last search for an account to remove found none.
     full_at: Option<Instant>,
 }
@@ -46,7 +46,7 @@ struct Accounts {
 /// A request's permit within its caller's limits. Dropping it releases the permit.
 pub struct Admission {
     traffic: Arc<TrafficLimits>,
-    payer: Option<QuotaOwner>,
+    owner: Option<QuotaOwner>,
 }
 
 struct Account {
@@ -68,14 +68,14 @@ impl TrafficLimits {
     }
 
     /// Acquires a permit for a running request.
-    pub fn enter(&self, payer: QuotaOwner) -> Result<LimitShare, ApiError> {
-        self.requests.take(payer, 1).map_err(limit_error)
+    pub fn acquire_request(&self, owner: QuotaOwner) -> Result<LimitShare, ApiError> {
+        self.requests.acquire(owner, 1).map_err(limit_error)
     }
 
     /// Acquires a permit for an event stream. Streams do little but last long, so they must not use up the permits for requests
     /// that work.
-    pub fn listen(&self, payer: QuotaOwner) -> Result<LimitShare, ApiError> {
-        self.event_streams.take(payer, 1).map_err(limit_error)
+    pub fn acquire_event_stream(&self, owner: QuotaOwner) -> Result<LimitShare, ApiError> {
+        self.event_streams.acquire(owner, 1).map_err(limit_error)
     }
 
     /// The limits on concurrency.
@@ -84,19 +84,19 @@ impl TrafficLimits {
     }
 
     /// Acquires a permit among the caller's own requests, and takes one token of its account.
-    pub fn admit(self: &Arc<Self>, payer: QuotaOwner) -> Result<Admission, ApiError> {
-        self.admit_at(payer, Instant::now())
+    pub fn admit(self: &Arc<Self>, owner: QuotaOwner) -> Result<Admission, ApiError> {
+        self.admit_at(owner, Instant::now())
     }
 
-    fn admit_at(self: &Arc<Self>, payer: QuotaOwner, now: Instant) -> Result<Admission, ApiError> {
+    fn admit_at(self: &Arc<Self>, owner: QuotaOwner, now: Instant) -> Result<Admission, ApiError> {
         if self.rate.is_none() && self.caller_running_max.is_none() {
-            return Ok(Admission { traffic: Arc::clone(self), payer: None });
+            return Ok(Admission { traffic: Arc::clone(self), owner: None });
         }
         let mut accounts = self.accounts.lock();
-        let payer = self.make_room_for(payer, &mut accounts, now);
-        let accounts = &mut accounts.by_payer;
+        let owner = self.make_room_for(owner, &mut accounts, now);
+        let accounts = &mut accounts.by_owner;
         let burst = self.rate.map_or(0.0, |rate| f64::from(rate.burst));
-        let account = accounts.entry(payer.clone()).or_insert(Account { tokens: burst, at: now, running: 0 });
+        let account = accounts.entry(owner.clone()).or_insert(Account { tokens: burst, at: now, running: 0 });
         if let Some(max) = self.caller_running_max.filter(|max| account.running >= *max) {
             let detail = format!("this caller already has {max} requests running, the most that it may (caller_requests_max)");
             return Err(ApiError::new(Code::RateLimited, detail));
@@ -114,27 +114,27 @@ impl TrafficLimits {
             account.tokens -= 1.0;
         }
         account.running += 1;
-        Ok(Admission { traffic: Arc::clone(self), payer: Some(payer) })
+        Ok(Admission { traffic: Arc::clone(self), owner: Some(owner) })
     }
 
     /// Makes room by removing accounts that equal a new one. After a search that finds none, the next search waits for
     /// `RECHECK_AFTER`, so that a flood of new addresses does not slow down every request.
-    fn make_room_for(&self, payer: QuotaOwner, accounts: &mut Accounts, now: Instant) -> QuotaOwner {
-        if accounts.by_payer.len() < ACCOUNTS_MAX || accounts.by_payer.contains_key(&payer) {
-            return payer;
+    fn make_room_for(&self, owner: QuotaOwner, accounts: &mut Accounts, now: Instant) -> QuotaOwner {
+        if accounts.by_owner.len() < ACCOUNTS_MAX || accounts.by_owner.contains_key(&owner) {
+            return owner;
         }
         if accounts.full_at.is_some_and(|at| now.saturating_duration_since(at) < RECHECK_AFTER) {
             return QuotaOwner::Others;
         }
-        accounts.by_payer.retain(|_, account| {
+        accounts.by_owner.retain(|_, account| {
             let spent = self.rate.is_some_and(|rate| {
                 account.refill(rate, now);
                 account.tokens < f64::from(rate.burst)
             });
             account.running > 0 || spent
         });
-        if accounts.by_payer.len() < ACCOUNTS_MAX {
-            return payer;
+        if accounts.by_owner.len() < ACCOUNTS_MAX {
+            return owner;
         }
         accounts.full_at = Some(now);
         QuotaOwner::Others
@@ -156,8 +156,8 @@ impl Account {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        let Some(payer) = self.payer.take() else { return };
-        if let Some(account) = self.traffic.accounts.lock().by_payer.get_mut(&payer) {
+        let Some(owner) = self.owner.take() else { return };
+        if let Some(account) = self.traffic.accounts.lock().by_owner.get_mut(&owner) {
             account.running = account.running.saturating_sub(1);
         }
     }
@@ -210,7 +210,7 @@ mod tests {
         }
         drop(traffic.admit_at(nth(u32::MAX), start).unwrap());
         assert!(
-            traffic.accounts.lock().by_payer.contains_key(&QuotaOwner::Others),
+            traffic.accounts.lock().by_owner.contains_key(&QuotaOwner::Others),
             "no account is free, so further callers share one"
         );
         let soon = start + Duration::from_millis(100);
@@ -219,6 +219,6 @@ mod tests {
             "the shared account is exhausted, and full accounts are not evicted again this soon"
         );
         drop(traffic.admit_at(nth(u32::MAX), start + Duration::from_secs(5)).unwrap());
-        assert!(traffic.accounts.lock().by_payer.len() == 1, "full accounts are evicted");
+        assert!(traffic.accounts.lock().by_owner.len() == 1, "full accounts are evicted");
     }
 }

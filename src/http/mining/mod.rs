@@ -9,16 +9,16 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::{ApiError, Checks, invalid};
-use super::jobs::{Accepted, accepted_response};
+use super::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::domain::singles::singles;
-use crate::domain::{Caller, Code, CollectionName, Job, Limits, MiningUnit, SearchFilter};
+use crate::domain::{Caller, Code, CollectionName, Limits, MiningUnit, SearchFilter};
 use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, KeyedBody, REPEATS_JOB};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::languages::parse_languages;
-use crate::http::request::values::{check_parsed, check_text};
+use crate::http::request::values::{check_count, check_each, check_integer, check_number, check_parsed, check_text};
 use crate::service::Error;
 use crate::service::json::{object, some_objects};
 use crate::service::mining::duplicates::{DuplicatesRequest, LanguageRule};
@@ -52,7 +52,7 @@ pub struct MinePairsRequest {
     /// The sentences of the other side.
     #[serde(deserialize_with = "object")]
     pub second: MiningSide,
-    /// Neighbors in the margin score, in each direction. Each side must have at least as many sentences.
+    /// Neighbors in the margin score, in each direction. Each side needs at least as many sentences.
     #[serde(default = "mining_neighbors")]
     #[schema(minimum = 1, maximum = 255, default = 4)]
     pub neighbors: usize,
@@ -64,8 +64,7 @@ pub struct MinePairsRequest {
     #[serde(default)]
     #[schema(default = "max_score")]
     pub strategy: Strategy,
-    /// Whether each sentence is in at most one pair, the best one proposed. Always the case with `intersection` and
-    /// `max_score`.
+    /// Whether each sentence is in at most one pair, its best. Always the case with `intersection` and `max_score`.
     #[serde(default)]
     #[schema(default = false)]
     pub one_to_one: bool,
@@ -73,16 +72,20 @@ pub struct MinePairsRequest {
     #[serde(default)]
     #[schema(default = "passage")]
     pub unit: MiningUnit,
-    /// `true`: compares every sentence with every sentence of the other side. `false`: finds neighbors with indexes, which miss
-    /// some. By default, whichever takes less time and misses almost nothing.
+    /// `true`: compares all sentences with all of the other side. `false`: finds neighbors with indexes, which miss some. By
+    /// default, whichever is faster and misses almost nothing.
     pub exact: Option<bool>,
     /// Whether equal texts of a side count as one sentence.
     #[serde(default = "default_true")]
     #[schema(default = true)]
     pub deduplicate: bool,
+    /// Whether to leave out pairs of identical texts (but for case and outer spaces).
+    #[serde(default = "default_true")]
+    #[schema(default = true)]
+    pub skip_identical: bool,
     /// Only pairs with at least this score. Excludes `known_pairs`.
     pub threshold: Option<f64>,
-    /// Known translations, 1 to 10000. The job chooses the threshold that best separates them from the other pairs of their
+    /// Known translations, 1 to 10000. The job chooses the threshold that best separates them from other pairs of their
     /// sentences (highest F1). Their sentences should have no other translation on the other side.
     #[serde(default, deserialize_with = "some_objects")]
     #[schema(min_items = 1, max_items = 10000)]
@@ -152,17 +155,14 @@ pub struct FindDuplicatesRequest {
 ///
 /// Starts a job that finds translations between two sets of sentences: passages of two collections or of two parts of one,
 /// texts of the request, or one of each. It uses what is stored and embedded when it starts. The details in the response
-/// estimate the memory and disk space that the job needs; if there is too little of either, it is refused. Once the job has
-/// succeeded, `GET /v1/jobs/{job}/pairs` returns the pairs. After a restart of the server, embeddings of texts are kept and the
-/// rest starts over. With a key that is restricted to collections, only that key can see a job with texts.
+/// estimate the memory and disk space that it needs; with too little of either, it is refused. Once the job has succeeded,
+/// `GET /v1/jobs/{job}/pairs` returns the pairs. After a restart, embeddings of texts are kept and the rest starts over. With a
+/// key that is restricted to collections, only that key can see a job with texts.
 #[utoipa::path(
     post, path = "/v1/mine", tag = "mining",
     params(("idempotency-key" = Option<String>, Header, description = REPEATS_JOB)),
     request_body(content = MinePairsRequest, description = "What to mine, and how."),
-    responses((
-        status = 202, description = "The job was accepted.", body = Job,
-        headers(("location" = String, description = "Path of the job.")),
-    )),
+    responses(AcceptedJob),
 )]
 pub async fn mine_pairs(
     State(api): State<Api>,
@@ -171,7 +171,7 @@ pub async fn mine_pairs(
 ) -> Result<Accepted, ApiError> {
     let limits = api.service.limits();
     let mut checks = Checks::default();
-    checks.add(check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX));
+    checks.add(check_integer("/neighbors", body.neighbors, 1..=NEIGHBORS_MAX));
     let cut = checks.add(parse_cut(body.threshold, body.known_pairs));
     let unit = body.unit;
     let first = checks.add(parse_sentences("/first", body.first, unit, limits, &caller));
@@ -187,21 +187,22 @@ pub async fn mine_pairs(
         one_to_one: body.one_to_one,
         exact: body.exact,
         deduplicate: body.deduplicate,
+        skip_identical: body.skip_identical,
         cut,
         key: match &caller {
             Caller::Holder(key) => Some(key.id.clone()),
             Caller::Anyone | Caller::Operator => None,
         },
     };
-    Ok(accepted_response(api.service.mine_once(request, key).await.map_err(locate_error)?))
+    Ok(accepted_response(api.service.mine(request, key).await.map_err(locate_error)?))
 }
 
 /// Find duplicates
 ///
 /// Starts a job that finds clusters of passages of a collection with the same meaning: near-duplicates, and translations of
 /// each other. It uses what is stored and embedded when it starts. Equal texts belong together, whatever their neighbors;
-/// passages of the same document are not compared with each other. Once the job has succeeded,
-/// `GET /v1/jobs/{job}/clusters` returns the clusters. After a restart of the server the job starts over.
+/// passages of the same document are not compared. Once the job has succeeded, `GET /v1/jobs/{job}/clusters` returns the
+/// clusters. After a restart the job starts over.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/duplicates", tag = "mining",
     params(
@@ -209,10 +210,7 @@ pub async fn mine_pairs(
         ("idempotency-key" = Option<String>, Header, description = REPEATS_JOB),
     ),
     request_body(content = FindDuplicatesRequest, description = "Which duplicates to look for."),
-    responses((
-        status = 202, description = "The job was accepted.", body = Job,
-        headers(("location" = String, description = "Path of the job.")),
-    )),
+    responses(AcceptedJob),
 )]
 pub async fn find_duplicates(
     State(api): State<Api>,
@@ -221,15 +219,11 @@ pub async fn find_duplicates(
 ) -> Result<Accepted, ApiError> {
     let limits = api.service.limits();
     let mut checks = Checks::default();
-    checks.add(check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX));
-    checks.add(check_range("/size_max", body.size_max, 2, SIZE_MAX));
-    if !(-1.0..=1.0).contains(&body.score_min) {
-        let detail = format!("must be a number from -1 to 1, got {}", body.score_min);
-        checks.add::<()>(invalid("/score_min", detail));
-    }
-    let languages = checks.add(parse_languages(&body.languages.unwrap_or_default(), "/languages"));
-    let filter = checks.add(filter::parse(body.filter, limits));
-    let (Some(languages), Some(filter)) = (languages, filter) else { return Err(checks.refusal()) };
+    checks.add(check_integer("/neighbors", body.neighbors, 1..=NEIGHBORS_MAX));
+    checks.add(check_integer("/size_max", body.size_max, 2..=SIZE_MAX));
+    checks.add(check_number("/score_min", body.score_min, -1.0..=1.0));
+    let languages = checks.add_or_default(parse_languages(&body.languages.unwrap_or_default(), "/languages"));
+    let Some(filter) = checks.add(filter::parse(body.filter, limits)) else { return Err(checks.refusal()) };
     checks.end()?;
     let request = DuplicatesRequest {
         only: SearchFilter { languages, filter },
@@ -239,7 +233,7 @@ pub async fn find_duplicates(
         size_max: body.size_max,
         pairs: body.pairs,
     };
-    Ok(accepted_response(api.service.find_duplicates_once(&collection, request, key).await.map_err(locate_error)?))
+    Ok(accepted_response(api.service.find_duplicates(&collection, request, key).await.map_err(locate_error)?))
 }
 
 fn mining_neighbors() -> usize {
@@ -262,22 +256,14 @@ fn default_true() -> bool {
     true
 }
 
-fn check_range<T: PartialOrd + std::fmt::Display>(pointer: &str, got: T, min: T, max: T) -> Result<(), ApiError> {
-    if (&min..=&max).contains(&&got) {
-        return Ok(());
-    }
-    invalid(pointer, format!("must be an integer from {min} to {max}, got {got}"))
-}
-
 fn parse_cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, ApiError> {
-    let refuse = |detail: String| invalid("/known_pairs", detail);
     match (threshold, known) {
-        (Some(_), Some(_)) => refuse("must be left out with threshold: give one of the two".to_owned()),
+        (Some(_), Some(_)) => invalid("/known_pairs", "must be left out with threshold: give one of the two"),
         (Some(threshold), None) => Ok(Cut::Threshold(threshold)),
-        (None, Some(known)) if !(1..=KNOWN_PAIRS_MAX).contains(&known.len()) => {
-            refuse(format!("must have 1 to {KNOWN_PAIRS_MAX} pairs, got {}", known.len()))
+        (None, Some(known)) => {
+            check_count("/known_pairs", known.len(), KNOWN_PAIRS_MAX, "pairs")?;
+            Ok(Cut::Known(known.into_iter().map(|pair| (pair.first, pair.second)).collect()))
         }
-        (None, Some(known)) => Ok(Cut::Known(known.into_iter().map(|pair| (pair.first, pair.second)).collect())),
         (None, None) => Ok(Cut::None),
     }
 }
@@ -297,7 +283,7 @@ fn parse_sentences(
         MiningSide { collection: Some(name), languages: codes, filter, texts: None } => {
             let name = check_parsed(format!("{pointer}/collection"), CollectionName::parse(&name))?;
             check_access(caller, &name)?;
-            let filter = filter::parse(filter, limits).map_err(|error| error.within(pointer))?;
+            let filter = filter::parse(filter, limits).map_err(|error| error.with_base_pointer(pointer))?;
             let languages = parse_languages(&codes.unwrap_or_default(), &format!("{pointer}/languages"))?;
             Ok(Sentences::Collection { name, only: SearchFilter { languages, filter }, unit })
         }
@@ -307,8 +293,7 @@ fn parse_sentences(
             if texts.is_empty() {
                 return refuse("/texts", "must have at least one text, got none");
             }
-            let check = |(index, text): (usize, &String)| check_text(&format!("{pointer}/texts/{index}"), text, limits);
-            Checks::all(texts.iter().enumerate().map(check))?;
+            check_each(&format!("{pointer}/texts"), &texts, |place, text| check_text(place, text, limits))?;
             Ok(Sentences::List(texts))
         }
     }

@@ -6,7 +6,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Take};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
-use futures::stream::{self, Stream};
+use futures::Stream;
 use utoipa::ToSchema;
 
 use crate::domain::{Code, DuplicateCluster, JobType, MinedSentence, ScoredPair};
@@ -18,6 +18,7 @@ use crate::http::jobs::streams::lines;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::Example;
 use crate::http::request::extract::NoParameters;
+use crate::http::response::blocking_stream;
 
 /// The media type of tables.
 const TSV: &str = "text/tab-separated-values";
@@ -36,7 +37,6 @@ pub const ERRORS: &[OperationErrors] = &[
     ("get_duplicate_clusters", CODES),
     ("get_duplicate_clusters_table", CODES),
 ];
-
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = &[];
 
@@ -163,11 +163,7 @@ struct Table {
 
 /// The table for the first `bytes` of a file of lines.
 fn table(file: File, bytes: u64, head: &'static str, rows: Rows) -> impl Stream<Item = io::Result<Vec<u8>>> {
-    let table = Table { reader: BufReader::new(file.take(bytes)), number: 0, rows, head: Some(head) };
-    stream::try_unfold(table, |table| async move {
-        let read = tokio::task::spawn_blocking(move || read_rows(table));
-        read.await.map_err(io::Error::other)?
-    })
+    blocking_stream(Table { reader: BufReader::new(file.take(bytes)), number: 0, rows, head: Some(head) }, read_rows)
 }
 
 fn read_rows(mut table: Table) -> io::Result<Option<(Vec<u8>, Table)>> {

@@ -19,7 +19,7 @@ use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
-use crate::http::request::values::check_text;
+use crate::http::request::values::{check_text, check_texts};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[(
@@ -154,7 +154,7 @@ pub async fn create_embeddings(
     let mut checks = Checks::default();
     checks.add(check_model(&body, model));
     let format = body.encoding_format.unwrap_or_default();
-    let texts = checks.add(check_inputs(body.input, api.service.limits())).unwrap_or_default();
+    let texts = checks.add_or_default(check_inputs(body.input, api.service.limits()));
     checks.end()?;
     let embedded = match body.input_type.unwrap_or_default() {
         EmbeddingInputType::Document => api.service.embed(texts).await?,
@@ -191,22 +191,11 @@ fn check_model(body: &CreateEmbeddingsRequest, model: &ModelInfo) -> Result<(), 
 
 /// The texts to embed.
 fn check_inputs(input: EmbeddingInput, limits: &Limits) -> Result<Vec<String>, ApiError> {
-    let texts = match input {
-        EmbeddingInput::One(text) => return check_text("/input", &text, limits).map(|()| vec![text]),
-        EmbeddingInput::Many(texts) => texts,
-        EmbeddingInput::Tokens => return invalid("/input", TOKENS),
-    };
-    let (max, got) = (limits.embedding_inputs_max, texts.len());
-    if !(1..=max).contains(&got) {
-        return Err(ApiError::at(
-            Code::InvalidRequest,
-            "/input",
-            format!("must have 1 to {max} texts (embedding_inputs_max), got {got}"),
-        ));
+    match input {
+        EmbeddingInput::One(text) => check_text("/input", &text, limits).map(|()| vec![text]),
+        EmbeddingInput::Many(texts) => check_texts("/input", &texts, limits).map(|()| texts),
+        EmbeddingInput::Tokens => invalid("/input", TOKENS),
     }
-    let checked = texts.iter().enumerate().map(|(index, text)| check_text(&format!("/input/{index}"), text, limits));
-    Checks::all(checked)?;
-    Ok(texts)
 }
 
 fn encode(embedding: &Embedding, format: EncodingFormat) -> EmbeddingValues {

@@ -5,10 +5,10 @@ pub mod embeddings;
 pub mod similarity;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
-use axum::http::request::Parts;
+use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -17,7 +17,7 @@ use super::error::ApiError;
 use crate::domain::{Code, Device, Language, ModelInfo};
 use crate::http::openapi::operation_errors::OperationErrors;
 use crate::http::openapi::operations::{Example, examples};
-use crate::http::request::extract::{path_param, path_params};
+use crate::http::request::extract::path_parameter;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] =
@@ -26,8 +26,7 @@ pub const ERRORS: &[OperationErrors] =
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["list_models.200", "get_model.200"];
 
-/// The path parameter `model`.
-pub struct ModelPath(String);
+path_parameter!(ModelPath, "model", String, |name| Ok::<_, Infallible>(name.to_owned()));
 
 /// The loaded models, in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]
@@ -111,15 +110,6 @@ pub async fn get_model(State(api): State<Api>, ModelPath(name): ModelPath) -> Re
         return Err(ApiError::new(Code::UnknownModel, detail));
     }
     Ok(Json(describe(model, api.started_at.as_second())))
-}
-
-impl FromRequestParts<Api> for ModelPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
-        let params = path_params(parts, api).await?;
-        path_param(&params, "model", |name| Ok::<_, String>(Self(name.to_owned())))
-    }
 }
 
 fn describe(model: &ModelInfo, created: i64) -> LoadedModel {

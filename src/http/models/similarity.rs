@@ -11,7 +11,7 @@ use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
-use crate::http::request::values::{check_text, check_texts};
+use crate::http::request::values::{check_count, check_text, check_texts};
 use crate::service::json::objects;
 
 /// Errors of both operations.
@@ -78,10 +78,7 @@ pub async fn compare_pairs(
     JsonBody(body): JsonBody<ComparePairsRequest>,
 ) -> Result<Json<PairSimilarities>, ApiError> {
     let limits = api.service.limits();
-    let (max, got) = (limits.embedding_inputs_max / 2, body.pairs.len());
-    if !(1..=max).contains(&got) {
-        return invalid("/pairs", format!("must have 1 to {max} pairs (half of embedding_inputs_max), got {got}"));
-    }
+    check_count("/pairs", body.pairs.len(), limits.embedding_inputs_max / 2, "pairs (half of embedding_inputs_max)")?;
     let mut checks = Checks::default();
     for (index, pair) in body.pairs.iter().enumerate() {
         checks.add(check_text(&format!("/pairs/{index}/first"), &pair.first, limits));

@@ -9,9 +9,8 @@ mod shared_parts;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{Html, IntoResponse as _, Response};
+use axum::http::HeaderMap;
+use axum::response::{Html, Response};
 use serde_json::{Map, Value, json};
 use tower_http::decompression::DecompressionLayer;
 use utoipa::OpenApi;
@@ -185,11 +184,7 @@ fn add_examples(declared: &Operation, operation: &mut Value) {
 
 /// Serves the document, or 304 if the client already has it.
 pub async fn serve_document(State(api): State<Api>, headers: HeaderMap) -> Response {
-    let described = [(ETAG, api.description.etag.as_str()), (CACHE_CONTROL, "no-cache")];
-    if etags::is_known(&headers, &api.description.etag) {
-        return (StatusCode::NOT_MODIFIED, described).into_response();
-    }
-    (described, [(CONTENT_TYPE, "application/json")], api.description.text.as_str()).into_response()
+    etags::answer(&headers, &api.description.etag, "application/json", api.description.text.as_str())
 }
 
 /// Serves the list of error codes, to which the member `type` of every problem points.

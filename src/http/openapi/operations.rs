@@ -89,7 +89,7 @@ impl<S: Clone + Send + Sync + 'static> DeclaredRoutes<S> {
     }
 
     /// Adds an operation with its route and access; `errors` and `examples` are those of its module.
-    pub fn with(
+    pub fn with_operation(
         mut self,
         access: Access,
         (errors, examples): (&[OperationErrors], &[Example]),
@@ -112,7 +112,7 @@ impl Operation {
     /// The codes that it can return: its own, and those of its access.
     pub fn codes(&self) -> Vec<Code> {
         let mut codes = Vec::new();
-        for &code in self.own_codes.iter().chain(access::codes(self.access)) {
+        for code in self.own_codes.iter().copied().chain(access::codes(self.access)) {
             if !codes.contains(&code) {
                 codes.push(code);
             }

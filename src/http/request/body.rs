@@ -26,7 +26,10 @@ const WINDOW_LOG_MAX: u32 = 23;
 
 /// Receives the whole body, at most `bytes_max` bytes after decompression.
 pub async fn receive_json(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
-    let encoding = json_encoding(request.headers())?;
+    let encoding = content_encoding(request.headers())?;
+    check_content_type(request.headers(), "must be application/json", |media_type| {
+        (media_type == "application/json").then_some(())
+    })?;
     let memory = RequestMemory::current();
     let body = receive(request, bytes_max, &memory).await?;
     if encoding == FileEncoding::Identity {
@@ -36,26 +39,32 @@ pub async fn receive_json(request: Request, bytes_max: usize) -> Result<Vec<u8>,
     unpacking.await.map_err(|error| ApiError::internal(format!("unpacking a body failed: {error}")))?
 }
 
-/// How the body is compressed; refuses a body that is not JSON.
-fn json_encoding(headers: &HeaderMap) -> Result<FileEncoding, ApiError> {
-    let read = |name: HeaderName| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
-    let refuse = |name: &str, detail: String| ApiError::parameter(Code::UnsupportedMediaType, name, detail);
-    let encoding = match read(CONTENT_ENCODING).as_deref().map(str::trim) {
-        None | Some("identity") => FileEncoding::Identity,
-        Some("gzip" | "x-gzip") => FileEncoding::Gzip,
-        Some("zstd") => FileEncoding::Zstd,
-        Some(other) => return Err(refuse("content-encoding", format!("must be gzip, zstd or absent, got {other:?}"))),
-    };
-    let media_type = read(CONTENT_TYPE);
-    let media_type = media_type.ok_or_else(|| refuse("content-type", "must be application/json, got none".to_owned()))?;
-    let mut parts = media_type.split(';').map(str::trim);
-    let json = parts.next() == Some("application/json");
-    let utf8 =
-        parts.all(|part| !part.starts_with("charset=") || part.trim_start_matches("charset=").trim_matches('"') == "utf-8");
-    match json && utf8 {
-        true => Ok(encoding),
-        false => Err(refuse("content-type", format!("must be application/json, got {media_type:?}"))),
+/// How the body is compressed, as its header says.
+pub fn content_encoding(headers: &HeaderMap) -> Result<FileEncoding, ApiError> {
+    match read_header(headers, CONTENT_ENCODING).as_deref() {
+        None | Some("identity") => Ok(FileEncoding::Identity),
+        Some("gzip" | "x-gzip") => Ok(FileEncoding::Gzip),
+        Some("zstd") => Ok(FileEncoding::Zstd),
+        Some(other) => {
+            let detail = format!("must be gzip, zstd or absent, got {other:?}");
+            Err(ApiError::parameter(Code::UnsupportedMediaType, "content-encoding", detail))
+        }
     }
+}
+
+/// What `parse` makes of the media type; refuses one that it does not know, and a charset other than UTF-8.
+pub fn check_content_type<T>(headers: &HeaderMap, expected: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, ApiError> {
+    let refuse = |got: &str| ApiError::parameter(Code::UnsupportedMediaType, "content-type", format!("{expected}, got {got}"));
+    let media_type = read_header(headers, CONTENT_TYPE).ok_or_else(|| refuse("none"))?;
+    let mut parts = media_type.split(';').map(str::trim);
+    let parsed = parse(parts.next().unwrap_or_default());
+    let is_utf8 = |part: &str| part.strip_prefix("charset=").is_none_or(|charset| charset.trim_matches('"') == "utf-8");
+    parsed.filter(|_| parts.all(is_utf8)).ok_or_else(|| refuse(&format!("{media_type:?}")))
+}
+
+/// The value of a header, in lower case.
+pub fn read_header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase())
 }
 
 /// Receives a body as it was sent, at most `bytes_max` bytes, and no more than the memory that the other requests leave free.
@@ -160,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn zstd_bodies_with_a_large_window_are_rejected() {
+    fn zstd_bodies_with_a_large_window_are_refused() {
         let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
         encoder.window_log(27).unwrap();
         // Without the content size, the encoder does not reduce the window to it.

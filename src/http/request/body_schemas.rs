@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_rejected_where_the_schema_does_not_allow_it() {
+    fn null_is_refused_where_the_schema_does_not_allow_it() {
         for (operation, json, expect) in [
             ("search_documents", r#"{"query": "null", "limit": 3}"#, None),
             ("search_documents", r#"{"query": "a", "limit": null}"#, Some("/limit")),

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_cursors_are_rejected() {
+    fn invalid_cursors_are_refused() {
         let other_version = URL_SAFE_NO_PAD.encode(r#"{"v":2,"list":"collections","after":"a"}"#);
         for text in ["", "a", "%", "bm90IGpzb24", &other_version] {
             assert_eq!(decode(&List::Collections, text), Err(invalid()), "{text:?}");

@@ -14,9 +14,10 @@ use utoipa::IntoParams;
 use super::body::{INLINE_BYTES_MAX, receive_json};
 use super::body_schemas::{BodySchema, BodySchemas, SchemaViolation, list_choices};
 use super::cursor::{self, List};
-use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
+use super::values::check_integer;
+use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey, hex};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks, Violation, invalid};
+use crate::http::error::{ApiError, Checks, Violation};
 use crate::service::json::{self, JsonError};
 
 /// Default rows per page of a list.
@@ -46,17 +47,33 @@ pub struct JsonBody<T>(pub T);
 /// A JSON body, and the caller's idempotency key if there is one.
 pub struct KeyedBody<T>(pub T, pub Option<RequestKey>);
 
-/// The path parameter `collection`.
-pub struct CollectionPath(pub CollectionName);
+/// Defines the extractor of one parameter of the path.
+macro_rules! path_parameter {
+    ($name:ident, $parameter:literal, $type:ty, $parse:expr) => {
+        #[doc = concat!("The path parameter `", $parameter, "`.")]
+        pub struct $name(pub $type);
 
-/// The path parameter `alias`.
-pub struct AliasPath(pub CollectionName);
+        impl axum::extract::FromRequestParts<crate::http::api::Api> for $name {
+            type Rejection = crate::http::error::ApiError;
+
+            async fn from_request_parts(
+                parts: &mut axum::http::request::Parts,
+                api: &crate::http::api::Api,
+            ) -> Result<Self, Self::Rejection> {
+                let params = crate::http::request::extract::path_params(parts, api).await?;
+                crate::http::request::extract::path_param(&params, $parameter, $parse).map(Self)
+            }
+        }
+    };
+}
+pub(crate) use path_parameter;
+
+path_parameter!(CollectionPath, "collection", CollectionName, CollectionName::parse);
+path_parameter!(AliasPath, "alias", CollectionName, CollectionName::parse);
+path_parameter!(KeyPath, "key", KeyId, KeyId::parse);
 
 /// The path parameters `collection` and `id`.
 pub struct DocumentPath(pub CollectionName, pub DocumentId);
-
-/// The path parameter `key`.
-pub struct KeyPath(pub KeyId);
 
 /// Query parameters as strings. `read` reports unknown, repeated and invalid ones together.
 pub struct Parameters<T> {
@@ -100,7 +117,7 @@ impl PageParameters {
     pub fn page<T, E>(&self, api: &Api, list: &List<'_>, parse: impl Fn(&str) -> Result<T, E>) -> Result<Page<T>, ApiError> {
         let max = api.service.limits().page_max;
         let mut checks = Checks::default();
-        let limit = checks.add(match &self.limit {
+        let limit = checks.add_or_default(match &self.limit {
             None => Ok(PAGE_DEFAULT.min(max)),
             Some(text) => text.parse().ok().filter(|limit| (1..=max).contains(limit)).ok_or_else(|| {
                 let detail = format!("must be an integer from 1 to {max} (page_max), got {text:?}");
@@ -108,11 +125,8 @@ impl PageParameters {
             }),
         });
         let read = |text: &String| parse(&cursor::decode(list, text)?).map_err(|_| cursor::invalid());
-        let after = checks.add(self.cursor.as_ref().map(read).transpose());
-        match (limit, after) {
-            (Some(limit), Some(after)) => Ok(Page { limit, after }),
-            _ => Err(checks.refusal()),
-        }
+        let after = checks.add_or_default(self.cursor.as_ref().map(read).transpose());
+        checks.end().map(|()| Page { limit, after })
     }
 }
 
@@ -149,8 +163,7 @@ impl<T: RequestBody> FromRequest<Api> for KeyedBody<T> {
         };
         let (body, key) = off_thread(bytes, read).await?;
         let key = key.map(|(key, hash)| {
-            let fingerprint = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-            let key = RequestKey::new(&key, fingerprint);
+            let key = RequestKey::new(&key, hex(&hash));
             let key = key.map(|key| match &caller {
                 Some(Caller::Holder(holder)) => key.scoped_to(&holder.id),
                 _ => key,
@@ -158,24 +171,6 @@ impl<T: RequestBody> FromRequest<Api> for KeyedBody<T> {
             key.map_err(|detail| ApiError::parameter(Code::InvalidRequest, IDEMPOTENCY_KEY.as_str(), detail))
         });
         Ok(Self(body, key.transpose()?))
-    }
-}
-
-impl FromRequestParts<Api> for CollectionPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
-        let params = path_params(parts, api).await?;
-        Ok(Self(path_param(&params, "collection", CollectionName::parse)?))
-    }
-}
-
-impl FromRequestParts<Api> for AliasPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
-        let params = path_params(parts, api).await?;
-        Ok(Self(path_param(&params, "alias", CollectionName::parse)?))
     }
 }
 
@@ -192,15 +187,6 @@ impl FromRequestParts<Api> for DocumentPath {
             Some(word) => Ok(Self(collection, DocumentId::parse(word).map_err(|error| invalid_parameter("id", &error))?)),
             None => Ok(Self(collection, path_param(&params, "id", DocumentId::parse)?)),
         }
-    }
-}
-
-impl FromRequestParts<Api> for KeyPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
-        let params = path_params(parts, api).await?;
-        Ok(Self(path_param(&params, "key", KeyId::parse)?))
     }
 }
 
@@ -249,11 +235,7 @@ fn query(uri: &Uri, known: &[String]) -> Result<(Value, Checks), ApiError> {
 
 /// Checks the requested number of items, the member `pointer`.
 pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, ApiError> {
-    let max = limits.page_max;
-    if (1..=max).contains(&got) {
-        return Ok(got);
-    }
-    invalid(pointer, format!("must be an integer from 1 to {max}, got {got}"))
+    check_integer(pointer, got, 1..=limits.page_max)
 }
 
 /// Parses JSON against its schema. The error names all violations. Null is accepted only where the schema allows it.

@@ -129,10 +129,7 @@ pub fn print(filter: &Filter) -> Value {
                 Test::Ne(scalar) => ("ne", value(scalar)),
                 Test::In(scalars) => ("in", values(scalars)),
                 Test::Any(scalars) => ("any", values(scalars)),
-                Test::Compare(Relation::Gt, scalar) => ("gt", value(scalar)),
-                Test::Compare(Relation::Gte, scalar) => ("gte", value(scalar)),
-                Test::Compare(Relation::Lt, scalar) => ("lt", value(scalar)),
-                Test::Compare(Relation::Lte, scalar) => ("lte", value(scalar)),
+                Test::Compare(relation, scalar) => (relation.name(), value(scalar)),
                 Test::Exists(expected) => ("exists", Value::Bool(*expected)),
                 Test::Prefix(prefix) => ("prefix", Value::String(prefix.clone())),
             };

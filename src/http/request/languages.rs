@@ -1,15 +1,14 @@
 //! Languages of a request: parsed from tags, and refused with their place.
 
 use crate::domain::{Language, LanguageTagError};
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::ApiError;
+use crate::http::request::values::check_each;
 
 /// Languages by their tags, each once. `pointer` is where the request has the list.
 pub fn parse_languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
-    let read = |(index, tag): (usize, &String)| {
-        Language::from_tag(tag).map_err(|error| refused_tag(&error, &format!("{pointer}/{index}")))
-    };
+    let parsed = check_each(pointer, tags, |place, tag| Language::from_tag(tag).map_err(|error| refused_tag(&error, place)))?;
     let mut languages = Vec::new();
-    for language in Checks::all(tags.iter().enumerate().map(read))? {
+    for language in parsed {
         if !languages.contains(&language) {
             languages.push(language);
         }

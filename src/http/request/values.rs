@@ -1,13 +1,53 @@
 //! Checks of values that many requests have. Each error names the place of the value in the request.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 
 use crate::domain::{Code, Limits};
 use crate::http::error::{ApiError, Checks, invalid};
 
+/// Maximum length of a description, in bytes.
+const DESCRIPTION_BYTES_MAX: usize = 4096;
+
 /// The value that was parsed from the text at `pointer`.
 pub fn check_parsed<T>(pointer: impl Into<String>, parsed: Result<T, impl Display>) -> Result<T, ApiError> {
     parsed.map_err(|error| ApiError::at(Code::InvalidRequest, pointer, error.to_string()))
+}
+
+/// Checks each item of the list at `pointer`, and reports the errors of all together.
+pub fn check_each<T, C>(pointer: &str, items: &[T], check: impl Fn(&str, &T) -> Result<C, ApiError>) -> Result<Vec<C>, ApiError> {
+    Checks::all(items.iter().enumerate().map(|(index, item)| check(&format!("{pointer}/{index}"), item)))
+}
+
+/// Refuses a list that is empty or too long; `what` names its items.
+pub fn check_count(pointer: &str, got: usize, max: usize, what: &str) -> Result<(), ApiError> {
+    if (1..=max).contains(&got) { Ok(()) } else { invalid(pointer, format!("must have 1 to {max} {what}, got {got}")) }
+}
+
+/// Refuses a description that is too long, the member `description`.
+pub fn check_description(description: Option<&str>) -> Result<(), ApiError> {
+    let bytes = description.map_or(0, str::len);
+    if bytes > DESCRIPTION_BYTES_MAX {
+        return invalid("/description", format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}"));
+    }
+    Ok(())
+}
+
+/// Refuses an integer outside its range.
+pub fn check_integer<T: PartialOrd + Display>(pointer: &str, got: T, range: RangeInclusive<T>) -> Result<T, ApiError> {
+    check_range(pointer, got, &range, "an integer")
+}
+
+/// Refuses a number outside its range.
+pub fn check_number<T: PartialOrd + Display>(pointer: &str, got: T, range: RangeInclusive<T>) -> Result<T, ApiError> {
+    check_range(pointer, got, &range, "a number")
+}
+
+fn check_range<T: PartialOrd + Display>(pointer: &str, got: T, range: &RangeInclusive<T>, what: &str) -> Result<T, ApiError> {
+    if range.contains(&got) {
+        return Ok(got);
+    }
+    invalid(pointer, format!("must be {what} from {} to {}, got {got}", range.start(), range.end()))
 }
 
 /// Refuses a text that is blank or too long.
@@ -21,10 +61,6 @@ pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiE
 
 /// Refuses a list of texts that is empty or too long, or has a text that is blank or too long.
 pub fn check_texts(pointer: &str, texts: &[String], limits: &Limits) -> Result<(), ApiError> {
-    let (max, got) = (limits.embedding_inputs_max, texts.len());
-    if !(1..=max).contains(&got) {
-        return invalid(pointer, format!("must have 1 to {max} texts (embedding_inputs_max), got {got}"));
-    }
-    let checked = texts.iter().enumerate().map(|(index, text)| check_text(&format!("{pointer}/{index}"), text, limits));
-    Checks::all(checked).map(drop)
+    check_count(pointer, texts.len(), limits.embedding_inputs_max, "texts (embedding_inputs_max)")?;
+    check_each(pointer, texts, |place, text| check_text(place, text, limits)).map(drop)
 }

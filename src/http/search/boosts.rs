@@ -8,6 +8,7 @@ use crate::domain::json::kind;
 use crate::domain::{Boost, BoostBy, Decay, DecayOrigin, DecayShape, Field, Limits, timestamps};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
+use crate::http::request::values::{check_count, check_number};
 use crate::service::json::some_object;
 
 /// Raises or lowers the scores of documents that match `filter`, or whose `field` is near an origin.
@@ -47,24 +48,20 @@ pub struct DecayInput {
 /// Validates the boosts of a search, its member `boosts`.
 pub(super) fn check_boosts(inputs: Option<Vec<BoostInput>>, limits: &Limits) -> Result<Vec<Boost>, ApiError> {
     let Some(inputs) = inputs else { return Ok(Vec::new()) };
-    let (max, got) = (Boost::COUNT_MAX, inputs.len());
-    if !(1..=max).contains(&got) {
-        return invalid("/boosts", format!("must have 1 to {max} boosts, got {got}"));
-    }
-    let check = |(index, input)| check_boost(input, limits).map_err(|error: ApiError| error.within(&format!("/boosts/{index}")));
+    check_count("/boosts", inputs.len(), Boost::COUNT_MAX, "boosts")?;
+    let check = |(index, input)| {
+        check_boost(input, limits).map_err(|error: ApiError| error.with_base_pointer(&format!("/boosts/{index}")))
+    };
     Checks::all(inputs.into_iter().enumerate().map(check))
 }
 
 /// Validates how much hits should differ.
 pub(super) fn check_diversity(diversity: Option<f32>, balance_languages: Option<bool>) -> Result<f32, ApiError> {
-    match diversity {
-        Some(diversity) if !(0.0..=1.0).contains(&diversity) => {
-            invalid("/diversity", format!("must be a number from 0 to 1, got {diversity}"))
-        }
-        Some(_) if balance_languages == Some(true) => {
-            invalid("/diversity", "must be left out with balance_languages, which orders the hits already")
-        }
-        diversity => Ok(diversity.unwrap_or_default()),
+    let Some(diversity) = diversity else { return Ok(0.0) };
+    check_number("/diversity", diversity, 0.0..=1.0)?;
+    match balance_languages {
+        Some(true) => invalid("/diversity", "must be left out with balance_languages, which orders the hits already"),
+        _ => Ok(diversity),
     }
 }
 
@@ -79,11 +76,7 @@ fn check_boost(input: BoostInput, limits: &Limits) -> Result<Boost, ApiError> {
         (Some(_), ..) => invalid("", "must have filter, or field with decay, got both"),
     };
     let by = checks.add(by);
-    let (range, weight) = (Boost::WEIGHTS, input.weight.unwrap_or(Boost::WEIGHT_DEFAULT));
-    if !range.contains(&weight) {
-        let detail = format!("must be a number from {} to {}, got {weight}", range.start(), range.end());
-        checks.add(invalid::<()>("/weight", detail));
-    }
+    let weight = checks.add_or_default(check_number("/weight", input.weight.unwrap_or(Boost::WEIGHT_DEFAULT), Boost::WEIGHTS));
     let Some(by) = by else { return Err(checks.refusal()) };
     checks.end().map(|()| Boost { by, weight })
 }
@@ -115,12 +108,12 @@ fn check_origin(origin: Option<&Value>) -> Result<DecayOrigin, ApiError> {
         Some(Value::String(text)) => timestamps::parse(text).map(DecayOrigin::Time),
         Some(number) => number.as_f64().map(DecayOrigin::Number),
     };
-    let got = || match origin {
+    let describe_origin = || match origin {
         Some(Value::String(text)) => format!("{text:?}"),
         other => other.map_or("nothing", kind).to_owned(),
     };
     let form = "must be a number, an RFC 3339 time or date such as 2026-01-31, or now";
-    found.map_or_else(|| invalid("/decay/origin", format!("{form}, got {}", got())), Ok)
+    found.map_or_else(|| invalid("/decay/origin", format!("{form}, got {}", describe_origin())), Ok)
 }
 
 fn now() -> DecayOrigin {

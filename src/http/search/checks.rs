@@ -3,16 +3,16 @@
 use super::boosts::{check_boosts, check_diversity};
 use super::reading::{check_preferred, check_query_options};
 use super::request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode};
-use crate::domain::settings::{EF, OVERSAMPLING};
+use crate::domain::settings::{CANDIDATES, CANDIDATES_DEFAULT, EF, OVERSAMPLING};
 use crate::domain::{
-    self, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Limits, Metric,
-    SearchParameters, SearchRequest, SearchTarget,
+    self, Code, Collection, DocumentId, Embedding, Field, Fusion, GroupKey, Grouping, HitParts, Limits, Metric, SearchParameters,
+    SearchRequest, SearchTarget,
 };
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::extract::check_limit;
 use crate::http::request::filter;
 use crate::http::request::languages::parse_languages;
-use crate::http::request::values::{check_parsed, check_text};
+use crate::http::request::values::{check_count, check_integer, check_number, check_parsed, check_text};
 use crate::http::search::facets::{self, FACETS_MAX};
 
 /// Default number of hits.
@@ -40,36 +40,27 @@ pub fn check_with_target(
     let mut checks = Checks::default();
     let target = checks.add(target);
     let mode = target.as_ref().and_then(|target| checks.add(check_mode(&body, target)));
-    let parameters = mode.and_then(|mode| checks.add(check_parameters(&body, mode)));
+    let parameters = mode.and_then(|mode| checks.add(check_parameters(&body, mode))).unwrap_or_default();
     let reading = target.as_ref().zip(mode).and_then(|(target, mode)| checks.add(check_query_options(&body, target, mode)));
-    let prefer_language = target.as_ref().and_then(|target| checks.add(check_preferred(&body, target)));
+    let prefer_language = target.as_ref().and_then(|target| checks.add(check_preferred(&body, target))).unwrap_or_default();
     let SearchDocumentsRequest { margin, limit, offset, score_min, group_by, include, .. } = body;
-    let page = checks.add(check_page(limit, offset, limits));
+    let (limit, offset) = checks.add_or_default(check_page(limit, offset, limits));
     if score_min.is_some_and(|score| !score.is_finite()) {
         checks.add(invalid::<()>("/score_min", "must be a finite number"));
     }
-    let languages = checks.add(body.languages.map(|codes| parse_languages(&codes, "/languages")).transpose());
+    let languages = checks.add_or_default(body.languages.map(|codes| parse_languages(&codes, "/languages")).transpose());
     let filter = checks.add(filter::parse(body.filter, limits));
     let margin = margin.zip(mode).map(|(margin, mode)| check_margin(&margin, mode, collection.metric));
-    let margin = checks.add(margin.transpose());
-    let grouping = checks.add(group_by.map(|group_by| check_grouping(&group_by, limits)).transpose());
-    let boosts = checks.add(check_boosts(body.boosts, limits));
-    let diversity = checks.add(check_diversity(body.diversity, body.balance_languages));
-    let facets = checks.add(body.facets.map_or(Ok(Vec::new()), |inputs| facets::check(inputs, limits)));
-    let (Some(target), Some(mode), Some(parameters), Some(reading)) = (target, mode, parameters, reading) else {
-        return Err(checks.refusal());
-    };
-    let (Some(prefer_language), Some((limit, offset)), Some(languages)) = (prefer_language, page, languages) else {
-        return Err(checks.refusal());
-    };
-    let (Some(filter), Some(margin), Some(grouping), Some(facets)) = (filter, margin, grouping, facets) else {
-        return Err(checks.refusal());
-    };
-    let (Some(boosts), Some(diversity)) = (boosts, diversity) else { return Err(checks.refusal()) };
+    let margin = checks.add_or_default(margin.transpose());
+    let grouping = checks.add_or_default(group_by.map(|group_by| check_grouping(&group_by, limits)).transpose());
+    let boosts = checks.add_or_default(check_boosts(body.boosts, limits));
+    let diversity = checks.add_or_default(check_diversity(body.diversity, body.balance_languages));
+    let facets = checks.add_or_default(body.facets.map_or(Ok(Vec::new()), |inputs| facets::check(inputs, limits)));
+    let (Some(target), Some(mode), Some(filter)) = (target, mode, filter) else { return Err(checks.refusal()) };
     checks.end()?;
     Ok(SearchRequest {
         mode,
-        reading,
+        reading: reading.unwrap_or_default(),
         offset,
         languages,
         filter,
@@ -90,10 +81,7 @@ pub fn check_with_target(
 
 /// Validates a batch; the error of a search names its position.
 pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &Limits) -> Result<Vec<SearchRequest>, ApiError> {
-    let (max, got) = (limits.batch_searches_max, body.searches.len());
-    if !(1..=max).contains(&got) {
-        return invalid("/searches", format!("must have 1 to {max} searches (batch_searches_max), got {got}"));
-    }
+    check_count("/searches", body.searches.len(), limits.batch_searches_max, "searches (batch_searches_max)")?;
     let facets: usize = body.searches.iter().map(|search| search.facets.as_ref().map_or(0, Vec::len)).sum();
     if facets > FACETS_MAX {
         return invalid("/searches", format!("must have at most {FACETS_MAX} facets together, got {facets}"));
@@ -101,7 +89,7 @@ pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &L
     let searches = body.searches.into_iter().enumerate();
     Checks::all(searches.map(|(index, search)| {
         let checked = check(search, collection, limits);
-        checked.map_err(|error| error.within(&format!("/searches/{index}")))
+        checked.map_err(|error| error.with_base_pointer(&format!("/searches/{index}")))
     }))
 }
 
@@ -144,7 +132,9 @@ fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<do
         }
     }
     Ok(match mode {
-        SearchMode::Full => domain::SearchMode::Full(check_candidates(body.candidates)?),
+        SearchMode::Full => domain::SearchMode::Full {
+            candidates: check_integer("/candidates", body.candidates.unwrap_or(CANDIDATES_DEFAULT), CANDIDATES)?,
+        },
         SearchMode::Dense => domain::SearchMode::Dense,
         SearchMode::Lexical if body.exact == Some(true) => {
             return invalid("/exact", "compares embeddings, which mode lexical does not use");
@@ -164,32 +154,15 @@ fn check_parameters(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> 
     if ef.is_some() && body.exact == Some(true) {
         return invalid("/ef_search", "must be left out with exact, which compares every embedding without the index");
     }
-    if let Some(got) = ef.filter(|asked| !EF.contains(asked)) {
-        return invalid("/ef_search", format!("must be an integer from {} to {}, got {got}", EF.start(), EF.end()));
-    }
-    if let Some(got) = oversampling.filter(|asked| !OVERSAMPLING.contains(asked)) {
-        return invalid(
-            "/oversampling",
-            format!("must be a number from {} to {}, got {got}", OVERSAMPLING.start(), OVERSAMPLING.end()),
-        );
-    }
-    Ok(SearchParameters { ef_search: ef, oversampling })
-}
-
-fn check_candidates(candidates: Option<usize>) -> Result<FullSearch, ApiError> {
-    let (range, candidates) = (FullSearch::CANDIDATES, candidates.unwrap_or(FullSearch::default().candidates));
-    if range.contains(&candidates) {
-        return Ok(FullSearch { candidates });
-    }
-    invalid("/candidates", format!("must be an integer from {} to {}, got {candidates}", range.start(), range.end()))
+    Ok(SearchParameters {
+        ef_search: ef.map(|ef| check_integer("/ef_search", ef, EF)).transpose()?,
+        oversampling: oversampling.map(|factor| check_number("/oversampling", factor, OVERSAMPLING)).transpose()?,
+    })
 }
 
 fn check_fusion(body: &SearchDocumentsRequest) -> Result<Fusion, ApiError> {
     let default = Fusion::default();
-    let rank_constant = body.rank_constant.unwrap_or(default.rank_constant);
-    if !RANK_CONSTANTS.contains(&rank_constant) {
-        return invalid("/rank_constant", format!("must be a number from 1 to 1000, got {rank_constant}"));
-    }
+    let rank_constant = check_number("/rank_constant", body.rank_constant.unwrap_or(default.rank_constant), RANK_CONSTANTS)?;
     let Some(weights) = &body.weights else { return Ok(Fusion { rank_constant, ..default }) };
     let (dense, lexical) = (weights.dense.unwrap_or(default.dense), weights.lexical.unwrap_or(default.lexical));
     for (pointer, weight) in [("/weights/dense", dense), ("/weights/lexical", lexical)] {
@@ -220,10 +193,7 @@ fn check_margin(margin: &MarginScoring, mode: domain::SearchMode, metric: Metric
         return invalid("/margin", format!("works with the metric cosine only, but the collection has {}", metric.name()));
     }
     let neighbors = margin.neighbors.unwrap_or(MARGIN_NEIGHBORS_DEFAULT);
-    if !(1..=MARGIN_NEIGHBORS_MAX).contains(&neighbors) {
-        return invalid("/margin/neighbors", format!("must be an integer from 1 to {MARGIN_NEIGHBORS_MAX}, got {neighbors}"));
-    }
-    Ok(neighbors)
+    check_integer("/margin/neighbors", neighbors, 1..=MARGIN_NEIGHBORS_MAX)
 }
 
 fn check_grouping(group_by: &GroupBy, limits: &Limits) -> Result<Grouping, ApiError> {

@@ -8,6 +8,7 @@ use crate::domain::json::kind;
 use crate::domain::{FacetRequest, Field, HistogramInterval, Limits};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::extract::check_limit;
+use crate::http::request::values::check_count;
 use crate::service::json::some_object;
 
 /// Maximum facets per request.
@@ -46,11 +47,9 @@ pub struct HistogramInput {
 
 /// Validates the facets of a request, its member `facets`.
 pub fn check(facets: Vec<FacetInput>, limits: &Limits) -> Result<Vec<FacetRequest>, ApiError> {
-    let got = facets.len();
-    if !(1..=FACETS_MAX).contains(&got) {
-        return invalid("/facets", format!("must have 1 to {FACETS_MAX} facets, got {got}"));
-    }
-    let check = |(index, input)| check_one(input, limits).map_err(|error: ApiError| error.within(&format!("/facets/{index}")));
+    check_count("/facets", facets.len(), FACETS_MAX, "facets")?;
+    let check =
+        |(index, input)| check_one(input, limits).map_err(|error: ApiError| error.with_base_pointer(&format!("/facets/{index}")));
     Checks::all(facets.into_iter().enumerate().map(check))
 }
 
@@ -59,10 +58,11 @@ fn check_one(input: FacetInput, limits: &Limits) -> Result<FacetRequest, ApiErro
     let stats = input.stats.unwrap_or_default();
     let adds_up = stats || input.histogram.is_some();
     let limit = match input.limit {
-        Some(limit) => checks.add(check_limit(limit, "/limit", limits)),
-        None => Some(if adds_up { 0 } else { VALUES_DEFAULT.min(limits.page_max) }),
+        Some(limit) => checks.add_or_default(check_limit(limit, "/limit", limits)),
+        None if adds_up => 0,
+        None => VALUES_DEFAULT.min(limits.page_max),
     };
-    let histogram = checks.add(input.histogram.map(|histogram| check_interval(&histogram.interval)).transpose());
+    let histogram = checks.add_or_default(input.histogram.map(|histogram| check_interval(&histogram.interval)).transpose());
     let field = match Field::parse(&input.field) {
         Ok(Field::Language) if adds_up => {
             invalid("/field", "must be a metadata path, created_at or updated_at with stats or histogram, got language")
@@ -70,7 +70,7 @@ fn check_one(input: FacetInput, limits: &Limits) -> Result<FacetRequest, ApiErro
         Ok(Field::CreatedAt | Field::UpdatedAt) if adds_up && input.limit.is_some() => {
             invalid("/limit", format!("must be left out: the values of {} are not counted one by one", input.field))
         }
-        Ok(Field::CreatedAt | Field::UpdatedAt) if adds_up && matches!(histogram, Some(Some(HistogramInterval::Width(_)))) => {
+        Ok(Field::CreatedAt | Field::UpdatedAt) if adds_up && matches!(histogram, Some(HistogramInterval::Width(_))) => {
             invalid("/histogram/interval", format!("must be {} for {}", names(), input.field))
         }
         Ok(Field::CreatedAt | Field::UpdatedAt) if !adds_up => {
@@ -81,10 +81,8 @@ fn check_one(input: FacetInput, limits: &Limits) -> Result<FacetRequest, ApiErro
         Ok(field) => Ok(field),
         Err(detail) => invalid("/field", detail),
     };
-    match (checks.add(field), limit, histogram) {
-        (Some(field), Some(limit), Some(histogram)) => Ok(FacetRequest { field, limit, stats, histogram }),
-        _ => Err(checks.refusal()),
-    }
+    let Some(field) = checks.add(field) else { return Err(checks.refusal()) };
+    checks.end().map(|()| FacetRequest { field, limit, stats, histogram })
 }
 
 fn check_interval(interval: &Value) -> Result<HistogramInterval, ApiError> {

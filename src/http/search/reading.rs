@@ -2,8 +2,9 @@
 
 use super::request::{SearchDocumentsRequest, WordMatching};
 use crate::domain::{self, Language, PreferredLanguage, QueryOptions, SearchTarget};
-use crate::http::error::{ApiError, Checks, invalid};
+use crate::http::error::{ApiError, invalid};
 use crate::http::request::languages::refused_tag;
+use crate::http::request::values::check_each;
 
 /// How the words of a query are interpreted.
 pub(super) fn check_query_options(
@@ -33,15 +34,13 @@ pub(super) fn check_preferred(body: &SearchDocumentsRequest, target: &SearchTarg
     if !(1..=Language::COUNT).contains(&tags.len()) {
         return invalid("/prefer_language", format!("must name 1 to {} languages, got {}", Language::COUNT, tags.len()));
     }
-    let read = |(place, tag): (usize, &String)| {
-        let pointer = format!("/prefer_language/{place}");
+    check_each("/prefer_language", tags, |place, tag| {
         if tag != PreferredLanguage::QUERY {
-            return Language::from_tag(tag).map(PreferredLanguage::Of).map_err(|error| refused_tag(&error, &pointer));
+            return Language::from_tag(tag).map(PreferredLanguage::Of).map_err(|error| refused_tag(&error, place));
         }
         match target {
             SearchTarget::Text(_) => Ok(PreferredLanguage::Query),
-            _ => invalid(&pointer, "auto means the language of the query, but the search has no query".to_owned()),
+            _ => invalid(place, "auto means the language of the query, but the search has no query"),
         }
-    };
-    Checks::all(tags.iter().enumerate().map(read))
+    })
 }

@@ -11,7 +11,7 @@ use crate::domain::singles::singles;
 use crate::domain::{Collection, DocumentId, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::FilterNode;
-use crate::http::request::values::{check_parsed, check_text};
+use crate::http::request::values::{check_each, check_parsed, check_text};
 use crate::service::json::{object, some_object, some_objects};
 
 /// A recommendation: finds documents that are like the positive examples and unlike the negative ones.
@@ -131,13 +131,9 @@ fn check_set(pointer: &str, input: ExampleInputs, collection: &Collection, limit
         }
     }
     let mut checks = Checks::default();
-    for (index, text) in texts.iter().enumerate() {
-        checks.add(check_text(&format!("{pointer}/texts/{index}"), text, limits));
-    }
-    let ids = ids.iter().enumerate().map(|(index, id)| check_parsed(format!("{pointer}/ids/{index}"), DocumentId::parse(id)));
-    let vectors =
-        vectors.iter().enumerate().map(|(index, vector)| check_vector(&format!("{pointer}/vectors/{index}"), vector, collection));
-    let (ids, vectors) = (checks.add(Checks::all(ids)), checks.add(Checks::all(vectors)));
-    let (Some(ids), Some(vectors)) = (ids, vectors) else { return Err(checks.refusal()) };
+    checks.add(check_each(&format!("{pointer}/texts"), &texts, |place, text| check_text(place, text, limits)));
+    let ids = check_each(&format!("{pointer}/ids"), &ids, |place, id| check_parsed(place, DocumentId::parse(id)));
+    let vectors = check_each(&format!("{pointer}/vectors"), &vectors, |place, vector| check_vector(place, vector, collection));
+    let (ids, vectors) = (checks.add_or_default(ids), checks.add_or_default(vectors));
     checks.end().map(|()| ExampleSet { ids, vectors, texts })
 }

@@ -36,7 +36,7 @@ impl Index {
         original: &dyn Fn(PassageId) -> Option<Embedding>,
         stop: &dyn Fn() -> bool,
     ) -> Result<bool, IndexError> {
-        let _upkeep = self.upkeep.lock();
+        let _check_progress = self.check_progress.lock();
         {
             let _no_changes = self.changes.write();
             *self.graph.read().moved.lock() = Some(HashSet::new());

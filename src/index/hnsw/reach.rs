@@ -10,7 +10,7 @@
 
 use roaring::RoaringTreemap;
 
-use super::{EXACT_SIZE_MAX, Graph, Index, NEAR_EF, Ordering, PassageId, REMOVED_KEYS_START, Upkeep};
+use super::{CheckProgress, EXACT_SIZE_MAX, Graph, Index, NEAR_EF, Ordering, PassageId, REMOVED_KEYS_START};
 use crate::domain::{Embedding, Metric};
 use crate::index::IndexError;
 use crate::index::engine::{Engine, Scored};
@@ -19,10 +19,10 @@ use crate::index::engine::{Engine, Scored};
 const FOLLOWED_PER_TURN: usize = 4_096;
 
 /// Number of earlier nodes that are searched for per added node.
-const WALKED_PER_ADDED: u64 = 2;
+const CHECKED_PER_ADDED: u64 = 2;
 
 /// Number of nodes that one `check` searches for in turn.
-const WALKED_PER_CHECK: usize = 4_096;
+const CHECKED_PER_CALL: usize = 4_096;
 
 /// Whether a search for its own values finds a node, from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,19 +38,19 @@ pub(super) enum Reachability {
 impl Index {
     /// Whether `check` has something to do. A small index is searched by comparing with all nodes, so nothing can be lost.
     pub fn needs_check(&self) -> bool {
-        let due = self.added.load(Ordering::Relaxed) > 0 || self.unwalked.load(Ordering::Relaxed) > 0;
+        let due = self.added.load(Ordering::Relaxed) > 0 || self.unchecked.load(Ordering::Relaxed) > 0;
         due && self.graph.read().engine.size() > EXACT_SIZE_MAX
     }
 
     /// Makes `check` start over with all nodes.
     pub(in crate::index) fn recheck_all(&self) {
         self.added.fetch_add(1, Ordering::Relaxed);
-        self.unwalked.store(u64::MAX, Ordering::Relaxed);
+        self.unchecked.store(u64::MAX, Ordering::Relaxed);
     }
 
     /// Whether `check` has seen everything and nothing has changed since.
     pub(in crate::index) fn is_checked(&self) -> bool {
-        self.added.load(Ordering::Relaxed) == 0 && self.unwalked.load(Ordering::Relaxed) == 0
+        self.added.load(Ordering::Relaxed) == 0 && self.unchecked.load(Ordering::Relaxed) == 0
     }
 
     /// Looks for passages that searches no longer find, and makes them reachable. One call follows all links and searches for
@@ -60,29 +60,29 @@ impl Index {
         if !self.needs_check() {
             return Ok(0);
         }
-        let mut upkeep = self.upkeep.lock();
+        let mut check_progress = self.check_progress.lock();
         let added = self.added.swap(0, Ordering::Relaxed);
-        let settled = self.check_from(&mut upkeep, added, original, stop);
-        if settled.is_err() || stop() {
+        let reattached = self.check_from(&mut check_progress, added, original, stop);
+        if reattached.is_err() || stop() {
             self.added.fetch_add(added, Ordering::Relaxed);
         }
-        settled
+        reattached
     }
 
     fn check_from(
         &self,
-        upkeep: &mut Upkeep,
+        check_progress: &mut CheckProgress,
         added: u64,
         original: &dyn Fn(PassageId) -> Option<Embedding>,
         stop: &dyn Fn() -> bool,
     ) -> Result<usize, IndexError> {
-        let mut settled = 0;
+        let mut reattached = 0;
         let mut suspects = Vec::new();
         if added > 0 {
-            upkeep.reached = self.follow_links(stop)?;
-            let more = self.unwalked.load(Ordering::Relaxed).saturating_add(WALKED_PER_ADDED * added);
-            self.unwalked.store(more.min(upkeep.reached.len()), Ordering::Relaxed);
-            suspects = self.unreached_nodes(&upkeep.reached)?;
+            check_progress.reached = self.follow_links(stop)?;
+            let more = self.unchecked.load(Ordering::Relaxed).saturating_add(CHECKED_PER_ADDED * added);
+            self.unchecked.store(more.min(check_progress.reached.len()), Ordering::Relaxed);
+            suspects = self.unreached_nodes(&check_progress.reached)?;
             let far = match self.parameters.metric {
                 // Under the dot product no search can tell whether they are found.
                 Metric::Dot => Vec::new(),
@@ -90,27 +90,28 @@ impl Index {
             };
             for (passage, embedding) in far {
                 if stop() {
-                    return Ok(settled);
+                    return Ok(reattached);
                 }
-                settled += usize::from(!self.reaches_host(passage, &embedding)? && self.reattach_duplicate(PassageId(passage))?);
+                reattached +=
+                    usize::from(!self.reaches_host(passage, &embedding)? && self.reattach_duplicate(PassageId(passage))?);
             }
         }
-        let turns = self.unwalked.load(Ordering::Relaxed).min(WALKED_PER_CHECK as u64);
-        let begin = upkeep.walked % upkeep.reached.len().max(1);
-        let in_turn = upkeep.reached.iter().skip(begin as usize).chain(upkeep.reached.iter());
+        let count = self.unchecked.load(Ordering::Relaxed).min(CHECKED_PER_CALL as u64);
+        let begin = check_progress.checked % check_progress.reached.len().max(1);
+        let rotated = check_progress.reached.iter().skip(begin as usize).chain(check_progress.reached.iter());
         let suspects = suspects.into_iter().map(|key| (key, Reachability::Unclear));
-        for (key, bad) in suspects.chain(in_turn.take(turns as usize).map(|key| (key, Reachability::Lost))) {
+        for (key, bad) in suspects.chain(rotated.take(count as usize).map(|key| (key, Reachability::Lost))) {
             if stop() {
-                return Ok(settled);
+                return Ok(reattached);
             }
-            settled += usize::from(self.reachability(key)? <= bad && self.reattach(PassageId(key), bad, original)?);
+            reattached += usize::from(self.reachability(key)? <= bad && self.reattach(PassageId(key), bad, original)?);
         }
-        upkeep.walked += turns;
-        let left = self.unwalked.fetch_sub(turns, Ordering::Relaxed) - turns;
+        check_progress.checked += count;
+        let left = self.unchecked.fetch_sub(count, Ordering::Relaxed) - count;
         if left == 0 {
-            upkeep.reached = RoaringTreemap::new();
+            check_progress.reached = RoaringTreemap::new();
         }
-        Ok(settled)
+        Ok(reattached)
     }
 
     /// Returns the nodes that links of the lowest layer lead to from where a search arrives. Follows links through removed

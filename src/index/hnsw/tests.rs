@@ -118,7 +118,7 @@ fn removing_everything_leaves_an_index_that_works() {
 }
 
 #[test]
-fn vectors_of_another_dimension_are_rejected() {
+fn vectors_of_another_dimension_are_refused() {
     let index = filled(0..2);
     let short = Embedding::normalized(vec![1.0, 2.0]).unwrap();
     assert!(matches!(index.add(PassageId(9), &short), Err(IndexError::Dimension { expected: 4, got: 2 })));

@@ -115,6 +115,20 @@ fn a_missing_file_is_reported() {
 }
 
 #[test]
+fn a_file_that_is_not_regular_is_refused_and_a_link_to_a_regular_one_is_not() {
+    for name in FILES {
+        let folder = saved();
+        let (path, moved) = (folder.path().join(name), folder.path().join("moved"));
+        std::fs::rename(&path, &moved).unwrap();
+        std::os::unix::fs::symlink(&moved, &path).unwrap();
+        assert!(load(folder.path(), &PARAMETERS, ORIGIN).is_ok(), "{name}");
+        std::fs::remove_file(&moved).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&moved).status().unwrap().success());
+        assert_eq!(refusal(folder.path()), format!("/{name} is not a regular file"));
+    }
+}
+
+#[test]
 fn a_torn_graph_is_refused() {
     let folder = saved();
     let path = folder.path().join(GRAPH);

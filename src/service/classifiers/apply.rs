@@ -15,8 +15,8 @@ use super::planned::{ClassifierJobPlan, collection_deleted_error};
 use super::texts::inputs_from_documents_patiently;
 use super::trained::{LabelScores, TrainedClassifier};
 use crate::domain::{
-    ApplyRequest, ClassifierName, CollectionName, Document, DocumentId, DocumentPatch, Job, JobId, JobUnit, LabeledDocuments,
-    Limits, Metadata, MetadataPath, Scope, TitleChange,
+    ApplyRequest, ClassifierName, CollectionName, Document, DocumentId, DocumentPatch, Job, JobId, JobType, JobUnit,
+    LabeledDocuments, Limits, Metadata, MetadataPath, Scope, TitleChange,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -103,11 +103,12 @@ impl Service {
 }
 
 impl JobKind for ClassifyJob {
+    const TYPE: JobType = JobType::Classify;
     type Request = ClassifyPlan;
     type Details = ClassifyDetails;
 
     fn access(_: &ClassifyPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, reach: JobVisibility::of(collection) }
+        JobAccess { scope: Scope::Write, visibility: JobVisibility::for_collection(collection) }
     }
 
     /// Labels the documents, starting at the last checkpoint.
@@ -127,7 +128,7 @@ impl JobKind for ClassifyJob {
     }
 
     fn finish(state: &State, id: &JobId, plan: &ClassifyPlan) {
-        state.forget_checkpoints(id, &plan.documents.collection_id);
+        state.delete_checkpoints(id, &plan.documents.collection_id);
     }
 }
 

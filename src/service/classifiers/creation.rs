@@ -22,14 +22,9 @@ use crate::store::system_clock as now_ms;
 use crate::store::{ClassifierText, StoredClassifier, TrainingProgress};
 
 impl Service {
-    /// Accepts a new classifier and the job that trains it. Both are durable when this returns.
-    pub async fn create_classifier(&self, new: NewClassifier) -> Result<Classifier, Error> {
-        self.create_classifier_once(new, None).await
-    }
-
-    /// Like `create_classifier`, but a repeated request returns the classifier that the first one created, in its current
-    /// state.
-    pub async fn create_classifier_once(&self, new: NewClassifier, request: Option<RequestKey>) -> Result<Classifier, Error> {
+    /// Accepts a new classifier and the job that trains it. Both are durable when this returns. A repeated request returns the
+    /// classifier that the first one created, in its current state.
+    pub async fn create_classifier(&self, new: NewClassifier, request: Option<RequestKey>) -> Result<Classifier, Error> {
         self.check_running()?;
         if let Some(request) = request.clone() {
             let state = Arc::clone(&self.state);
@@ -43,10 +38,8 @@ impl Service {
         let (row, texts) = self.new_row(new, job.clone())?;
         let new = training_job(&row, job, source, texts.len());
         // Only one of several concurrent requests with the same key is executed.
-        let names_lock = Arc::clone(&self.state.names_lock).lock_owned().await;
-        let (state, created) = (Arc::clone(&self.state), row.clone());
-        let before = blocking(move || {
-            let _naming = names_lock;
+        let created = row.clone();
+        let before = self.state.with_names_locked(move |state| {
             state.change_catalog(CatalogPart::Classifiers, || {
                 let before = request.as_ref().map(|request| state.classifier_created_before(request)).transpose()?.flatten();
                 if before.is_some() {

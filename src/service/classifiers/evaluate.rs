@@ -23,7 +23,7 @@ use crate::domain::{
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::folders::sync_dir;
+use crate::service::folders::replace_durably;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
@@ -154,7 +154,7 @@ impl Service {
     }
 
     async fn known_texts(&self, texts: Vec<LabeledText>) -> Result<TestSet, Error> {
-        let bodies = texts.iter().map(|one| one.text.clone()).collect();
+        let bodies = texts.iter().map(|one| one.text.clone().into()).collect();
         let embedded = embed_texts(&self.state, bodies).await?;
         let places = (0..texts.len()).map(|place| format!("example {place}")).collect();
         let asked = texts.iter().zip(embedded).map(|(text, (detected, embedding))| PredictionInput {
@@ -186,7 +186,7 @@ impl Service {
                 let problem = format!("{waiting} of the documents wait for their embedding, but at most {SYNC_PENDING_MAX} may");
                 return Err(too_many(problem));
             }
-            keep_labeled(found, &documents, multi_label)
+            retain_labeled(found, &documents, multi_label)
         };
         let (found, expected) = collection.run(read).await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
@@ -195,15 +195,16 @@ impl Service {
 }
 
 impl JobKind for EvaluateJob {
+    const TYPE: JobType = JobType::Evaluate;
     type Request = EvaluatePlan;
     type Details = EvaluateDetails;
 
     fn access(plan: &EvaluatePlan, collection: Option<&CollectionName>) -> JobAccess {
-        let reach = match (&plan.collections, collection) {
+        let visibility = match (&plan.collections, collection) {
             (Some(named), Some(evaluated)) => JobVisibility::Collections(named.iter().chain([evaluated]).cloned().collect()),
             _ => JobVisibility::Everything,
         };
-        JobAccess { scope: Scope::Write, reach }
+        JobAccess { scope: Scope::Write, visibility }
     }
 
     /// Evaluates from the beginning.
@@ -243,7 +244,7 @@ async fn evaluate_all(
         let page = blocking(move || {
             let found = of.store.embedded_documents(&labeled_filter(&documents), after.as_ref(), DOCUMENTS_PER_STEP)?;
             let last = found.last().map(|one| one.document.id.clone());
-            Ok((last, found.len(), keep_labeled(found, &documents, multi_label)?))
+            Ok((last, found.len(), retain_labeled(found, &documents, multi_label)?))
         });
         let (last, count, (found, expected)): (Option<DocumentId>, usize, _) = page.await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
@@ -295,14 +296,8 @@ async fn write_result(
         let evaluation = evaluated.evaluation(&evaluator)?;
         let (partial, whole) = (folder.join("evaluation.partial"), folder.join(RESULT));
         let text = persisted_evaluation::write(&evaluation)?;
-        let write = || {
-            std::fs::create_dir_all(&folder)?;
-            std::fs::write(&partial, &text)?;
-            std::fs::File::open(&partial)?.sync_all()?;
-            std::fs::rename(&partial, &whole)?;
-            sync_dir(&folder)
-        };
-        write().map_err(|source| Error::Folder { path: whole.clone(), source })?;
+        let written = std::fs::create_dir_all(&folder).and_then(|()| replace_durably(&partial, &whole, &text));
+        written.map_err(|source| Error::Folder { path: whole, source })?;
         Ok(evaluation)
     });
     let all = evaluation.await?.all;
@@ -314,7 +309,7 @@ async fn write_result(
 }
 
 /// Picks the documents that have labels and returns them with those labels. Blocks.
-fn keep_labeled(
+fn retain_labeled(
     found: Vec<EmbeddedDocument>,
     documents: &LabeledDocuments,
     multi_label: bool,

@@ -3,15 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::error::ClassifierError;
-use super::outcome::BINS;
+use super::fitting::BINS;
 use super::trained::{LabelScores, TrainedClassifier};
-use crate::classify::{
-    ClassCounts, ClassReport, LabelNames, LabelReport, evaluate_labels, evaluate_languages, majority, reliability,
-};
-use crate::domain::{
-    Calibration, CalibrationBin, ConfusionCell, Evaluation, EvaluationScores, LabelEvaluation, Language, LanguageEvaluation,
-    MajorityLabel,
-};
+use crate::classify::{ClassCounts, LabelNames, evaluate_labels, evaluate_languages, majority, reliability};
+use crate::domain::{ConfusionCell, Evaluation, LabelEvaluation, Language, LanguageEvaluation, MajorityLabel};
 
 /// The predictions so far. A million take about 150 MB.
 #[derive(Default)]
@@ -75,14 +70,9 @@ impl EvaluatedPredictions {
         let expected: Vec<u32> = self.expected.iter().filter_map(|labels| labels.first().copied()).collect();
         let answered: Vec<Option<u32>> = self.answered.iter().map(|answer| answer.as_ref()?.first().copied()).collect();
         let found = evaluate_languages(&expected, &answered, names.len(), &self.languages, trained_in)?;
-        let reliable = reliability(self.confidences.iter().copied(), BINS)?;
-        let bins = reliable.bins.iter().map(|bin| CalibrationBin {
-            examples: bin.count,
-            confidence: bin.confidence,
-            accuracy: bin.accuracy,
-        });
+        let calibration = reliability(self.confidences.iter().copied(), BINS)?;
         let name = |number: u32| names.name(number).unwrap_or_default().to_owned();
-        let confusion = found.all.confusion.iter().map(|(expected, answered, count)| ConfusionCell {
+        let confusion = found.all.confusion.iter().map(|(&(expected, answered), &count)| ConfusionCell {
             expected: name(expected),
             answered: answered.map(name),
             count,
@@ -91,18 +81,16 @@ impl EvaluatedPredictions {
             let count = expected.iter().filter(|one| **one == class).count();
             MajorityLabel { label: name(class), accuracy: count as f64 / expected.len() as f64 }
         });
-        let languages = found
-            .languages
-            .iter()
-            .map(|(language, report)| LanguageEvaluation { language: *language, scores: class_scores(report) });
+        let languages = found.languages.into_iter();
+        let languages = languages.map(|(language, report)| LanguageEvaluation { language, scores: report.scores });
         Ok(Evaluation {
-            all: class_scores(&found.all),
+            all: found.all.scores,
             majority: most,
             labels: label_scores(names, &found.all.classes),
             confusion: confusion.collect(),
             languages: by_size(languages.collect()),
             transfer: found.transfer,
-            calibration: Some(Calibration { expected_error: reliable.expected_error, bins: bins.collect() }),
+            calibration: Some(calibration),
         })
     }
 
@@ -117,42 +105,18 @@ impl EvaluatedPredictions {
         for (language, indices) in by_language {
             let expected: Vec<_> = indices.iter().map(|index| expected[*index].clone()).collect();
             let answered: Vec<_> = indices.iter().map(|index| answered[*index].clone()).collect();
-            let scores = label_set_scores(&evaluate_labels(&expected, &answered, names.len())?);
+            let scores = evaluate_labels(&expected, &answered, names.len())?.scores;
             languages.push(LanguageEvaluation { language, scores });
         }
         Ok(Evaluation {
             labels: label_scores(names, &all.labels),
-            all: label_set_scores(&all),
+            all: all.scores,
             majority: None,
             confusion: Vec::new(),
             languages: by_size(languages),
             transfer: None,
             calibration: None,
         })
-    }
-}
-
-fn class_scores(report: &ClassReport) -> EvaluationScores {
-    EvaluationScores {
-        examples: report.examples,
-        abstained: report.abstained,
-        accuracy: report.accuracy,
-        macro_f1: report.macro_f1,
-        micro_precision: None,
-        micro_recall: None,
-        micro_f1: None,
-    }
-}
-
-fn label_set_scores(report: &LabelReport) -> EvaluationScores {
-    EvaluationScores {
-        examples: report.examples,
-        abstained: report.abstained,
-        accuracy: report.exact,
-        macro_f1: report.macro_f1,
-        micro_precision: Some(report.micro_precision),
-        micro_recall: Some(report.micro_recall),
-        micro_f1: Some(report.micro_f1),
     }
 }
 

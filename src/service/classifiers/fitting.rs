@@ -1,15 +1,17 @@
-//! Calibrates the classifier kinds that learn no weights by fitting the temperature of their probabilities.
+//! The result of training, and how the classifier kinds that learn no weights are calibrated: by fitting the temperature of
+//! their probabilities.
 
 use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
 use super::examples::{Example, Examples};
 use super::neighbor_source::{LabelSource, LabeledNeighbor};
-use super::outcome::{BINS, Outcome, calibration_error};
 use super::trained::{LabelScores, count_votes, prototypes, vote_rule};
 use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature, reliability};
 use crate::domain::{ClassifierDefinition, LabelExamples, NeighborWeight, TrainingReport};
 use crate::service::error::Error;
 
+/// Number of bins of the calibration error.
+pub(super) const BINS: usize = 10;
 /// Maximum number of examples used to fit a temperature. More would not change the second digit of a share.
 const FIT_EXAMPLES_MAX: usize = 500;
 /// Candidate temperatures. The cosines of neighbors lie so close together that at the lowest temperature one neighbor decides
@@ -22,6 +24,24 @@ const NEARLY: f64 = 1.01;
 /// Share of the probability mass that is spread over all labels before taking the logarithm, so that a unanimous but wrong vote
 /// has a finite loss.
 const SMOOTHING: f64 = 0.02;
+
+/// The result of training, for every kind.
+pub(super) struct Outcome {
+    pub(super) report: TrainingReport,
+    pub(super) weights: Option<Vec<u8>>,
+}
+
+/// Returns the expected calibration error, or `None` without examples.
+pub(super) fn calibration_error(probabilities: &[f32], classes: &[u32], labels: usize) -> Result<Option<f64>, ClassifierError> {
+    if classes.is_empty() {
+        return Ok(None);
+    }
+    let answers = probabilities.chunks_exact(labels).zip(classes).map(|(row, class)| {
+        let best = crate::classify::knn::highest(row).unwrap_or_default();
+        (row[best as usize].clamp(0.0, 1.0), best == *class)
+    });
+    Ok(Some(reliability(answers, BINS)?.expected_error))
+}
 
 /// Fits the temperature at which neighbors predict the examples' labels best. No example counts as its own neighbor. Blocks.
 pub(super) fn calibrate_knn(
@@ -139,7 +159,7 @@ pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Res
         cosines.extend(prototypes.cosines(&example.embedding).map_err(ClassifierError::from)?);
     }
     let fit = fit_temperature(&cosines, Targets::Classes(&classes), names.len()).map_err(ClassifierError::from)?;
-    let temperature = fit.map_or(Prototypes::TEMPERATURE, |fit| fit.temperature);
+    let temperature = fit.unwrap_or(Prototypes::TEMPERATURE);
     let calibrated = prototypes.with_temperature(temperature).map_err(ClassifierError::from)?;
     let (mut probabilities, mut right) = (Vec::with_capacity(cosines.len()), 0);
     for (example, class) in &evaluated {

@@ -6,7 +6,6 @@
 //! learned from. While another model is loaded, it can be listed and deleted, but it does not predict.
 
 mod apply;
-mod cache;
 mod creation;
 mod definition;
 mod embedded_text;
@@ -16,7 +15,6 @@ mod evaluated;
 mod examples;
 mod fitting;
 mod neighbor_source;
-mod outcome;
 mod persisted_evaluation;
 mod planned;
 mod predict;
@@ -32,12 +30,12 @@ use super::error::{Error, shorten_fingerprint};
 use super::state::{Service, State};
 use crate::service::open_collection::OpenCollection;
 pub(super) use apply::ClassifyJob;
-pub(super) use cache::ClassifierCache;
 use definition::{read_definition, read_report};
 pub use error::ClassifierError;
 pub(super) use evaluate::EvaluateJob;
 use neighbor_source::LabelSource;
 pub(super) use restored::check_restored;
+pub(super) use trained::ClassifierCache;
 use trained::TrainedClassifier;
 pub(super) use training::TrainJob;
 
@@ -185,7 +183,7 @@ impl State {
         let Some(source) = wanted else { return Ok(LabelSource { multi_label, source: None }) };
         let collection = self.collection(&source.collection)?;
         self.check_embedded(&collection)?;
-        collection.store.ready()?;
+        collection.check_ready()?;
         Ok(LabelSource { multi_label, source: Some((collection, source)) })
     }
 

@@ -5,10 +5,12 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::embedded_text::{EmbeddedText, PredictionInput};
 use crate::domain::{DocumentId, Field, Filter, LabeledDocuments, LabeledNeighborText, PassageId, Test, labels_at};
+use crate::mining::parallel;
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::service::search::LabeledPassages;
@@ -17,7 +19,7 @@ use crate::store::SearchFilter;
 
 /// Number of texts whose neighbors are searched together. Bounds the memory they take.
 const TEXTS_PER_PART: usize = 256;
-/// Minimum number of texts per thread.
+/// Number of texts that a thread takes at a time.
 const TEXTS_PER_THREAD: usize = 16;
 /// Maximum number of passages whose document and labels are cached.
 const OWNERS_MAX: usize = 100_000;
@@ -153,7 +155,7 @@ fn find_labeled_neighbors(
 ) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
     let mut neighbors: Vec<Vec<LabeledNeighbor>> = vec![Vec::new(); asked.len()];
     let mut waiting: Vec<usize> = (0..asked.len()).collect();
-    let mut wanted = Some(LabeledPassages::first_wanted(limit));
+    let mut wanted = Some(LabeledPassages::initial_limit(limit));
     while let Some(now) = wanted.filter(|_| !waiting.is_empty()) {
         let near = in_parallel(&waiting, |place| passages.nearest(&asked[*place].embedding, now))?;
         load_owners(passages, (source, multi_label), owners, &near)?;
@@ -171,7 +173,7 @@ fn find_labeled_neighbors(
             }
         }
         waiting = short;
-        wanted = passages.next_wanted(now);
+        wanted = passages.next_limit(now);
     }
     Ok(neighbors)
 }
@@ -223,28 +225,14 @@ pub(super) fn labeled_filter(source: &LabeledDocuments) -> SearchFilter {
 
 /// Number of compute threads: half of the processor's cores. The other half is left to searches.
 pub(super) fn threads() -> NonZeroUsize {
-    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    NonZeroUsize::new(cores / 2).unwrap_or(NonZeroUsize::MIN)
+    NonZeroUsize::new(parallel::parallelism() / 2).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Applies `work` to each item and returns the results in order. Uses several threads if there are many items.
 pub(super) fn in_parallel<T: Sync, R: Send, E: Send>(items: &[T], work: impl Fn(&T) -> Result<R, E> + Sync) -> Result<Vec<R>, E> {
-    let threads = threads().get().min(items.len() / TEXTS_PER_THREAD);
-    if threads < 2 {
-        return items.iter().map(work).collect();
-    }
-    std::thread::scope(|scope| {
-        let do_part = |part: &[T]| part.iter().map(&work).collect::<Result<Vec<R>, E>>();
-        let parts: Vec<_> = items.chunks(items.len().div_ceil(threads)).map(|part| scope.spawn(move || do_part(part))).collect();
-        let mut done = Vec::with_capacity(items.len());
-        for part in parts {
-            match part.join() {
-                Ok(part) => done.extend(part?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        Ok(done)
-    })
+    let do_part = |part: Range<usize>| items[part].iter().map(&work).collect::<Result<Vec<R>, E>>();
+    let parts = parallel::in_parallel(0..items.len(), TEXTS_PER_THREAD, threads().get(), do_part)?;
+    Ok(parts.into_iter().flatten().collect())
 }
 
 #[cfg(test)]

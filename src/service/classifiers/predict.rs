@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::embedded_text::PredictionInput;
 use super::texts::{embed_texts, inputs_from_documents};
 use crate::domain::{ClassifierName, PredictItems, PredictOptions, Prediction};
+use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::limits::budget::AnswerBudget;
@@ -36,7 +37,7 @@ impl Service {
     async fn resolve_inputs(&self, items: PredictItems) -> Result<Vec<PredictionInput>, Error> {
         match items {
             PredictItems::Texts(texts) => {
-                let embedded = embed_texts(&self.state, texts).await?;
+                let embedded = embed_texts(&self.state, texts.into_iter().map(EmbedText::from).collect()).await?;
                 let asked = embedded.into_iter().map(|(language, embedding)| PredictionInput {
                     document: None,
                     place: None,

@@ -16,7 +16,7 @@ use crate::store::EmbeddedDocument;
 const PASSAGES_PER_SUBMISSION: usize = 256;
 
 /// Texts, split into passages.
-struct Split {
+struct SplitTexts {
     /// The passages of all texts, one text after the other.
     passages: Vec<EmbedText>,
     /// [texts] The number of passages of each text.
@@ -26,13 +26,8 @@ struct Split {
 }
 
 /// Embeds whole texts for a waiting caller, and detects their languages.
-pub(super) async fn embed_texts(state: &Arc<State>, texts: Vec<String>) -> Result<Vec<(Option<Language>, Embedding)>, Error> {
-    embed_whole(state, texts.into_iter().map(EmbedText::from).collect()).await
-}
-
-/// Like `embed_texts`, but for texts with titles.
-async fn embed_whole(state: &Arc<State>, texts: Vec<EmbedText>) -> Result<Vec<(Option<Language>, Embedding)>, Error> {
-    let split = Split::of(state, texts).await?;
+pub(super) async fn embed_texts(state: &Arc<State>, texts: Vec<EmbedText>) -> Result<Vec<(Option<Language>, Embedding)>, Error> {
+    let split = SplitTexts::new(state, texts).await?;
     // Depends on the number of passages, because one text may have thousands.
     let order = priority(split.passages.len());
     let size = PASSAGES_PER_SUBMISSION.min(state.limits.embed_queue_texts_max).max(1);
@@ -46,16 +41,9 @@ async fn embed_whole(state: &Arc<State>, texts: Vec<EmbedText>) -> Result<Vec<(O
 /// Like `embed_texts`, but for a job, which waits while the encoder's queue is full.
 pub(super) async fn embed_texts_patiently(
     context: &JobContext,
-    texts: Vec<String>,
-) -> Result<Vec<(Option<Language>, Embedding)>, JobError> {
-    embed_whole_patiently(context, texts.into_iter().map(EmbedText::from).collect()).await
-}
-
-async fn embed_whole_patiently(
-    context: &JobContext,
     texts: Vec<EmbedText>,
 ) -> Result<Vec<(Option<Language>, Embedding)>, JobError> {
-    let split = Split::of(&context.state()?, texts).await?;
+    let split = SplitTexts::new(&context.state()?, texts).await?;
     let embedded = embed_with_retry(context, &split.passages, PASSAGES_PER_SUBMISSION).await?;
     Ok(split.means(embedded)?)
 }
@@ -66,7 +54,7 @@ pub(super) async fn inputs_from_documents(
     collection: &CollectionName,
     documents: Vec<EmbeddedDocument>,
 ) -> Result<Vec<PredictionInput>, Error> {
-    let embedded = embed_whole(state, without_embedding(&documents)).await?;
+    let embedded = embed_texts(state, without_embedding(&documents)).await?;
     with_embeddings(collection, documents, embedded)
 }
 
@@ -76,7 +64,7 @@ pub(super) async fn inputs_from_documents_patiently(
     collection: &CollectionName,
     documents: Vec<EmbeddedDocument>,
 ) -> Result<Vec<PredictionInput>, JobError> {
-    let embedded = embed_whole_patiently(context, without_embedding(&documents)).await?;
+    let embedded = embed_texts_patiently(context, without_embedding(&documents)).await?;
     Ok(with_embeddings(collection, documents, embedded)?)
 }
 
@@ -107,8 +95,8 @@ fn with_embeddings(
     asked.collect()
 }
 
-impl Split {
-    async fn of(state: &Arc<State>, texts: Vec<EmbedText>) -> Result<Self, Error> {
+impl SplitTexts {
+    async fn new(state: &Arc<State>, texts: Vec<EmbedText>) -> Result<Self, Error> {
         let state = Arc::clone(state);
         blocking(move || {
             let bounds = PassageBounds::adjacent(state.embedder.model().tokens_max);

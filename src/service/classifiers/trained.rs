@@ -1,14 +1,18 @@
 //! A trained classifier. Predicts the labels of an embedding, with probabilities. `neighbor_source` finds the labeled passages
 //! near the embedding.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
 use super::definition::damaged_row;
 use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
 use super::neighbor_source::{LabelSource, LabeledNeighbor, NeighborSource, in_parallel};
-use crate::classify::{self, LabelNames, Mlp, Prototypes, VoteRule, VoteWeight, vote};
+use crate::classify::{LabelNames, Mlp, Prototypes, VoteRule, vote};
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, KnnSettings, LabelProbability, LabeledNeighborText,
-    NeighborWeight, PredictOptions, Prediction, TrainingReport,
+    PredictOptions, Prediction, TrainingReport,
 };
 use crate::service::error::Error;
 use crate::service::limits::budget::AnswerBudget;
@@ -19,6 +23,10 @@ use crate::store::ClassifierText;
 const SET_THRESHOLD: f32 = 0.5;
 /// Temperature of the softmax of neighbors' scores before calibration.
 pub(super) const KNN_TEMPERATURE: f32 = 0.07;
+
+/// Classifiers in memory, the most recently used last.
+#[derive(Default)]
+pub(crate) struct ClassifierCache(pub(super) Mutex<Vec<Arc<TrainedClassifier>>>);
 
 /// A classifier in memory.
 pub(super) struct TrainedClassifier {
@@ -186,10 +194,8 @@ impl TrainedClassifier {
             let scores: Vec<_> = scored.ranked.into_iter().take(options.scores).map(probable).collect();
             let shown = scores.iter().map(|one| &one.label).chain(labels.iter().flatten()).map(String::len);
             let bytes = neighbors.iter().map(size).chain(shown).sum::<usize>();
-            if !budget.spend(bytes as u64) {
-                let advice = "ask for fewer texts or documents, or lower explain and scores";
-                let too_large = || Error::AnswerTooLarge { bytes: budget.spent(), limit: budget.limit(), advice };
-                return Err(budget.refusal().unwrap_or_else(too_large));
+            if !budget.charge(bytes as u64) {
+                return Err(budget.too_large("ask for fewer texts or documents, or lower explain and scores"));
             }
             let id = asked.document.as_ref().map(|(_, id)| id.clone());
             let (language, abstained) = (asked.language, labels.is_none());
@@ -206,26 +212,15 @@ fn size(neighbor: &LabeledNeighborText) -> usize {
 
 /// Builds the vote rule with the temperature of the settings, or else the fitted one.
 pub(super) fn vote_rule(settings: &KnnSettings, fitted: Option<f32>) -> VoteRule {
-    let weight = match settings.weight {
-        NeighborWeight::Equal => VoteWeight::Equal,
-        NeighborWeight::Score => VoteWeight::Score,
-        NeighborWeight::Softmax => {
-            VoteWeight::Softmax { temperature: settings.temperature.or(fitted).unwrap_or(KNN_TEMPERATURE) }
-        }
-    };
-    VoteRule { weight, score_min: settings.score_min }
+    let temperature = settings.temperature.or(fitted).unwrap_or(KNN_TEMPERATURE);
+    VoteRule { weight: settings.weight, temperature, score_min: settings.score_min }
 }
 
 /// Counts the votes of neighbors.
 pub(super) fn count_votes(neighbors: &[LabeledNeighbor], rule: &VoteRule) -> Result<LabelScores, ClassifierError> {
-    let names = LabelNames::of(neighbors.iter().flat_map(|neighbor| neighbor.labels.iter().cloned()));
-    let numbers: Vec<Vec<u32>> =
-        neighbors.iter().map(|neighbor| neighbor.labels.iter().filter_map(|label| names.number(label)).collect()).collect();
-    let numbered =
-        neighbors.iter().zip(&numbers).map(|(neighbor, labels)| classify::LabeledNeighbor { score: neighbor.score, labels });
-    let votes = vote(numbered, rule)?;
-    let named = votes.ranked.iter().filter_map(|one| Some((names.name(one.label)?.to_owned(), one.share)));
-    Ok(LabelScores { ranked: named.collect(), abstains: votes.neighbors == 0 })
+    let votes = vote(neighbors.iter().map(|neighbor| (neighbor.score, &*neighbor.labels)), rule)?;
+    let ranked = votes.ranked.into_iter().map(|(label, share)| (label.clone(), share)).collect();
+    Ok(LabelScores { ranked, abstains: votes.neighbors == 0 })
 }
 
 /// Computes one direction per label from its descriptions.

@@ -15,14 +15,13 @@ use super::definition::{damaged_row, read_definition, write_report};
 use super::embedded_text::EmbeddedText;
 use super::error::ClassifierError;
 use super::examples::{Examples, examples_from_texts, read_labeled_examples, sorted_counts};
-use super::fitting::{calibrate_knn, fit_prototypes};
+use super::fitting::{Outcome, calibrate_knn, calibration_error, fit_prototypes};
 use super::neighbor_source::{LabelSource, threads};
-use super::outcome::{Outcome, calibration_error};
 use super::texts::embed_texts_patiently;
 use crate::classify::{LabelNames, Targets, Training, fit_temperature, strata_of_label_sets, stratified_split};
 use crate::domain::{
-    ClassifierDefinition, ClassifierKind, ClassifierName, CollectionName, Embedding, JobFailure, JobId, JobStatus, Language,
-    Scope, TrainingReport,
+    ClassifierDefinition, ClassifierKind, ClassifierName, CollectionName, Embedding, JobFailure, JobId, JobStatus, JobType,
+    Language, Scope, TrainingReport,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -56,6 +55,7 @@ pub(crate) struct TrainDetails {
 }
 
 impl JobKind for TrainJob {
+    const TYPE: JobType = JobType::Train;
     type Request = TrainPlan;
     type Details = TrainDetails;
 
@@ -63,8 +63,8 @@ impl JobKind for TrainJob {
     /// those with access to the collection that the classifier's definition names.
     fn access(plan: &TrainPlan, collection: Option<&CollectionName>) -> JobAccess {
         let learned = plan.source.as_ref().or(collection);
-        let reach = learned.map_or(JobVisibility::Server, |learned| JobVisibility::of(Some(learned)));
-        JobAccess { scope: Scope::Write, reach }
+        let visibility = learned.map_or(JobVisibility::Server, |learned| JobVisibility::for_collection(Some(learned)));
+        JobAccess { scope: Scope::Write, visibility }
     }
 
     async fn run(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
@@ -96,7 +96,9 @@ async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
         None => None,
         Some(source) => {
             let state = context.state()?;
-            let collection = state.collection(&source.collection)?;
+            // An alias in the definition may point to another collection by now. Jobs of earlier versions name no collection.
+            let name = context.job.collection.as_ref().unwrap_or(&source.collection);
+            let collection = state.collection(name)?;
             state.check_embedded(&collection)?;
             drop(state);
             context.wait_until_recovered(&collection).await?;
@@ -105,7 +107,7 @@ async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
     };
     let (working, dimension) = (context.clone(), model.dimension);
     let label_source = LabelSource { multi_label: definition.multi_label, source };
-    let learned = blocking(move || learn(&working, &definition, &label_source, texts, dimension)).await;
+    let learned = blocking(move || fit(&working, &definition, &label_source, texts, dimension)).await;
     context.check()?;
     let Outcome { report, weights } = learned?;
     let (state, id, job) = (context.state()?, row.id.clone(), context.job.id.clone());
@@ -148,9 +150,9 @@ async fn embed_all(
     definition: &ClassifierDefinition,
 ) -> Result<Embedded, JobError> {
     let (reading, id) = (context.state()?, row.id.clone());
-    let keep_at_once = row.record.model_fingerprint == reading.embedder.model().fingerprint;
+    let store_at_once = row.record.model_fingerprint == reading.embedder.model().fingerprint;
     let mut texts = blocking(move || Ok(reading.catalog.classifier_texts(&id)?)).await?;
-    if !keep_at_once {
+    if !store_at_once {
         texts.iter_mut().for_each(|(_, text)| text.embedding = None);
     }
     let mut at_the_end = Vec::new();
@@ -164,7 +166,7 @@ async fn embed_all(
     let waiting: Vec<usize> = (0..texts.len()).filter(|place| texts[*place].1.embedding.is_none()).collect();
     for places in waiting.chunks(TEXTS_PER_STEP) {
         context.check()?;
-        let part = places.iter().map(|place| texts[*place].1.text.clone()).collect();
+        let part = places.iter().map(|place| texts[*place].1.text.clone().into()).collect();
         let embedded = embed_texts_patiently(context, part).await?;
         let mut stored = Vec::with_capacity(places.len());
         for (place, (detected, embedding)) in places.iter().zip(embedded) {
@@ -176,7 +178,7 @@ async fn embed_all(
         }
         // Holds the service for one step only, so that the job does not keep a stopping service alive.
         let state = context.state()?;
-        match keep_at_once {
+        match store_at_once {
             true => blocking(move || Ok(state.catalog.embed_classifier_texts(&stored)?)).await?,
             false => at_the_end.extend(stored),
         }
@@ -193,7 +195,7 @@ async fn embed_all(
 }
 
 /// Trains. Blocks.
-fn learn(
+fn fit(
     context: &JobContext,
     definition: &ClassifierDefinition,
     label_source: &LabelSource,
@@ -207,7 +209,7 @@ fn learn(
     match definition.kind {
         ClassifierKind::Mlp => {
             examples.check(definition)?;
-            learn_mlp(context, definition, &examples, dimension)
+            fit_mlp(context, definition, &examples, dimension)
         }
         ClassifierKind::Knn => {
             examples.check(definition)?;
@@ -217,7 +219,7 @@ fn learn(
     }
 }
 
-fn learn_mlp(
+fn fit_mlp(
     context: &JobContext,
     definition: &ClassifierDefinition,
     examples: &Examples,
@@ -253,8 +255,8 @@ fn learn_mlp(
     let apart_targets = if definition.multi_label { Targets::LabelSets(&apart_sets) } else { Targets::Classes(&apart_classes) };
     let fit = fit_temperature(&logits, apart_targets, labels).map_err(ClassifierError::from)?;
     let mut mlp = best.mlp;
-    if let Some(fit) = fit {
-        mlp = mlp.with_temperature(fit.temperature).map_err(ClassifierError::from)?;
+    if let Some(temperature) = fit {
+        mlp = mlp.with_temperature(temperature).map_err(ClassifierError::from)?;
     }
     let probabilities = mlp.probabilities(&apart).map_err(ClassifierError::from)?;
     let report = TrainingReport {

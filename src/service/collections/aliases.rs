@@ -1,10 +1,8 @@
 //! Aliases of collections. An alias works wherever a collection's name does, except to delete the collection.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use crate::domain::{Alias, Caller, CollectionName, Page};
-use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::{Service, State};
 use crate::storage::CatalogPart;
@@ -45,7 +43,7 @@ impl Service {
     }
 
     /// Whether the caller may access the collection with this name of its own: by that name, or by an alias that leads to it now.
-    pub fn may_reach(&self, caller: &Caller, own: &CollectionName) -> bool {
+    pub fn may_access_collection(&self, caller: &Caller, own: &CollectionName) -> bool {
         if caller.may_access(own) {
             return true;
         }
@@ -59,13 +57,7 @@ impl Service {
         mut change: impl FnMut(&State) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         self.check_running()?;
-        let names_lock = Arc::clone(&self.state.names_lock).lock_owned().await;
-        let state = Arc::clone(&self.state);
-        blocking(move || {
-            let _naming = names_lock;
-            state.change_catalog(CatalogPart::Names, || change(&state))
-        })
-        .await
+        self.state.with_names_locked(move |state| state.change_catalog(CatalogPart::Names, || change(state))).await
     }
 }
 
@@ -76,7 +68,7 @@ impl State {
     }
 
     /// Removes the aliases of a deleted collection.
-    pub(crate) fn forget_aliases_of(&self, collection: &CollectionName) {
+    pub(crate) fn remove_aliases_of(&self, collection: &CollectionName) {
         self.aliases.write().retain(|_, own| own != collection);
     }
 

@@ -42,14 +42,8 @@ impl Service {
     /// Creates a collection.
     ///
     /// Makes the folder and the database first, then the catalog's row. A crash in between leaves a folder without a row, which
-    /// the next start removes.
-    pub async fn create_collection(&self, new: NewCollection) -> Result<CollectionView, Error> {
-        self.create_collection_once(new, None).await
-    }
-
-    /// Like `create_collection`, but a repeated request returns the collection that the first one created, in its current
-    /// state.
-    pub async fn create_collection_once(&self, new: NewCollection, request: Option<RequestKey>) -> Result<CollectionView, Error> {
+    /// the next start removes. A repeated request returns the collection that the first one created, in its current state.
+    pub async fn create_collection(&self, new: NewCollection, request: Option<RequestKey>) -> Result<CollectionView, Error> {
         self.check_running()?;
         let NewCollection {
             name,
@@ -78,13 +72,7 @@ impl Service {
             default_languages,
             created_at_ms: now_ms(),
         };
-        let names_lock = Arc::clone(&self.state.names_lock).lock_owned().await;
-        let state = Arc::clone(&self.state);
-        blocking(move || {
-            let _naming = names_lock;
-            state.create(row, metadata_indexes, request.as_ref())
-        })
-        .await
+        self.state.with_names_locked(move |state| state.create(row, metadata_indexes, request.as_ref())).await
     }
 
     /// Lists the collections that the caller may see, by name. Also returns the last name on the page if there is a next page.
@@ -152,14 +140,8 @@ impl Service {
     /// Deletes the catalog's row first. A crash after that leaves a folder without a row, which the next start removes.
     pub async fn delete_collection(&self, name: &CollectionName) -> Result<(), Error> {
         self.check_running()?;
-        let names_lock = Arc::clone(&self.state.names_lock).lock_owned().await;
-        let state = Arc::clone(&self.state);
         let name = name.clone();
-        blocking(move || {
-            let _naming = names_lock;
-            state.delete(&name)
-        })
-        .await
+        self.state.with_names_locked(move |state| state.delete(&name)).await
     }
 }
 
@@ -290,7 +272,7 @@ impl State {
         }
         let row = &collection.row;
         self.check_new_name(&row.name)?;
-        self.catalog.create_once(row, request).map_err(|error| match error {
+        self.catalog.create(row, request).map_err(|error| match error {
             StoreError::CollectionExists { .. } => Error::CollectionExists { name: row.name.clone() },
             other => other.into(),
         })?;
@@ -299,11 +281,17 @@ impl State {
     }
 
     fn delete(&self, name: &CollectionName) -> Result<(), Error> {
-        let Some(collection) = self.change_catalog(CatalogPart::Names, || self.unregister(name))? else { return Ok(()) };
-        tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
-        if let Err(error) = collection.destroy() {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(collection = %name, error, "cannot remove a deleted collection's folder; the next start tries again");
+        let unregistered =
+            self.change_catalog(CatalogPart::Names, || self.emergency_space.retry_on_full_disk(|| self.unregister(name)))?;
+        if let Some(collection) = unregistered {
+            tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
+            if let Err(error) = collection.destroy() {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(collection = %name, error, "cannot remove a deleted collection's folder; the next start tries again");
+            }
+        }
+        if self.server.is_none() {
+            self.emergency_space.occupy();
         }
         Ok(())
     }
@@ -324,7 +312,7 @@ impl State {
         orphaned::with_garbage_marks(std::slice::from_ref(&collection.folder), || Ok(self.catalog.delete(name)?))?;
         self.open.write().remove(name);
         collection.mark_deleted();
-        self.forget_aliases_of(name);
+        self.remove_aliases_of(name);
         Ok(Some(collection))
     }
 
@@ -334,7 +322,7 @@ impl State {
         let Some(row) = found else { return Ok(false) };
         orphaned::with_garbage_marks(&[self.collections_dir().join(&row.id.0)], || Ok(self.catalog.delete(name)?))?;
         self.broken.write().remove(name);
-        self.forget_aliases_of(name);
+        self.remove_aliases_of(name);
         tracing::info!(collection = %name, id = %row.id, "deleted a damaged collection");
         self.remove_broken_folder(&row);
         Ok(true)
@@ -378,11 +366,11 @@ impl State {
     }
 
     /// Removes the remains of a collection that is not in the catalog: its folder, and its rows on a database server. Blocks.
-    pub(crate) fn remove_unnamed(&self, id: &CollectionId) -> Result<(), Error> {
+    pub(crate) fn remove_unlisted(&self, id: &CollectionId) -> Result<(), Error> {
         let folder = self.collections_dir().join(&id.0);
         let removed = orphaned::remove(&folder).map_err(|source| Error::Folder { path: folder, source });
         if let Some(server) = &self.server {
-            Postgres::remove_unnamed(server, id)?;
+            Postgres::remove_unlisted(server, id)?;
         }
         removed
     }

@@ -16,7 +16,7 @@ use crate::service::open_collection::OpenCollection;
 const DOCUMENTS_PER_PAGE: usize = 200;
 /// Maximum bytes of texts and metadata per page. A single document may exceed it.
 const BYTES_PER_PAGE: u64 = 2 << 20;
-/// Copies of a page in memory: one as read, one compressed.
+/// Copies of a page in memory: one as read, one as lines.
 const PAGE_COPIES: u64 = 2;
 
 /// A running export.

@@ -65,18 +65,18 @@ impl CollectionHandle {
         &self,
         documents: Vec<NewDocument>,
         wait: Wait,
-        demand: WriteCondition,
+        condition: WriteCondition,
     ) -> Result<Vec<UpsertOutcome>, Error> {
         self.service.check_running()?;
         let caller = Arc::new(());
-        let mut request = Request { documents, wait, demand, caller: Arc::downgrade(&caller) };
+        let mut request = Request { documents, wait, condition, caller: Arc::downgrade(&caller) };
         let (collection, stored) = loop {
-            self.check_embeds(wait)?;
-            let (collection, bounds) = self.enter_write().await?;
+            self.check_can_embed(wait)?;
+            let (collection, guards) = self.begin_write().await?;
             let state = Arc::clone(&self.service.state);
             let again = collection.is_shared().then(|| request.clone());
             let storing = collection.run(move |collection| {
-                let _bounds = bounds;
+                let _guards = guards;
                 store(&state, collection, request)
             });
             match (storing.await, again) {
@@ -101,11 +101,11 @@ impl CollectionHandle {
 
     /// Refuses a write with texts if the collection belongs to another model. If the write waits for embeddings, also refuses
     /// it while the encoder's queue is full or the index is recovering.
-    pub(crate) fn check_embeds(&self, wait: Wait) -> Result<(), Error> {
+    pub(crate) fn check_can_embed(&self, wait: Wait) -> Result<(), Error> {
         let collection = self.open();
         collection.check_model(self.service.model())?;
         if wait == Wait::Indexed {
-            collection.store.ready()?;
+            collection.check_ready()?;
             if collection.row.model.is_some() {
                 self.service.check_encoder()?;
             }
@@ -121,10 +121,10 @@ impl CollectionHandle {
     ) -> Result<(Arc<OpenCollection>, T), Error> {
         let write = Arc::new(write);
         loop {
-            let (collection, bounds) = self.enter_write().await?;
+            let (collection, guards) = self.begin_write().await?;
             let writing = Arc::clone(&write);
             let written = collection.run(move |collection| {
-                let _bounds = bounds;
+                let _guards = guards;
                 writing(collection)
             });
             match written.await {
@@ -136,12 +136,12 @@ impl CollectionHandle {
 
     /// Waits for a write thread, or fails if too many writes of this collection are waiting. Returns the collection to write
     /// to, which is the replacement if there is one, and guards to hold during the write.
-    async fn enter_write(&self) -> Result<(Arc<OpenCollection>, WriteGuards), Error> {
+    async fn begin_write(&self) -> Result<(Arc<OpenCollection>, WriteGuards), Error> {
         let state = &self.service.state;
         let mut collection = self.open();
         let writes = loop {
             let writes = Arc::clone(&collection.writes).read_owned().await;
-            let Some(next) = collection.redirected().cloned() else { break writes };
+            let Some(next) = collection.redirect_target().cloned() else { break writes };
             collection = next;
         };
         let limit = state.limits.write_queue_max;
@@ -237,7 +237,7 @@ enum WriteCondition {
 struct Request {
     documents: Vec<NewDocument>,
     wait: Wait,
-    demand: WriteCondition,
+    condition: WriteCondition,
     /// Can no longer be upgraded once nobody waits for the answer.
     caller: Weak<()>,
 }
@@ -255,14 +255,14 @@ struct Stored {
 /// worker is awake, so nothing is forgotten if the caller goes away. If the caller goes away before that, nothing is stored,
 /// because preparing many long documents can take a minute.
 fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> Result<Stored, Error> {
-    let Request { documents, wait, demand, caller } = request;
+    let Request { documents, wait, condition, caller } = request;
     // The collection may be a replacement with another model.
     collection.check_model(state.embedder.model())?;
     let mut prepared = Vec::with_capacity(documents.len());
     let mut tokens = Vec::with_capacity(documents.len());
     let mut refused = Vec::new();
-    let mut places: HashMap<DocumentId, usize> = HashMap::with_capacity(documents.len());
-    for (place, document) in documents.into_iter().enumerate() {
+    let mut positions: HashMap<DocumentId, usize> = HashMap::with_capacity(documents.len());
+    for (position, document) in documents.into_iter().enumerate() {
         if caller.strong_count() == 0 {
             return Err(Error::CallerGone);
         }
@@ -270,23 +270,23 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
             Some(id) => id.clone(),
             None => new_id()?,
         };
-        if let Some(first) = places.get(&id) {
+        if let Some(first) = positions.get(&id) {
             let detail = format!("document id {:?} occurs twice in this request, first at position {first}", id.as_str());
-            refused.push((place, failed(id, Code::InvalidRequest, detail)));
+            refused.push((position, failed(id, Code::InvalidRequest, detail)));
             continue;
         }
-        places.insert(id.clone(), place);
+        positions.insert(id.clone(), position);
         match prepare(state, &collection.row, id.clone(), document) {
             Ok((document, tokens_of)) => {
                 prepared.push(document);
                 tokens.push(tokens_of);
             }
-            Err(error) => refused.push((place, failed(id, error.code(), error.to_string()))),
+            Err(error) => refused.push((position, failed(id, error.code(), error.to_string()))),
         }
     }
     let ids: Vec<DocumentId> = prepared.iter().map(|document| document.id.clone()).collect();
     let announced = (wait == Wait::Indexed).then(|| collection.reserved.announce());
-    let upserted = match demand {
+    let upserted = match condition {
         _ if prepared.is_empty() => Vec::new(),
         WriteCondition::Precondition(precondition) => collection.store.upsert_if(prepared, precondition)?,
         WriteCondition::Once(request) => {
@@ -303,7 +303,7 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
     let pending = match wait {
         Wait::Indexed if upserted.iter().any(|upserted| !upserted.pending.is_empty()) => {
             let (pending, tokens) = with_tokens(upserted, tokens);
-            Some(Reservation::of(collection, pending, tokens))
+            Some(Reservation::new(collection, pending, tokens))
         }
         Wait::Indexed | Wait::Stored => {
             collection.wake.notify_one();
@@ -338,8 +338,8 @@ fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted
     });
     let mut outcomes: Vec<UpsertOutcome> = stored.collect();
     // Positions ascend, so everything before each insertion is already in place.
-    for (place, outcome) in refused {
-        outcomes.insert(place, outcome);
+    for (position, outcome) in refused {
+        outcomes.insert(position, outcome);
     }
     outcomes
 }

@@ -3,10 +3,10 @@
 pub(super) mod expiry;
 pub mod export;
 mod idempotency;
+mod idempotency_locks;
 pub mod import;
 pub mod ingest;
 pub mod input;
-mod same_key;
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
 use crate::store::{PatchOutcome, PendingPassage, ResplitText, SearchFilter, StoreError};
 
-pub(super) use same_key::RequestKeyLocks;
+pub(super) use idempotency_locks::IdempotencyLocks;
 
 /// Bytes that a page may have per requested document.
 const BYTES_PER_DOCUMENT: u64 = 16 << 10;
@@ -91,7 +91,7 @@ impl CollectionHandle {
         self.service.check_running()?;
         let waits = wait == Wait::Indexed && patch.title != TitleChange::Keep;
         if patch.title != TitleChange::Keep {
-            self.check_embeds(wait)?;
+            self.check_can_embed(wait)?;
         }
         let (state, wanted) = (Arc::clone(&self.service.state), id.clone());
         let patched = self.write(move |collection| {
@@ -105,7 +105,7 @@ impl CollectionHandle {
             };
             collection.damage.forget(std::slice::from_ref(&wanted));
             let pending = match waits && !pending.is_empty() {
-                true => Some(Reservation::of(collection, pending, None)),
+                true => Some(Reservation::new(collection, pending, None)),
                 false => {
                     collection.wake.notify_one();
                     None
@@ -181,7 +181,7 @@ impl CollectionHandle {
     ) -> Result<[u64; N], Error> {
         let Some(request) = request else { return work().await };
         self.service.check_running()?;
-        let _turn = self.service.state.same_key.enter(&self.found.row.name, &request).await;
+        let _turn = self.service.state.idempotency_locks.lock(&self.found.row.name, &request).await;
         let asked = request.clone();
         let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
         if let Some(kept) = kept {

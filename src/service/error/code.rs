@@ -76,6 +76,7 @@ impl Error {
             | Self::Runtime(_) => Code::Internal,
             Self::Classifier(source) => source.code(),
             Self::Store(source) => store_code(source),
+            Self::NotCopied { source, .. } => store_code(source),
             Self::Index(source) => index_code(source),
             Self::Embed(source) => embed_code(source),
             Self::Scorer(_) => Code::Internal,
@@ -141,6 +142,7 @@ fn index_code(error: &IndexError) -> Code {
         | IndexError::Engine { .. }
         | IndexError::Path { .. }
         | IndexError::Missing { .. }
+        | IndexError::NotRegular { .. }
         | IndexError::Description { .. }
         | IndexError::Torn { .. }
         | IndexError::Checksum { .. }
@@ -154,8 +156,7 @@ fn embed_code(error: &EmbedError) -> Code {
         EmbedError::TooManyTexts { .. } => Code::InvalidRequest,
         EmbedError::Stopping => Code::Unavailable,
         EmbedError::Text(_)
-        | EmbedError::TokenTable(_)
-        | EmbedError::Translations(_)
+        | EmbedError::Table(_)
         | EmbedError::Library { .. }
         | EmbedError::Model { .. }
         | EmbedError::Contract { .. }

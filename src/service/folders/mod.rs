@@ -1,8 +1,13 @@
-//! Names the folders of the data directory, and makes changes of their entries durable.
+//! Names the folders of the data directory, makes changes of their entries durable, and reads and writes whole files.
 
+pub(super) mod emergency_space;
 pub(super) mod orphaned;
 
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::Path;
+
+use serde::de::DeserializeOwned;
 
 /// The catalog in the data directory, and in an archive.
 pub(crate) const CATALOG: &str = "catalog.sqlite";
@@ -12,6 +17,45 @@ pub(crate) const COLLECTIONS_DIR: &str = "collections";
 pub(crate) const SNAPSHOTS_DIR: &str = "snapshots";
 
 /// Syncs a folder, so that changes of its entries survive a power loss.
-pub(crate) fn sync_dir(path: &Path) -> std::io::Result<()> {
-    std::fs::File::open(path)?.sync_all()
+pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Writes a new file and makes its content durable.
+pub(crate) fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// Renames a file within its folder, durably.
+pub(crate) fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)?;
+    to.parent().map_or(Ok(()), sync_dir)
+}
+
+/// Writes a file durably, as `partial` until it is complete, so that a crash leaves an older file at `path` intact.
+pub(crate) fn replace_durably(partial: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    write_durably(partial, content)?;
+    rename_durably(partial, path)
+}
+
+/// Returns whether there was something to remove, instead of the error that there was not.
+pub(crate) fn ignore_not_found(removed: io::Result<()>) -> io::Result<bool> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        removed => removed.map(|()| true),
+    }
+}
+
+/// Opens a file and returns its length in bytes.
+pub(crate) fn open_with_length(path: &Path) -> io::Result<(File, u64)> {
+    let file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    Ok((file, bytes))
+}
+
+/// Reads a file of JSON.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
+    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
 }

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::{COLLECTIONS_DIR, SNAPSHOTS_DIR, sync_dir};
+use super::{COLLECTIONS_DIR, SNAPSHOTS_DIR, ignore_not_found, sync_dir};
 use crate::domain::{Collection, CollectionId};
 use crate::service::error::Error;
-use crate::store::holds_documents;
+use crate::store::has_documents;
 
 /// The database in the folder of a collection.
 pub(crate) const DATABASE: &str = "documents.sqlite";
@@ -48,11 +48,8 @@ pub(crate) fn mark(folder: &Path) {
 
 /// Removes the mark, if there is one.
 pub(crate) fn unmark(folder: &Path) {
-    let unmarked = match std::fs::remove_file(folder.join(MARK)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed.and_then(|()| sync_dir(folder)),
-    };
-    if let Err(error) = unmarked {
+    let unmarked = ignore_not_found(std::fs::remove_file(folder.join(MARK)));
+    if let Err(error) = unmarked.and_then(|removed| if removed { sync_dir(folder) } else { Ok(()) }) {
         let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
         tracing::warn!(%folder, error, "a collection's folder is still marked for removal; the next start tries again");
     }
@@ -61,18 +58,14 @@ pub(crate) fn unmark(folder: &Path) {
 /// Removes a folder, its documents first. After a crash the folder has no documents, so the next start removes it even without
 /// a mark.
 pub(crate) fn remove(folder: &Path) -> io::Result<()> {
-    let gone_is_well = |removed: io::Result<()>| match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    };
-    gone_is_well(std::fs::remove_file(folder.join(DATABASE)))?;
-    gone_is_well(std::fs::remove_dir_all(folder))
+    ignore_not_found(std::fs::remove_file(folder.join(DATABASE)))?;
+    ignore_not_found(std::fs::remove_dir_all(folder)).map(drop)
 }
 
 /// Removes the folders that are certainly garbage, and logs other folders that the catalog does not name. Ignores folders whose
-/// names are not UUIDs, because this program did not create them. Keeps the collections in `half_made`, which unfinished jobs
+/// names are not UUIDs, because this program did not create them. Keeps the collections in `unfinished`, which unfinished jobs
 /// continue to build. Nothing in these folders may be open. Blocks.
-pub(crate) fn sweep(collections_dir: &Path, rows: &[Collection], half_made: &HashSet<CollectionId>) -> Result<(), Error> {
+pub(crate) fn sweep(collections_dir: &Path, rows: &[Collection], unfinished: &HashSet<CollectionId>) -> Result<(), Error> {
     let access = |source| Error::Folder { path: collections_dir.to_owned(), source };
     let known: HashSet<&str> = rows.iter().map(|row| row.id.0.as_str()).collect();
     for entry in std::fs::read_dir(collections_dir).map_err(access)? {
@@ -86,7 +79,7 @@ pub(crate) fn sweep(collections_dir: &Path, rows: &[Collection], half_made: &Has
         if known.contains(id) {
             // A crash must have come between marking the folder and changing the catalog.
             unmark(&path);
-        } else if half_made.contains(&CollectionId(id.to_owned())) {
+        } else if unfinished.contains(&CollectionId(id.to_owned())) {
             continue;
         } else if is_garbage(&path) {
             tracing::info!(path = %path.display(), "removing a folder that an interrupted creation or deletion left behind");
@@ -104,9 +97,9 @@ pub(crate) fn sweep(collections_dir: &Path, rows: &[Collection], half_made: &Has
 
 /// Returns the folders of the data directory that hold a collection or a snapshot.
 pub(crate) fn occupied_folders(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
-    let of_ours = |name: &str| Uuid::try_parse(name).is_ok();
+    let is_collection_id = |name: &str| Uuid::try_parse(name).is_ok();
     let mut found = Vec::new();
-    for (folder, counts) in [(COLLECTIONS_DIR, &of_ours as &dyn Fn(&str) -> bool), (SNAPSHOTS_DIR, &|_| true)] {
+    for (folder, counts) in [(COLLECTIONS_DIR, &is_collection_id as &dyn Fn(&str) -> bool), (SNAPSHOTS_DIR, &|_| true)] {
         let path = data_dir.join(folder);
         let entries = match std::fs::read_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -135,7 +128,7 @@ pub(crate) fn clear(folder: &Path) -> io::Result<bool> {
 /// Whether a folder that the catalog does not name is certainly garbage. A folder that cannot be read is not.
 fn is_garbage(folder: &Path) -> bool {
     let database = folder.join(DATABASE);
-    folder.join(MARK).exists() || matches!(database.try_exists(), Ok(false)) || matches!(holds_documents(&database), Ok(false))
+    folder.join(MARK).exists() || matches!(database.try_exists(), Ok(false)) || matches!(has_documents(&database), Ok(false))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ pub struct JobAccess {
     /// The scope that a key needs to start and cancel such a job.
     pub scope: Scope,
     /// What the job reveals. A key may see the job only if it may access all of that.
-    pub reach: JobVisibility,
+    pub visibility: JobVisibility,
 }
 
 /// What a job reveals.
@@ -31,8 +31,8 @@ pub enum JobVisibility {
 }
 
 impl JobVisibility {
-    /// Returns the reach of a job about one collection. `None` stands for a job about several collections or none.
-    pub(crate) fn of(collection: Option<&CollectionName>) -> Self {
+    /// Returns the visibility of a job about one collection. `None` stands for a job about several collections or none.
+    pub(crate) fn for_collection(collection: Option<&CollectionName>) -> Self {
         collection.map_or(Self::Everything, |only| Self::Collections(vec![only.clone()]))
     }
 }

@@ -12,6 +12,7 @@ use super::stored;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
+use crate::service::retries::retry_pause;
 use crate::service::state::{Service, State};
 use crate::store::StoreError;
 
@@ -19,6 +20,9 @@ use crate::store::StoreError;
 const RECORD_PAUSE: Duration = Duration::from_secs(1);
 /// Pause between checks whether a collection has recovered.
 const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
+/// Pause before another attempt after the storage refused a write. Doubles with each attempt that gets no further.
+const STORAGE_PAUSE: Duration = Duration::from_secs(1);
+const STORAGE_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Why a job did not succeed.
 #[derive(Debug)]
@@ -79,17 +83,24 @@ impl JobContext {
     pub(crate) async fn wait_until_recovered(&self, collection: &OpenCollection) -> Result<(), JobError> {
         loop {
             self.check()?;
-            match collection.store.ready() {
+            match collection.check_ready() {
                 Ok(()) => return Ok(()),
                 Err(_) if collection.is_deleted() => {
                     return Err(Error::CollectionNotFound { name: collection.row.name.clone() }.into());
                 }
-                Err(error) => match collection.report_damage(error.into()) {
-                    damaged @ Error::Damaged { .. } => return Err(damaged.into()),
-                    _ => self.pause(RECOVERY_PAUSE).await?,
-                },
+                Err(damaged @ Error::Damaged { .. }) => return Err(damaged.into()),
+                Err(_) => self.pause(RECOVERY_PAUSE).await?,
             }
         }
+    }
+
+    /// Waits before another attempt at what the storage refused after `failures` other times. Logs `message` from time to time.
+    pub(crate) async fn wait_for_storage(&self, message: &'static str, failures: u32, error: &Error) -> Result<(), JobError> {
+        if (failures + 1).is_power_of_two() {
+            let error = error as &dyn std::error::Error;
+            tracing::warn!(job = %self.job.id, failures, error, "{message}");
+        }
+        self.pause(retry_pause(STORAGE_PAUSE, STORAGE_PAUSE_MAX, failures)).await
     }
 
     /// Waits for `duration`. Fails as soon as the job should stop.

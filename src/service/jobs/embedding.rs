@@ -7,7 +7,7 @@ use crate::domain::Embedded;
 use crate::embed::{EmbedError, EmbedText, Priority};
 use crate::service::error::Error;
 
-/// Pause before another attempt when the encoder's queue is full.
+/// Pause before another attempt, mostly when the encoder's queue is full.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Embeds texts as bulk work, in parts of at most `most` texts that fit into the encoder's queue. Waits while the queue is
@@ -16,22 +16,31 @@ pub(crate) async fn embed_with_retry(context: &JobContext, texts: &[EmbedText], 
     let size = most.min(context.state()?.limits.embed_queue_texts_max).max(1);
     let mut embedded = Vec::with_capacity(texts.len());
     for part in texts.chunks(size) {
-        embedded.extend(embed_part(context, part).await?);
+        let answer = try_embed(context, part, |error| matches!(error, EmbedError::QueueFull { .. })).await?;
+        embedded.extend(answer.map_err(Error::from)?);
     }
     Ok(embedded)
 }
 
-async fn embed_part(context: &JobContext, texts: &[EmbedText]) -> Result<Vec<Embedded>, JobError> {
+/// Embeds all texts or none, as bulk work. Tries again while the encoder fails with an error that `should_retry` accepts, and
+/// returns another error of the encoder as the inner result.
+pub(crate) async fn try_embed(
+    context: &JobContext,
+    texts: &[EmbedText],
+    should_retry: fn(&EmbedError) -> bool,
+) -> Result<Result<Vec<Embedded>, EmbedError>, JobError> {
     loop {
         context.check()?;
         let state = context.state()?;
         let turn = state.background_turns.acquire().await;
-        match state.embedder.embed_in_context(texts.to_vec(), Priority::Ingest).await {
-            Err(EmbedError::QueueFull { .. }) => drop(turn),
+        let answer = state.embedder.embed_in_context(texts.to_vec(), Priority::Ingest).await;
+        drop(turn);
+        match answer {
+            Err(error) if should_retry(&error) => (),
             Ok(embedded) if embedded.len() != texts.len() => {
                 return Err(Error::EncoderAnswers { asked: texts.len(), got: embedded.len() }.into());
             }
-            other => return Ok(other.map_err(Error::from)?),
+            answer => return Ok(answer),
         }
         // Released before the pause, so that the job does not keep a stopping service alive.
         drop(state);

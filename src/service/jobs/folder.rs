@@ -8,7 +8,7 @@ use crate::service::folders::sync_dir;
 /// The folder for a new job's files. Dropping it removes the folder, unless the job was accepted.
 pub(crate) struct Folder {
     path: PathBuf,
-    kept: bool,
+    retained: bool,
 }
 
 impl Folder {
@@ -18,22 +18,22 @@ impl Folder {
             path.parent().map_or(Ok(()), sync_dir)
         };
         create().map_err(|source| Error::Folder { path: path.clone(), source })?;
-        Ok(Self { path, kept: false })
+        Ok(Self { path, retained: false })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Keeps the folder, because the job was accepted.
-    pub(crate) fn keep(mut self) {
-        self.kept = true;
+    /// Retains the folder, because the job was accepted.
+    pub(crate) fn retain(mut self) {
+        self.retained = true;
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if !self.kept {
+        if !self.retained {
             // If this fails, the next start removes it.
             let _ = std::fs::remove_dir_all(&self.path);
         }

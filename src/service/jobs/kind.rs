@@ -1,5 +1,4 @@
-//! Defines what a job type consists of: an implementation of `JobKind` in the module of its resource, and a line in
-//! `job_types!`.
+//! Defines what a job type consists of: an implementation of `JobKind` in the module of its resource, and a line in `kind_of`.
 
 use std::marker::PhantomData;
 use std::path::Path;
@@ -17,17 +16,13 @@ use crate::domain::{CollectionId, CollectionName, Job, JobFailure, JobId, JobSta
 use crate::service::error::Error;
 use crate::service::state::State;
 
-/// The name of a job type. `job_types!` implements it.
-pub(crate) trait HasJobType {
-    /// The name in the API and in the catalog.
-    const TYPE: JobType;
-}
-
 /// A job type.
 ///
 /// Only `access` and `run` are required. The methods that remove something may run twice, because a crash can come before the
 /// end of the job is recorded.
-pub(crate) trait JobKind: HasJobType + Send + Sync + 'static {
+pub(crate) trait JobKind: Send + Sync + 'static {
+    /// The name in the API and in the catalog.
+    const TYPE: JobType;
     /// What the job needs to run. The catalog stores it, so requests written by earlier versions must stay readable.
     type Request: Serialize + DeserializeOwned + Send;
     /// The job's initial details. It may add more while it runs.
@@ -111,7 +106,7 @@ impl<J: JobKind> AnyJobKind for JobKindAdapter<J> {
     fn access(&self, job: &Job) -> JobAccess {
         match stored::read(&job.id, &job.request) {
             Ok(request) => J::access(&request, job.collection.as_ref()),
-            Err(_) => JobAccess { scope: Scope::Admin, reach: JobVisibility::Everything },
+            Err(_) => JobAccess { scope: Scope::Admin, visibility: JobVisibility::Everything },
         }
     }
 

@@ -1,5 +1,5 @@
-//! Accepts, lists, watches and cancels jobs. `scheduler` runs them. A job type consists of an implementation of `kind::JobKind` in
-//! the module of its resource, a variant of `JobType`, and a line in `job_types!`.
+//! Accepts, lists, watches and cancels jobs. `scheduler` runs them. A job type consists of an implementation of `kind::JobKind`
+//! in the module of its resource, a variant of `JobType`, and a line in `kind_of`.
 
 mod access;
 mod context;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use access::{JobAccess, JobVisibility};
 pub(super) use context::{JobContext, JobError};
-pub(super) use embedding::embed_with_retry;
+pub(super) use embedding::{embed_with_retry, try_embed};
 pub(super) use kind::JobKind;
 pub(super) use new_job::{NewJob, new_job_id};
 pub(super) use running::{Jobs, RunningJob};
@@ -37,42 +37,29 @@ use crate::domain::{CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress
 use crate::store::StoreError;
 use crate::store::system_clock as now_ms;
 use folder::Folder;
-use kind::{AnyJobKind, HasJobType, JobKindAdapter};
+use kind::{AnyJobKind, JobKindAdapter};
 
 /// The folder of the data directory that holds the files of jobs, with one folder per job.
 const JOBS_DIR: &str = "jobs";
 /// Minimum time between two events sent to a watcher.
 const WATCH_PAUSE: Duration = Duration::from_millis(200);
 /// Pause between two polls of a job that another server runs.
-const ELSEWHERE_PAUSE: Duration = Duration::from_secs(1);
+const REMOTE_POLL_PAUSE: Duration = Duration::from_secs(1);
 
-/// Assigns each job type its implementation.
-macro_rules! job_types {
-    ($($variant:ident: $job:ty,)+) => {
-        $(impl HasJobType for $job {
-            const TYPE: JobType = JobType::$variant;
-        })+
-
-        /// Returns the implementation of a job type.
-        fn kind_of(name: JobType) -> &'static dyn AnyJobKind {
-            match name {
-                $(JobType::$variant => &JobKindAdapter::<$job>(PhantomData),)+
-            }
-        }
-    };
-}
-
-job_types! {
-    Import: documents::import::ImportJob,
-    Snapshot: snapshots::create::SnapshotJob,
-    Restore: snapshots::restore::RestoreJob,
-    Train: classifiers::TrainJob,
-    Classify: classifiers::ClassifyJob,
-    Evaluate: classifiers::EvaluateJob,
-    Mine: mining::MineJob,
-    Duplicates: mining::duplicates::DuplicatesJob,
-    Reembed: collections::reembedding::ReembedJob,
-    Project: collections::projections::compute::ProjectJob,
+/// Returns the implementation of a job type.
+fn kind_of(name: JobType) -> &'static dyn AnyJobKind {
+    match name {
+        JobType::Import => &JobKindAdapter::<documents::import::ImportJob>(PhantomData),
+        JobType::Snapshot => &JobKindAdapter::<snapshots::create::SnapshotJob>(PhantomData),
+        JobType::Restore => &JobKindAdapter::<snapshots::restore::RestoreJob>(PhantomData),
+        JobType::Train => &JobKindAdapter::<classifiers::TrainJob>(PhantomData),
+        JobType::Classify => &JobKindAdapter::<classifiers::ClassifyJob>(PhantomData),
+        JobType::Evaluate => &JobKindAdapter::<classifiers::EvaluateJob>(PhantomData),
+        JobType::Mine => &JobKindAdapter::<mining::MineJob>(PhantomData),
+        JobType::Duplicates => &JobKindAdapter::<mining::duplicates::DuplicatesJob>(PhantomData),
+        JobType::Reembed => &JobKindAdapter::<collections::reembedding::ReembedJob>(PhantomData),
+        JobType::Project => &JobKindAdapter::<collections::projections::compute::ProjectJob>(PhantomData),
+    }
 }
 
 /// Returns the collections that these jobs build in separate folders.
@@ -176,11 +163,11 @@ impl Service {
     }
 
     /// Returns the job that an earlier request with this key created, in its current state.
-    async fn accepted_before(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
+    async fn find_accepted_job(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
         let Some(request) = request.cloned() else { return Ok(None) };
         let state = Arc::clone(&self.state);
         blocking(move || match state.catalog.find_job_created_by(&request, now_ms())? {
-            Some(id) => state.accepted(&id, &request).map(Some),
+            Some(id) => state.accepted_job(&id, &request).map(Some),
             None => Ok(None),
         })
         .await
@@ -199,14 +186,14 @@ impl Service {
         prepared: impl Future<Output = Result<(NewJob<J>, Option<Folder>), Error>>,
     ) -> Result<Job, Error> {
         self.check_running()?;
-        if let Some(job) = self.accepted_before(request.as_ref()).await? {
+        if let Some(job) = self.find_accepted_job(request.as_ref()).await? {
             return Ok(job);
         }
         let permit = self.job_permit()?;
         let (new, folder) = prepared.await?;
         let (job, is_new) = self.submit(permit, new, request).await?;
         if let Some(folder) = folder.filter(|_| is_new) {
-            folder.keep();
+            folder.retain();
         }
         Ok(job)
     }
@@ -238,7 +225,7 @@ impl Service {
             if let Some(request) = &request_key
                 && let Some(before) = state.catalog.create_job_once(&job, request)?
             {
-                return Ok((state.accepted(&before, request)?, false));
+                return Ok((state.accepted_job(&before, request)?, false));
             }
             if request_key.is_none() {
                 state.catalog.create_job(&job)?;
@@ -255,7 +242,7 @@ impl Service {
         let access = |path: PathBuf| move |source| Error::Folder { path, source };
         let folder = state.data_dir.join(JOBS_DIR);
         std::fs::create_dir_all(&folder).map_err(access(folder.clone()))?;
-        state.forget_old_jobs()?;
+        state.prune_old_jobs()?;
         let unfinished = state.catalog.unfinished_jobs()?;
         let ids: Vec<JobId> = unfinished.iter().map(|job| job.id.clone()).collect();
         state.fail_abandoned_trainings(&ids)?;
@@ -274,9 +261,9 @@ impl Service {
                 Some(kind) => kind_of(kind).clean_up(&path),
             }
         }
-        // If several servers share the catalog, each one resumes only the jobs that it takes over.
+        // If several servers share the catalog, each one resumes only the jobs that it claims.
         let resumed = match state.catalog.shared() {
-            Some(catalog) => state.take_over_jobs(catalog)?.taken,
+            Some(catalog) => state.claim_orphaned_jobs(catalog)?.claimed,
             None => unfinished,
         };
         resumed.iter().try_for_each(|job| self.resume(job))
@@ -317,7 +304,7 @@ impl JobWatch {
     /// Waits for a change, or for a while if another server runs the job, because that one cannot notify us. Returns false if
     /// no more changes will come.
     async fn changed(&mut self) -> bool {
-        let pause = if self.changes.is_some() { WATCH_PAUSE } else { ELSEWHERE_PAUSE };
+        let pause = if self.changes.is_some() { WATCH_PAUSE } else { REMOTE_POLL_PAUSE };
         tokio::select! {
             _ = self.stop.wait_for(|stop| *stop) => return false,
             () = tokio::time::sleep(pause) => (),
@@ -351,15 +338,15 @@ impl State {
         kind.before_end(self, &job.id, status, error)?;
         self.catalog.finish_job(&job.id, status, error, now_ms())?;
         kind.finish(self, job, &self.job_dir(&job.id));
-        self.forget_old_jobs()
+        self.prune_old_jobs()
     }
 
     /// Removes a finished job's checkpoint from a collection. If that fails, the next start does it.
-    pub(super) fn forget_checkpoints(&self, job: &JobId, collection_id: &CollectionId) {
+    pub(super) fn delete_checkpoints(&self, job: &JobId, collection_id: &CollectionId) {
         let forget = || {
             let kept: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
             let collection = self.collection_by_id(&collection_id.0);
-            collection.map_or(Ok(()), |collection| collection.store.forget_job_checkpoints(&kept))
+            collection.map_or(Ok(()), |collection| collection.store.delete_job_checkpoints(&kept))
         };
         let forgotten: Result<(), StoreError> = forget();
         if let Err(error) = forgotten {
@@ -367,7 +354,7 @@ impl State {
         }
     }
 
-    fn forget_old_jobs(&self) -> Result<(), Error> {
+    fn prune_old_jobs(&self) -> Result<(), Error> {
         let before_ms = now_ms().saturating_sub(self.limits.jobs_kept_ms);
         for id in self.catalog.prune_jobs(self.limits.jobs_kept_max, before_ms)? {
             let folder = self.job_dir(&id);
@@ -379,7 +366,7 @@ impl State {
     }
 
     /// Returns the job that an earlier request with this key created.
-    fn accepted(&self, id: &JobId, request: &RequestKey) -> Result<Job, Error> {
+    fn accepted_job(&self, id: &JobId, request: &RequestKey) -> Result<Job, Error> {
         match self.job(id) {
             Err(Error::JobNotFound { .. }) => Err(Error::CreatedAndGone { key: request.key().to_owned() }),
             found => found,

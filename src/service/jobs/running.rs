@@ -28,8 +28,8 @@ pub(super) struct Lists {
     pub(super) waiting: VecDeque<Arc<RunningJob>>,
     pub(super) running: BTreeMap<JobId, Arc<RunningJob>>,
     pub(super) tasks: Vec<JoinHandle<()>>,
-    /// Jobs that were taken over from another server and are not resumed yet.
-    taken: Vec<Job>,
+    /// Jobs that were claimed from another server and are not resumed yet.
+    claimed: Vec<Job>,
     pub(super) stopped: bool,
 }
 
@@ -109,14 +109,14 @@ impl Jobs {
         }
     }
 
-    /// Remembers jobs that were taken over until they are resumed.
+    /// Remembers claimed jobs until they are resumed.
     pub(super) fn add_claimed(&self, jobs: Vec<Job>) {
-        self.lists.lock().taken.extend(jobs);
+        self.lists.lock().claimed.extend(jobs);
     }
 
-    /// Returns the jobs that were taken over and must be resumed, and forgets them.
+    /// Returns the claimed jobs that must be resumed, and forgets them.
     pub(super) fn take_claimed(&self) -> Vec<Job> {
-        std::mem::take(&mut self.lists.lock().taken)
+        std::mem::take(&mut self.lists.lock().claimed)
     }
 
     /// Interrupts running jobs and starts no more.

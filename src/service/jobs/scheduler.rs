@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::context::{JobContext, JobError};
 use super::kind_of;
 use super::running::RunningJob;
-use crate::domain::{ErrorClass, JobFailure, JobStatus};
+use crate::domain::{Code, ErrorClass, JobFailure, JobStatus};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::State;
@@ -58,12 +58,23 @@ async fn run(context: JobContext) {
 }
 
 impl JobContext {
+    /// Records that the job runs, as soon as the storage accepts that.
     async fn begin(&self) -> Result<(), JobError> {
         self.check()?;
-        let (state, id) = (self.state()?, self.job.id.clone());
-        tracing::info!(job = %id, kind = self.job.kind.name(), "job started");
+        let mut failures = 0;
+        loop {
+            let (state, id) = (self.state()?, self.job.id.clone());
+            match blocking(move || Ok(state.catalog.start_job(&id, now_ms())?)).await {
+                Err(error) if error.code() == Code::StorageUnavailable => {
+                    self.wait_for_storage("a job waits for the storage", failures, &error).await?;
+                    failures += 1;
+                }
+                started => break started?,
+            }
+        }
+        tracing::info!(job = %self.job.id, kind = self.job.kind.name(), "job started");
         self.job.progress.send_modify(|progress| progress.started = Some((Instant::now(), progress.done)));
-        Ok(blocking(move || Ok(state.catalog.start_job(&id, now_ms())?)).await?)
+        Ok(())
     }
 
     /// Records how the job ended. An interrupted job stays unfinished. Does nothing if another server took the job over.
@@ -124,7 +135,11 @@ impl JobContext {
             }
             ErrorClass::Server => {
                 tracing::error!(job = %self.job.id, cause, "job failed");
-                "the server failed; its log has the cause under this job's id".to_owned()
+                match error {
+                    // The collection must be named, so that somebody can repair it.
+                    Error::Damaged { .. } | Error::NotCopied { .. } => error.to_string(),
+                    _ => "the server failed; its log has the cause under this job's id".to_owned(),
+                }
             }
         };
         JobFailure { code, detail }

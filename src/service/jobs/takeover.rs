@@ -39,24 +39,24 @@ pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<
 }
 
 async fn check_jobs(service: Service) -> Result<(), Error> {
-    // A job that is taken over may need a collection that this server does not know yet.
+    // A claimed job may need a collection that this server does not know yet.
     service.sync_catalog().await?;
-    blocking(move || service.claim_orphaned_jobs()).await
+    blocking(move || service.reconcile_jobs()).await
 }
 
 impl Service {
-    fn claim_orphaned_jobs(&self) -> Result<(), Error> {
+    fn reconcile_jobs(&self) -> Result<(), Error> {
         let state = &self.state;
         let Some(catalog) = state.catalog.shared() else { return Ok(()) };
-        let ClaimedJobs { taken, has_left } = state.take_over_jobs(catalog)?;
-        if has_left {
+        let ClaimedJobs { claimed, server_died } = state.claim_orphaned_jobs(catalog)?;
+        if server_died {
             let open: Vec<_> = state.open.read().values().cloned().collect();
             open.iter().for_each(|collection| collection.take_over_pending_work());
         }
-        state.jobs.add_claimed(taken);
-        self.resume_taken();
-        for (id, hold) in catalog.job_ownership(&state.jobs.unfinished())? {
-            match hold {
+        state.jobs.add_claimed(claimed);
+        self.resume_claimed();
+        for (id, ownership) in catalog.job_ownership(&state.jobs.unfinished())? {
+            match ownership {
                 JobOwnership::Own => (),
                 JobOwnership::Lost => state.jobs.stop_lost(&id),
                 JobOwnership::Canceled => {
@@ -71,9 +71,9 @@ impl Service {
         Ok(())
     }
 
-    /// Resumes the jobs that were taken over. If an earlier run of such a job is still running here, stops that first, because
+    /// Resumes the claimed jobs. If an earlier run of such a job is still running here, stops that first, because
     /// another server had the job meanwhile.
-    fn resume_taken(&self) {
+    fn resume_claimed(&self) {
         for job in self.state.jobs.take_claimed() {
             let resumed = match self.state.jobs.find(&job.id) {
                 Some(_) => {
@@ -94,9 +94,9 @@ impl Service {
 }
 
 impl State {
-    /// Takes over the jobs of servers that are gone. A job that needs files waits for a server that has them, and a
+    /// Claims the jobs of servers that are gone. A job that needs files waits for a server that has them, and a
     /// re-embedding waits for a server with its model. Both can be canceled meanwhile. Blocks.
-    pub(super) fn take_over_jobs(&self, catalog: &PostgresCatalog) -> Result<ClaimedJobs, Error> {
+    pub(super) fn claim_orphaned_jobs(&self, catalog: &PostgresCatalog) -> Result<ClaimedJobs, Error> {
         let with_files: Vec<JobType> = JobType::ALL.iter().copied().filter(|kind| kind_of(*kind).needs_files()).collect();
         let folder = self.data_dir.join(JOBS_DIR);
         let entries = std::fs::read_dir(&folder).map_err(|source| Error::Folder { path: folder, source })?;
@@ -108,7 +108,7 @@ impl State {
     /// Whether a job still belongs to this server. Blocks.
     pub(super) fn owns(&self, job: &JobId) -> Result<bool, Error> {
         let Some(catalog) = self.catalog.shared() else { return Ok(true) };
-        let holds = catalog.job_ownership(std::slice::from_ref(job))?;
-        Ok(holds.iter().all(|(_, hold)| *hold != JobOwnership::Lost))
+        let checked = catalog.job_ownership(std::slice::from_ref(job))?;
+        Ok(checked.iter().all(|(_, ownership)| *ownership != JobOwnership::Lost))
     }
 }

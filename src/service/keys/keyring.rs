@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::RwLock;
 
 use crate::domain::{Key, KeyId};
 use crate::storage::CatalogStorage;
@@ -14,7 +14,8 @@ pub(crate) type Sha = [u8; 32];
 
 /// The server's keys.
 pub(crate) struct Keyring {
-    keys: RwLock<BTreeMap<KeyId, (Arc<Key>, Sha)>>,
+    /// With the hashes of their secrets.
+    pub(super) keys: RwLock<BTreeMap<KeyId, (Arc<Key>, Sha)>>,
     /// Hash of the admin key from the configuration. It is not stored anywhere.
     pub(crate) operator: OnceLock<Sha>,
     /// Held while a key is created or revoked, so that the catalog and `keys` change together.
@@ -35,15 +36,5 @@ impl Keyring {
             catalog.keys()?.into_iter().map(|StoredKey { key, secret_sha256 }| (key.id.clone(), (Arc::new(key), secret_sha256)));
         *self.keys.write() = keys.collect();
         Ok(())
-    }
-
-    /// The keys with the hashes of their secrets.
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
-        self.keys.read()
-    }
-
-    /// The keys with the hashes of their secrets, for changes.
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
-        self.keys.write()
     }
 }

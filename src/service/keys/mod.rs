@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::blocking::blocking;
 use super::error::Error;
 use super::state::Service;
-use crate::domain::{Caller, Key, KeyId, NewKey, Page};
+use crate::domain::{Caller, Key, KeyId, NewKey, Page, hex};
 use crate::storage::CatalogPart;
 use crate::store::StoredKey;
 use crate::store::system_clock as now_ms;
@@ -33,7 +33,7 @@ impl Service {
 
     /// Whether requests need a key. They do as soon as there is a key, even if all keys have expired.
     pub fn requires_key(&self) -> bool {
-        self.state.keyring.operator.get().is_some() || !self.state.keyring.read().is_empty()
+        self.state.keyring.operator.get().is_some() || !self.state.keyring.keys.read().is_empty()
     }
 
     /// Finds the caller with this secret.
@@ -45,7 +45,7 @@ impl Service {
         }
         // Ids are not secret, so the time it takes to find one reveals nothing.
         let id = parse_key_id(secret).ok_or(Error::UnknownKey)?;
-        let (key, expected) = keyring.read().get(&id).cloned().ok_or(Error::UnknownKey)?;
+        let (key, expected) = keyring.keys.read().get(&id).cloned().ok_or(Error::UnknownKey)?;
         if !bool::from(expected.ct_eq(&hash)) {
             return Err(Error::UnknownKey);
         }
@@ -82,17 +82,17 @@ impl Service {
             return Err(Error::FirstKey);
         }
         let limit = self.state.limits.keys_max;
-        if self.state.keyring.read().len() >= limit {
+        if self.state.keyring.keys.read().len() >= limit {
             return Err(Error::TooManyKeys { limit });
         }
         self.state.catalog.add_key(stored)?;
-        self.state.keyring.write().insert(key.id.clone(), (Arc::new(key.clone()), *secret_sha256));
+        self.state.keyring.keys.write().insert(key.id.clone(), (Arc::new(key.clone()), *secret_sha256));
         Ok(())
     }
 
     /// Lists keys, oldest first. Also returns the last id on the page if there is a next page.
     pub fn list_keys(&self, page: Page<KeyId>) -> (Vec<Key>, Option<KeyId>) {
-        let keys = self.state.keyring.read();
+        let keys = self.state.keyring.keys.read();
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = keys.range((after, Bound::Unbounded)).map(|(_, (key, _))| Key::clone(key));
         let found: Vec<Key> = rest.by_ref().take(page.limit).collect();
@@ -110,7 +110,8 @@ impl Service {
         let (service, id) = (self.clone(), id.clone());
         blocking(move || {
             let _changing = changing;
-            service.state.change_catalog(CatalogPart::Keys, || service.remove_key(&id))?;
+            let remove = || service.state.emergency_space.retry_on_full_disk(|| service.remove_key(&id));
+            service.state.change_catalog(CatalogPart::Keys, remove)?;
             tracing::info!(key = %id, "key revoked");
             Ok(())
         })
@@ -120,7 +121,7 @@ impl Service {
     fn remove_key(&self, id: &KeyId) -> Result<(), Error> {
         let keyring = &self.state.keyring;
         {
-            let keys = keyring.read();
+            let keys = keyring.keys.read();
             if !keys.contains_key(id) {
                 return Err(Error::KeyNotFound { id: id.clone() });
             }
@@ -130,7 +131,7 @@ impl Service {
             }
         }
         self.state.catalog.remove_key(id)?;
-        keyring.write().remove(id);
+        keyring.keys.write().remove(id);
         Ok(())
     }
 }
@@ -139,8 +140,7 @@ impl Service {
 fn new_secret(id: &KeyId) -> Result<String, Error> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| Error::Random(error.to_string()))?;
-    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("{SECRET_PREFIX}_{id}_{digits}"))
+    Ok(format!("{SECRET_PREFIX}_{id}_{}", hex(&random)))
 }
 
 /// Returns the id in a secret, which is its public part.

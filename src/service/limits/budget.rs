@@ -35,8 +35,8 @@ struct Account {
 }
 
 impl RequestMemory {
-    pub(crate) fn new(bound: &Arc<SharedLimit>, payer: QuotaOwner) -> Self {
-        Self(Arc::new(Mutex::new(Account { held: bound.empty_share(payer), body: 0, answer: 0 })))
+    pub(crate) fn new(bound: &Arc<SharedLimit>, owner: QuotaOwner) -> Self {
+        Self(Arc::new(Mutex::new(Account { held: bound.empty_share(owner), body: 0, answer: 0 })))
     }
 
     /// Returns the memory of the request that this task runs. Outside of requests, returns a new one without a shared limit.
@@ -50,8 +50,8 @@ impl RequestMemory {
     }
 
     /// Returns who the memory is charged to.
-    pub fn payer(&self) -> QuotaOwner {
-        self.0.lock().held.payer().clone()
+    pub fn owner(&self) -> QuotaOwner {
+        self.0.lock().held.owner().clone()
     }
 
     /// Returns the refusal for lack of memory, and counts it.
@@ -63,32 +63,32 @@ impl RequestMemory {
     pub fn add_body(&self, bytes: u64) -> Result<(), LimitExceeded> {
         let mut account = self.0.lock();
         account.body += bytes;
-        let settled = account.settle();
-        account.body -= if settled.is_err() { bytes } else { 0 };
-        settled
+        let acquired = account.acquire_missing();
+        account.body -= if acquired.is_err() { bytes } else { 0 };
+        acquired
     }
 
     /// Releases the bytes of the body.
     pub fn release_body(&self) {
         let mut account = self.0.lock();
         account.body = 0;
-        account.give_back();
+        account.release_excess();
     }
 
     /// Takes bytes for the answer.
     pub fn add_answer(&self, bytes: u64) -> Result<(), LimitExceeded> {
         let mut account = self.0.lock();
         account.answer += bytes;
-        let settled = account.settle();
-        account.answer -= if settled.is_err() { bytes } else { 0 };
-        settled
+        let acquired = account.acquire_missing();
+        account.answer -= if acquired.is_err() { bytes } else { 0 };
+        acquired
     }
 
     /// Takes bytes, if needed, until the answer has at least this many.
     pub fn answer_at_least(&self, bytes: u64) -> Result<(), LimitExceeded> {
         let mut account = self.0.lock();
         account.answer = account.answer.max(bytes);
-        account.settle()
+        account.acquire_missing()
     }
 
     /// Takes up to this many bytes for the answer. Returns how many it got.
@@ -104,7 +104,7 @@ impl RequestMemory {
     fn remove_answer(&self, bytes: u64) {
         let mut account = self.0.lock();
         account.answer = account.answer.saturating_sub(bytes);
-        account.give_back();
+        account.release_excess();
     }
 }
 
@@ -114,7 +114,7 @@ impl Account {
         (self.body + self.answer).saturating_sub(UNCOUNTED_BYTES).saturating_sub(self.held.amount())
     }
 
-    fn settle(&mut self) -> Result<(), LimitExceeded> {
+    fn acquire_missing(&mut self) -> Result<(), LimitExceeded> {
         let missing = self.shortfall();
         if missing == 0 {
             return Ok(());
@@ -124,7 +124,7 @@ impl Account {
         Ok(())
     }
 
-    fn give_back(&mut self) {
+    fn release_excess(&mut self) {
         let needed = (self.body + self.answer).saturating_sub(UNCOUNTED_BYTES);
         self.held.shrink(self.held.amount().saturating_sub(needed));
     }
@@ -134,7 +134,7 @@ impl Account {
 #[derive(Debug)]
 pub(crate) struct AnswerBudget {
     limit: usize,
-    spent: AtomicU64,
+    charged: AtomicU64,
     memory: RequestMemory,
     refusal: OnceLock<LimitExceeded>,
 }
@@ -142,7 +142,7 @@ pub(crate) struct AnswerBudget {
 impl AnswerBudget {
     /// Creates the budget of an answer to the request that this task runs.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, spent: AtomicU64::new(0), memory: RequestMemory::current(), refusal: OnceLock::new() }
+        Self { limit, charged: AtomicU64::new(0), memory: RequestMemory::current(), refusal: OnceLock::new() }
     }
 
     /// Returns the limit in bytes.
@@ -150,14 +150,14 @@ impl AnswerBudget {
         self.limit
     }
 
-    /// Returns how many bytes have been taken so far.
-    pub(crate) fn spent(&self) -> u64 {
-        self.spent.load(Ordering::Relaxed)
+    /// Returns how many bytes have been charged so far.
+    pub(crate) fn charged(&self) -> u64 {
+        self.charged.load(Ordering::Relaxed)
     }
 
-    /// Takes bytes. Returns whether enough were left.
-    pub(crate) fn spend(&self, bytes: u64) -> bool {
-        if self.spent.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit as u64 {
+    /// Charges bytes. Returns whether enough were left.
+    pub(crate) fn charge(&self, bytes: u64) -> bool {
+        if self.charged.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit as u64 {
             return false;
         }
         match self.memory.add_answer(bytes) {
@@ -174,10 +174,16 @@ impl AnswerBudget {
         self.refusal.get().copied().map(Error::Refused)
     }
 
+    /// Returns the error that the answer is too large, unless the server ran out of memory first.
+    pub(crate) fn too_large(&self, advice: &'static str) -> Error {
+        let too_large = || Error::AnswerTooLarge { bytes: self.charged(), limit: self.limit, advice };
+        self.refusal().unwrap_or_else(too_large)
+    }
+
     /// Reserves up to this many bytes for work that can end early. Returns how many it got. The caller must call `settle`
     /// afterwards.
     pub(crate) fn reserve(&self, wanted: u64) -> u64 {
-        self.memory.add_answer_up_to(wanted.min((self.limit as u64).saturating_sub(self.spent())))
+        self.memory.add_answer_up_to(wanted.min((self.limit as u64).saturating_sub(self.charged())))
     }
 
     /// Returns the error that the server has no more memory for the request.
@@ -187,7 +193,7 @@ impl AnswerBudget {
 
     /// Replaces a reservation by the bytes that were actually needed.
     pub(crate) fn settle(&self, reserved: u64, bytes: u64) -> Result<(), Error> {
-        self.spent.fetch_add(bytes, Ordering::Relaxed);
+        self.charged.fetch_add(bytes, Ordering::Relaxed);
         self.memory.remove_answer(reserved.saturating_sub(bytes));
         Ok(self.memory.add_answer(bytes.saturating_sub(reserved))?)
     }
@@ -231,9 +237,9 @@ mod tests {
         let bound = SharedLimit::new("in_flight_bytes_max", 10 * MIB);
         let request = memory(&bound);
         let budget = request.clone().scope(async { AnswerBudget::new(64 << 20) }).await;
-        assert!(budget.spend(4 * MIB) && !budget.spend(4 * MIB));
+        assert!(budget.charge(4 * MIB) && !budget.charge(4 * MIB));
         assert!(matches!(budget.refusal(), Some(Error::Refused(LimitExceeded::Share { .. }))));
-        assert!(AnswerBudget::new(100 << 20).spend(99 << 20), "outside a request, only the budget's own limit applies");
+        assert!(AnswerBudget::new(100 << 20).charge(99 << 20), "outside a request, only the budget's own limit applies");
     }
 
     #[tokio::test]
@@ -242,6 +248,6 @@ mod tests {
         let budget = memory(&bound).scope(async { AnswerBudget::new(64 << 20) }).await;
         assert_eq!(budget.reserve(8 * MIB), MIB + UNCOUNTED_BYTES);
         budget.settle(MIB + UNCOUNTED_BYTES, 2 * UNCOUNTED_BYTES).unwrap();
-        assert_eq!((bound.used(), budget.spent()), (UNCOUNTED_BYTES, 2 * UNCOUNTED_BYTES));
+        assert_eq!((bound.used(), budget.charged()), (UNCOUNTED_BYTES, 2 * UNCOUNTED_BYTES));
     }
 }

@@ -23,14 +23,14 @@ pub struct SharedLimit {
 #[derive(Debug, Default)]
 struct Used {
     all: u64,
-    by_payer: HashMap<QuotaOwner, u64>,
+    by_owner: HashMap<QuotaOwner, u64>,
 }
 
 /// A caller's share of a limit. Dropping it releases it.
 #[derive(Debug)]
 pub struct LimitShare {
     bound: Arc<SharedLimit>,
-    payer: QuotaOwner,
+    owner: QuotaOwner,
     amount: u64,
 }
 
@@ -73,18 +73,18 @@ impl SharedLimit {
     }
 
     /// Creates an empty share.
-    pub fn empty_share(self: &Arc<Self>, payer: QuotaOwner) -> LimitShare {
-        LimitShare { bound: Arc::clone(self), payer, amount: 0 }
+    pub fn empty_share(self: &Arc<Self>, owner: QuotaOwner) -> LimitShare {
+        LimitShare { bound: Arc::clone(self), owner, amount: 0 }
     }
 
-    /// Takes `amount` for `payer`.
-    pub fn take(self: &Arc<Self>, payer: QuotaOwner, amount: u64) -> Result<LimitShare, LimitExceeded> {
-        let mut held = self.empty_share(payer);
+    /// Takes `amount` for `owner`.
+    pub fn acquire(self: &Arc<Self>, owner: QuotaOwner, amount: u64) -> Result<LimitShare, LimitExceeded> {
+        let mut held = self.empty_share(owner);
         held.grow(amount)?;
         Ok(held)
     }
 
-    /// Returns how much more a payer that holds `held` may take.
+    /// Returns how much more an owner that holds `held` may take.
     fn available(&self, used: &Used, held: u64) -> u64 {
         let free = self.limit.saturating_sub(used.all);
         if held == 0 { free } else { free.saturating_sub(held) / 2 }
@@ -102,17 +102,17 @@ impl SharedLimit {
 }
 
 impl Used {
-    fn add(&mut self, payer: &QuotaOwner, amount: u64) {
+    fn add(&mut self, owner: &QuotaOwner, amount: u64) {
         self.all += amount;
-        *self.by_payer.entry(payer.clone()).or_default() += amount;
+        *self.by_owner.entry(owner.clone()).or_default() += amount;
     }
 
-    fn remove(&mut self, payer: &QuotaOwner, amount: u64) {
+    fn remove(&mut self, owner: &QuotaOwner, amount: u64) {
         self.all = self.all.saturating_sub(amount);
-        if let Some(held) = self.by_payer.get_mut(payer) {
+        if let Some(held) = self.by_owner.get_mut(owner) {
             *held = held.saturating_sub(amount);
             if *held == 0 {
-                self.by_payer.remove(payer);
+                self.by_owner.remove(owner);
             }
         }
     }
@@ -122,14 +122,14 @@ impl LimitShare {
     /// Takes `amount` more, or nothing.
     pub fn grow(&mut self, amount: u64) -> Result<(), LimitExceeded> {
         let mut used = self.bound.used.lock();
-        let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
+        let held = used.by_owner.get(&self.owner).copied().unwrap_or_default();
         if amount == 0 {
             return Ok(());
         }
         if amount > self.bound.available(&used, held) {
             return Err(self.bound.refuse(&used, held, amount));
         }
-        used.add(&self.payer, amount);
+        used.add(&self.owner, amount);
         self.amount += amount;
         Ok(())
     }
@@ -137,12 +137,12 @@ impl LimitShare {
     /// Takes up to `amount` more. Returns how much it got.
     pub fn grow_up_to(&mut self, amount: u64) -> u64 {
         let mut used = self.bound.used.lock();
-        let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
+        let held = used.by_owner.get(&self.owner).copied().unwrap_or_default();
         let amount = amount.min(self.bound.available(&used, held));
         if amount == 0 {
             return 0;
         }
-        used.add(&self.payer, amount);
+        used.add(&self.owner, amount);
         self.amount += amount;
         amount
     }
@@ -150,19 +150,19 @@ impl LimitShare {
     /// Releases `amount`.
     pub fn shrink(&mut self, amount: u64) {
         let amount = amount.min(self.amount);
-        self.bound.used.lock().remove(&self.payer, amount);
+        self.bound.used.lock().remove(&self.owner, amount);
         self.amount -= amount;
     }
 
     /// Returns who holds the share.
-    pub fn payer(&self) -> &QuotaOwner {
-        &self.payer
+    pub fn owner(&self) -> &QuotaOwner {
+        &self.owner
     }
 
     /// Counts a refusal and returns it.
     pub fn refusal(&self) -> LimitExceeded {
         let used = self.bound.used.lock();
-        let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
+        let held = used.by_owner.get(&self.owner).copied().unwrap_or_default();
         let left = self.bound.available(&used, held);
         self.bound.refuse(&used, held, left + 1)
     }
@@ -175,7 +175,7 @@ impl LimitShare {
 
 impl Drop for LimitShare {
     fn drop(&mut self) {
-        self.bound.used.lock().remove(&self.payer, self.amount);
+        self.bound.used.lock().remove(&self.owner, self.amount);
     }
 }
 
@@ -208,13 +208,13 @@ mod tests {
     #[test]
     fn a_caller_holding_nothing_can_take_the_entire_limit() {
         let bound = SharedLimit::new("requests_max", 1);
-        let first = bound.take(caller(1), 1).unwrap();
-        assert_eq!(bound.take(caller(1), 1).unwrap_err(), LimitExceeded::Full { name: "requests_max", limit: 1 });
-        assert_eq!(bound.take(caller(2), 1).unwrap_err(), LimitExceeded::Full { name: "requests_max", limit: 1 });
+        let first = bound.acquire(caller(1), 1).unwrap();
+        assert_eq!(bound.acquire(caller(1), 1).unwrap_err(), LimitExceeded::Full { name: "requests_max", limit: 1 });
+        assert_eq!(bound.acquire(caller(2), 1).unwrap_err(), LimitExceeded::Full { name: "requests_max", limit: 1 });
         drop(first);
-        assert!(bound.take(caller(2), 1).is_ok());
+        assert!(bound.acquire(caller(2), 1).is_ok());
         assert_eq!((bound.used(), bound.refused()), (0, 2));
-        assert!(bound.used.lock().by_payer.is_empty(), "callers that hold nothing are forgotten");
+        assert!(bound.used.lock().by_owner.is_empty(), "callers that hold nothing are forgotten");
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(greedy.grow_up_to(40), 40);
         assert_eq!(greedy.grow_up_to(100), 10);
         assert_eq!(greedy.grow(1), Err(LimitExceeded::Share { name: "memory", limit: 100, held: 50 }));
-        let other = bound.take(caller(2), 50).unwrap();
+        let other = bound.acquire(caller(2), 50).unwrap();
         assert_eq!(other.amount(), 50);
         greedy.shrink(30);
         assert_eq!((greedy.amount(), bound.used()), (20, 70));

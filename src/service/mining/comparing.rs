@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 
 use super::MineError;
 use super::corpus::Corpus;
-use super::parallelism::{in_parallel, parallelism};
+use crate::mining::parallel::{in_parallel, parallelism};
 use crate::mining::{BLOCK_SENTENCES, Block, Comparison, Nearest, NeighborLists};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobError, Steps};
 
 /// The neighbors of the first corpus in the second, and the reverse.
-pub(crate) type BothWays = (NeighborLists, NeighborLists);
+pub(crate) type BidirectionalNeighbors = (NeighborLists, NeighborLists);
 
 /// Number of blocks that each core compares between two checks for cancellation.
 const BLOCKS_PER_CORE: usize = 4;
@@ -37,38 +37,39 @@ impl Steps<'_> {
         first: &Arc<Corpus>,
         second: &Arc<Corpus>,
         per_query: usize,
-    ) -> Result<BothWays, JobError> {
-        let first_held = first.sentences() <= second.sentences();
-        let (side, other) = if first_held { (first, second) } else { (second, first) };
-        let mut held = LoadedCorpus { side: Arc::clone(side), blocks: Vec::new(), per_query };
+    ) -> Result<BidirectionalNeighbors, JobError> {
+        let first_loaded = first.sentences() <= second.sentences();
+        let (side, other) = if first_loaded { (first, second) } else { (second, first) };
+        let mut loaded = LoadedCorpus { side: Arc::clone(side), blocks: Vec::new(), per_query };
         for range in steps(side.sentences()) {
             self.check()?;
-            let (count, of) = (range.len(), Arc::clone(side));
-            held.blocks.extend(blocking(move || LoadedCorpus::read(&of, range, per_query)).await?);
+            let (count, corpus) = (range.len(), Arc::clone(side));
+            loaded.blocks.extend(blocking(move || LoadedCorpus::read(&corpus, range, per_query)).await?);
             self.count(count as u64).await?;
         }
-        let held = Arc::new(held);
+        let loaded = Arc::new(loaded);
         let mut lists = lists(other.sentences(), side.sentences(), per_query)?;
         for range in steps(other.sentences()) {
             self.check()?;
-            let (count, held, of) = (range.len(), Arc::clone(&held), Arc::clone(other));
+            let (count, loaded, corpus) = (range.len(), Arc::clone(&loaded), Arc::clone(other));
             lists = blocking(move || {
-                for (block, nearest) in in_parallel(range, BLOCK_SENTENCES, |part| held.compare(&of, part))? {
-                    put(&mut lists, &block, &nearest)?;
+                let compare = |part| loaded.compare(&corpus, part);
+                for (block, nearest) in in_parallel(range, BLOCK_SENTENCES, parallelism(), compare)? {
+                    store_nearest(&mut lists, &block, &nearest)?;
                 }
                 Ok(lists)
             })
             .await?;
             self.count(count as u64).await?;
         }
-        let back = blocking(move || held.lists(lists.len()).map(|back| (back, lists))).await?;
-        Ok(if first_held { back } else { (back.1, back.0) })
+        let back = blocking(move || loaded.lists(lists.len()).map(|back| (back, lists))).await?;
+        Ok(if first_loaded { back } else { (back.1, back.0) })
     }
 }
 
 impl LoadedCorpus {
     fn read(side: &Corpus, range: Range<usize>, per_query: usize) -> Result<Part, Error> {
-        in_parallel(range, BLOCK_SENTENCES, |part| {
+        in_parallel(range, BLOCK_SENTENCES, parallelism(), |part| {
             let block = block(side, part)?;
             let nearest = Nearest::new(block.len(), per_query).map_err(MineError::from)?;
             Ok((block, Mutex::new(nearest)))
@@ -78,19 +79,19 @@ impl LoadedCorpus {
     /// Compares some sentences of the other corpus with all sentences of this one.
     fn compare(&self, other: &Corpus, range: Range<usize>) -> Result<(Block, Nearest), Error> {
         // Each thread begins at a different block, so threads rarely wait for the same one.
-        let turn = range.start / BLOCK_SENTENCES % self.blocks.len().max(1) * self.blocks.len() / parallelism().max(1);
+        let offset = range.start / BLOCK_SENTENCES % self.blocks.len().max(1) * self.blocks.len() / parallelism().max(1);
         let block = block(other, range)?;
         let mut nearest = Nearest::new(block.len(), self.per_query).map_err(MineError::from)?;
-        let same_passage = |held: u32, read: u32| {
-            let position = other.first_place(read) as usize;
-            self.side.is_same_passage(self.side.first_place(held), other, position)
+        let same_passage = |loaded: u32, read: u32| {
+            let position = other.first_position(read) as usize;
+            self.side.is_same_passage(self.side.first_position(loaded), other, position)
         };
         let overlap = self.side.shares_collection_with(other);
         let mut comparison = Comparison::new(&block).map_err(MineError::from)?;
         for at in 0..self.blocks.len() {
-            let (held, of_held) = &self.blocks[(at + turn) % self.blocks.len()];
-            let skip = |read, held| overlap && same_passage(held, read);
-            comparison.compare_with(&mut nearest, (held, &mut *of_held.lock()), skip).map_err(MineError::from)?;
+            let (loaded, loaded_nearest) = &self.blocks[(at + offset) % self.blocks.len()];
+            let skip = |read, loaded| self.side.is_identical(loaded, other, read) || (overlap && same_passage(loaded, read));
+            comparison.compare_with(&mut nearest, (loaded, &mut *loaded_nearest.lock()), skip).map_err(MineError::from)?;
         }
         Ok((block, nearest))
     }
@@ -98,7 +99,7 @@ impl LoadedCorpus {
     fn lists(&self, others: usize) -> Result<NeighborLists, Error> {
         let mut lists = lists(self.side.sentences(), others, self.per_query)?;
         for (block, nearest) in &self.blocks {
-            put(&mut lists, block, &nearest.lock())?;
+            store_nearest(&mut lists, block, &nearest.lock())?;
         }
         Ok(lists)
     }
@@ -119,7 +120,7 @@ fn lists(queries: usize, others: usize, per_query: usize) -> Result<NeighborList
     Ok(NeighborLists::new(queries, others, per_query).map_err(MineError::from)?)
 }
 
-fn put(lists: &mut NeighborLists, block: &Block, nearest: &Nearest) -> Result<(), Error> {
+fn store_nearest(lists: &mut NeighborLists, block: &Block, nearest: &Nearest) -> Result<(), Error> {
     for (position, number) in block.numbers().iter().enumerate() {
         lists.put(*number, nearest.of(position)).map_err(MineError::from)?;
     }

@@ -7,9 +7,9 @@
 use std::sync::{Arc, OnceLock};
 
 use super::embedding_file::EmbeddingFile;
-use super::shown;
+use super::mined_sentence;
 use super::size::Size;
-use super::texts::{EqualTexts, Texts, groups};
+use super::texts::{BLANK, EqualTexts, IdenticalTexts, Texts, caseless_hash, groups};
 use crate::domain::{Embedding, HnswSettings, Language, Metric, MinedSentence, MiningUnit, PassageId, Quantization};
 use crate::index::{Index, IndexParameters};
 use crate::service::error::Error;
@@ -54,6 +54,8 @@ pub(crate) struct Corpus {
     numbers: Vec<u32>,
     /// [sentences] The position of each sentence's first occurrence.
     firsts: Vec<u32>,
+    /// [sentences] The `caseless_hash` of each sentence. Empty if identical texts may be a pair.
+    hashes: Vec<u64>,
     /// How often the most frequent text occurs.
     copies_max: u32,
     /// The index built for this job, if the collection's own does not fit.
@@ -66,12 +68,21 @@ impl Corpus {
     pub(crate) fn open(
         source: Source,
         ids: Vec<u64>,
-        equal: EqualTexts,
+        (equal, identical): (EqualTexts, IdenticalTexts),
         check_canceled: impl Fn() -> Result<(), JobError>,
         record: impl FnMut(i64, Option<Language>),
     ) -> Result<Self, JobError> {
+        let mut hashes = Vec::new();
+        let mut hash = |text: &str| {
+            if identical == IdenticalTexts::Skip {
+                hashes.push(caseless_hash(text));
+            }
+        };
         let (ids, groups) = match &source {
-            Source::Texts { texts, .. } => (ids, texts.groups(equal, check_canceled, record)?),
+            Source::Texts { texts, .. } => {
+                (0..texts.len()).for_each(|position| hash(texts.text(position)));
+                (ids, texts.groups(equal, check_canceled, record)?)
+            }
             Source::Collection { collection, unit, .. } => {
                 let (kept, rest) = (Vec::with_capacity(ids.len()), ids.chunks(PASSAGES_PER_READ));
                 let mut reader = Reader {
@@ -84,7 +95,7 @@ impl Corpus {
                     kept,
                     error: None,
                 };
-                let groups = groups(equal, &mut reader)?;
+                let groups = groups(equal, reader.by_ref().inspect(|text| hash(text)))?;
                 match reader.error {
                     Some(error) => return Err(error),
                     None => (reader.kept, groups),
@@ -105,7 +116,8 @@ impl Corpus {
             }
         }
         let copies_max = copies.into_iter().max().unwrap_or(0);
-        Ok(Self { source, ids, numbers, firsts, copies_max, index: OnceLock::new() })
+        let hashes = firsts.iter().filter_map(|position| hashes.get(*position as usize).copied()).collect();
+        Ok(Self { source, ids, numbers, firsts, hashes, copies_max, index: OnceLock::new() })
     }
 
     /// Returns the number of different sentences.
@@ -125,7 +137,7 @@ impl Corpus {
     }
 
     /// Returns the position of a sentence's first occurrence.
-    pub(crate) fn first_place(&self, number: u32) -> u32 {
+    pub(crate) fn first_position(&self, number: u32) -> u32 {
         self.firsts[number as usize]
     }
 
@@ -139,13 +151,21 @@ impl Corpus {
         self.ids.binary_search(&id).ok().map(|position| self.numbers[position])
     }
 
+    /// Whether a sentence of this corpus and one of another have identical texts, and therefore may not be a pair.
+    pub(crate) fn is_identical(&self, number: u32, other: &Self, other_number: u32) -> bool {
+        match (self.hashes.get(number as usize), other.hashes.get(other_number as usize)) {
+            (Some(one), Some(other)) => one == other && *one != 0,
+            _ => false,
+        }
+    }
+
     /// Whether a position in this corpus and one in another corpus are the same passage.
-    pub(crate) fn is_same_passage(&self, position: u32, other: &Self, other_place: usize) -> bool {
+    pub(crate) fn is_same_passage(&self, position: u32, other: &Self, other_position: usize) -> bool {
         match (&self.source, &other.source) {
             (Source::Texts { texts: one, .. }, Source::Texts { texts: other, .. }) => {
-                one.is_same(position as usize, other, other_place)
+                one.is_same(position as usize, other, other_position)
             }
-            _ => self.ids[position as usize] == other.ids[other_place] && self.shares_collection_with(other),
+            _ => self.ids[position as usize] == other.ids[other_position] && self.shares_collection_with(other),
         }
     }
 
@@ -291,20 +311,20 @@ impl Corpus {
     }
 
     /// Reads the sentences at these positions in the form that results show, in order. A deleted passage is `None`. Blocks.
-    pub(crate) fn shown(&self, positions: &[u32]) -> Result<Vec<Option<MinedSentence>>, Error> {
+    pub(crate) fn mined_sentences(&self, positions: &[u32]) -> Result<Vec<Option<MinedSentence>>, Error> {
         let (collection, unit) = match &self.source {
             Source::Texts { texts, .. } => {
-                return Ok(positions.iter().map(|position| Some(texts.shown(*position as usize))).collect());
+                return Ok(positions.iter().map(|position| Some(texts.mined_sentence(*position as usize))).collect());
             }
             Source::Collection { collection, unit, .. } => (collection, *unit),
         };
         let keys: Vec<PassageId> = positions.iter().map(|position| PassageId(self.ids[*position as usize])).collect();
         let mut rows = collection.store.passages(&keys)?.into_iter().peekable();
-        let shown = |row: PassageRow| match unit {
-            MiningUnit::Document => Ok(shown::document(row.document)),
-            MiningUnit::Passage | MiningUnit::Sentence => shown::passage(row),
+        let convert = |row: PassageRow| match unit {
+            MiningUnit::Document => Ok(mined_sentence::from_document(row.document)),
+            MiningUnit::Passage | MiningUnit::Sentence => mined_sentence::from_passage(row),
         };
-        keys.iter().map(|key| rows.next_if(|row| row.passage.id == *key).map(shown).transpose()).collect()
+        keys.iter().map(|key| rows.next_if(|row| row.passage.id == *key).map(convert).transpose()).collect()
     }
 }
 
@@ -347,7 +367,7 @@ struct Reader<'a, L, N> {
 }
 
 impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Reader<'_, L, N> {
-    fn read_on(&mut self) -> Result<bool, JobError> {
+    fn read_next_chunk(&mut self) -> Result<bool, JobError> {
         let Some(chunk) = self.rest.next() else { return Ok(false) };
         (self.check_canceled)()?;
         let keys: Vec<PassageId> = chunk.iter().copied().map(PassageId).collect();
@@ -366,9 +386,9 @@ impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Iterator 
                 (self.record)(passage.document, passage.language);
                 // In a collection of callers' own vectors a text may be blank. Blank texts do not count as equal.
                 let blank = passage.text.trim().is_empty();
-                return Some(if blank { format!("\0{}", passage.id.0) } else { passage.text });
+                return Some(if blank { format!("{BLANK}{}", passage.id.0) } else { passage.text });
             }
-            match self.read_on() {
+            match self.read_next_chunk() {
                 Ok(true) => (),
                 Ok(false) => return None,
                 Err(error) => {

@@ -18,10 +18,10 @@ use super::request::{self, PlannedCorpus};
 use super::results::ResultsFile;
 use super::split_sentences;
 use super::steps::{Exclusion, begin};
-use super::texts::{EqualTexts, Texts};
-use super::{Corpus, MineError, embeddings, find_passages, keep_results, text_source};
+use super::texts::{EqualTexts, IdenticalTexts, Texts};
+use super::{Corpus, MineError, embeddings, find_passages, remove_all_but_results, text_source};
 use crate::domain::{
-    CollectionName, DuplicateCluster, Job, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope, SearchFilter,
+    CollectionName, DuplicateCluster, Job, JobType, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope, SearchFilter,
 };
 use crate::mining::{Clusters, DuplicateRule, cluster};
 use crate::service::blocking::blocking;
@@ -82,20 +82,16 @@ pub(crate) struct DuplicatesDetails {
 /// The document and the language of each passage.
 #[derive(Default)]
 struct Traits {
-    /// [places]
+    /// [positions]
     documents: Vec<i64>,
-    /// [places]
+    /// [positions]
     languages: Vec<Option<Language>>,
 }
 
 impl Service {
-    /// Accepts a job that finds duplicates among the passages that exist now.
-    pub async fn find_duplicates(&self, name: &CollectionName, request: DuplicatesRequest) -> Result<Job, Error> {
-        self.find_duplicates_once(name, request, None).await
-    }
-
-    /// Like `find_duplicates`, but a repeated request returns the job that the first one created, in its current state.
-    pub async fn find_duplicates_once(
+    /// Accepts a job that finds duplicates among the passages that exist now. A repeated request returns the job that the first
+    /// one created, in its current state.
+    pub async fn find_duplicates(
         &self,
         name: &CollectionName,
         request: DuplicatesRequest,
@@ -150,13 +146,14 @@ fn counted(unit: MiningUnit) -> &'static str {
 }
 
 impl JobKind for DuplicatesJob {
+    const TYPE: JobType = JobType::Duplicates;
     type Request = DuplicatesPlan;
     type Details = DuplicatesDetails;
 
     const NEEDS_FILES: bool = true;
 
     fn access(_: &DuplicatesPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, reach: JobVisibility::of(collection) }
+        JobAccess { scope: Scope::Write, visibility: JobVisibility::for_collection(collection) }
     }
 
     async fn run(context: &JobContext, plan: DuplicatesPlan) -> Result<(), JobError> {
@@ -170,7 +167,7 @@ impl JobKind for DuplicatesJob {
     }
 
     fn clean_up(folder: &Path) {
-        keep_results(folder);
+        remove_all_but_results(folder);
     }
 }
 
@@ -196,7 +193,7 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
     let canceled_by = context.clone();
     let written = blocking(move || {
         let occurrences = Occurrences::new(rule, limits.size_max, corpus.numbers(), &documents, &languages);
-        let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
+        let pairs = occurrences.neighbor_pairs(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
         let clusters = cluster(corpus.positions(), pairs, &limits).map_err(MineError::from)?;
         write(&canceled_by, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &corpus)
     })
@@ -228,7 +225,7 @@ async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus
         let corpus = Corpus::open(
             source,
             ids,
-            EqualTexts::One,
+            (EqualTexts::One, IdenticalTexts::Pair),
             || canceled_by.check(),
             |document, language| {
                 traits.documents.push(document);
@@ -248,11 +245,11 @@ fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, corpu
         if context.check().is_err() {
             return Err(Error::Stopping);
         }
-        let shown = corpus.shown(one.members)?;
+        let sentences = corpus.mined_sentences(one.members)?;
         let representative = one.members.iter().position(|member| *member == one.representative);
-        let representative = representative.and_then(|at| shown[at].as_ref()).or_else(|| shown.iter().flatten().next());
-        let Some(representative) = representative.map(|shown| shown.id.clone()) else { continue };
-        let members: Vec<_> = shown.into_iter().flatten().collect();
+        let representative = representative.and_then(|at| sentences[at].as_ref()).or_else(|| sentences.iter().flatten().next());
+        let Some(representative) = representative.map(|sentence| sentence.id.clone()) else { continue };
+        let members: Vec<_> = sentences.into_iter().flatten().collect();
         if members.len() < 2 {
             continue;
         }

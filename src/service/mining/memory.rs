@@ -28,12 +28,12 @@ pub(crate) fn mining_bytes(
     let indexes = first.index_bytes(dimension).saturating_add(second.index_bytes(dimension));
     // For a moment, the neighbor lists of the corpus in memory exist in addition to the lists that pairs are made from.
     let held = first.different.min(second.different).saturating_mul(Block::bytes(dimension) + neighbors as u64 * 8 + 16);
-    let surely = strategy::compares_all_surely(first, second);
+    let surely = strategy::should_compare_all(first, second);
     let vectors = match exact {
         Some(true) => held,
         Some(false) => indexes,
         None if surely => held,
-        None if strategy::compares_all_perhaps(first, second) => held.max(indexes),
+        None if strategy::may_compare_all(first, second) => held.max(indexes),
         None => indexes,
     };
     let corpora = first.bytes().saturating_add(second.bytes());

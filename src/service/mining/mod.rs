@@ -11,12 +11,11 @@ pub mod duplicates;
 mod embedding_file;
 mod error;
 pub(super) mod memory;
+pub(super) mod mined_sentence;
 mod occurrences;
-pub(super) mod parallelism;
 pub(super) mod request;
 pub(super) mod results;
 mod searching;
-pub(super) mod shown;
 pub(super) mod size;
 pub(super) mod split_sentences;
 pub(super) mod steps;
@@ -36,20 +35,20 @@ pub use error::MineError;
 pub use request::{Cut, MineRequest, Sentences};
 pub(super) use submit::find_passages;
 
-use crate::domain::{CollectionName, Metadata, MiningUnit, Scope, ScoredPair};
+use crate::domain::{CollectionName, JobType, Metadata, MiningUnit, Scope, ScoredPair};
 use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
 pub use crate::mining::{Margin, Strategy};
 use crate::service::blocking::blocking;
 use crate::service::error::{Error, shorten_fingerprint};
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, Steps};
 use crate::service::state::{Service, State};
-use comparing::BothWays;
+use comparing::BidirectionalNeighbors;
 use corpus::Source;
 use embedding_file::EmbeddingFile;
 use request::MinePlan;
 use results::ResultsFile;
 use steps::{Exclusion, begin};
-use texts::{EqualTexts, Texts};
+use texts::{EqualTexts, IdenticalTexts, Texts};
 
 /// The file of the pairs in the job's folder.
 const PAIRS: &str = "pairs.ndjson";
@@ -69,6 +68,7 @@ pub(crate) struct MineDetails {
 }
 
 impl JobKind for MineJob {
+    const TYPE: JobType = JobType::Mine;
     type Request = MinePlan;
     type Details = MineDetails;
 
@@ -77,11 +77,11 @@ impl JobKind for MineJob {
     /// The job may be about two collections, and its results show texts of both.
     fn access(plan: &MinePlan, _: Option<&CollectionName>) -> JobAccess {
         let collections = plan.collections.clone();
-        let reach = match plan.has_lists() {
+        let visibility = match plan.has_lists() {
             true => JobVisibility::Texts { collections, caller: plan.key.clone() },
             false => JobVisibility::Collections(collections),
         };
-        JobAccess { scope: Scope::Write, reach }
+        JobAccess { scope: Scope::Write, visibility }
     }
 
     async fn run(context: &JobContext, plan: MinePlan) -> Result<(), JobError> {
@@ -98,7 +98,7 @@ impl JobKind for MineJob {
     }
 
     fn clean_up(folder: &Path) {
-        keep_results(folder);
+        remove_all_but_results(folder);
     }
 }
 
@@ -165,9 +165,9 @@ async fn neighbors(
     plan: &MinePlan,
     first: &Arc<Corpus>,
     second: &Arc<Corpus>,
-) -> Result<BothWays, JobError> {
+) -> Result<BidirectionalNeighbors, JobError> {
     let (sizes, per_query) = ((first.size(), second.size()), plan.neighbors);
-    let mut exact = plan.exact.unwrap_or_else(|| strategy::compares_all_surely(sizes.0, sizes.1));
+    let mut exact = plan.exact.unwrap_or_else(|| strategy::should_compare_all(sizes.0, sizes.1));
     let mut efs = None;
     if !exact && first.uses_own_index() && second.uses_own_index() {
         let tried = try_search_widths(steps, first, second, per_query).await?;
@@ -213,6 +213,7 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
     let whole = planned.collection.as_ref().is_some_and(|planned| planned.whole);
     let unit = planned.unit();
     let equal = if plan.deduplicate { EqualTexts::One } else { EqualTexts::Each };
+    let identical = if plan.skip_identical { IdenticalTexts::Skip } else { IdenticalTexts::Pair };
     let (folder, canceled_by) = (state.job_dir(&context.job.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {
         let (source, ids) = match collection {
@@ -224,7 +225,7 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
             Some(collection) => (Source::Collection { collection, whole, unit }, request::read_ids(&folder, name)?),
             None => text_source(Texts::List(request::read_texts(&folder, name)?), embeddings(&state, &folder, name)?),
         };
-        Corpus::open(source, ids, equal, || canceled_by.check(), |_, _| ())
+        Corpus::open(source, ids, (equal, identical), || canceled_by.check(), |_, _| ())
     });
     Ok(Arc::new(opened.await.map_err(Error::from)??))
 }
@@ -291,10 +292,10 @@ fn write(
             return Err(Error::Stopping);
         }
         let positions = |side: &Corpus, number: fn(&Candidate) -> u32| -> Vec<u32> {
-            part.iter().map(|pair| side.first_place(number(pair))).collect()
+            part.iter().map(|pair| side.first_position(number(pair))).collect()
         };
-        let ones = first.shown(&positions(first, |pair| pair.first))?;
-        let others = second.shown(&positions(second, |pair| pair.second))?;
+        let ones = first.mined_sentences(&positions(first, |pair| pair.first))?;
+        let others = second.mined_sentences(&positions(second, |pair| pair.second))?;
         for ((pair, first), second) in part.iter().zip(ones).zip(others) {
             match (first, second) {
                 (Some(first), Some(second)) => file.add(&ScoredPair { score: pair.score, first, second })?,
@@ -314,7 +315,7 @@ fn write(
 }
 
 /// Removes all files of a finished job except its results.
-pub(crate) fn keep_results(folder: &Path) {
+pub(crate) fn remove_all_but_results(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().ends_with(b".ndjson")) {
         if let Err(error) = std::fs::remove_file(entry.path()) {

@@ -38,15 +38,15 @@ pub(super) struct Occurrences<'a> {
     rule: LanguageRule,
     /// Maximum number of passages in a cluster.
     size_max: usize,
-    /// [places] The number of the text at each place.
+    /// [positions] The number of the text at each position.
     numbers: &'a [u32],
-    /// [places]
+    /// [positions]
     documents: &'a [i64],
-    /// [places]
+    /// [positions]
     languages: &'a [Option<Language>],
     /// Sorted by number and language. Groups with the same number and language are parts of the occurrences of one text.
     groups: Vec<Group>,
-    /// [places] All places, in the order of their groups.
+    /// [positions] All positions, in the order of their groups.
     sorted: Vec<u32>,
 }
 
@@ -95,9 +95,9 @@ impl<'a> Occurrences<'a> {
                 all.add(key, positions);
                 continue;
             }
-            let (mixed, parts) = all.mixed(positions.collect());
+            let (interleaved, parts) = all.interleaved(positions.collect());
             for part in 0..parts {
-                all.add(key, mixed.iter().skip(part).step_by(parts).copied());
+                all.add(key, interleaved.iter().skip(part).step_by(parts).copied());
             }
         }
         all
@@ -115,7 +115,7 @@ impl<'a> Occurrences<'a> {
 
     /// Orders the occurrences of a text for being dealt out in turn, and returns the number of parts to deal them out to. Each
     /// part gets occurrences of two kinds, which may be paired, unless all are of one kind.
-    fn mixed(&self, mut positions: Vec<u32>) -> (Vec<u32>, usize) {
+    fn interleaved(&self, mut positions: Vec<u32>) -> (Vec<u32>, usize) {
         positions.sort_by_key(|position| self.kind(*position));
         let mut end = 0;
         let kinds = positions.chunk_by(|one, other| self.kind(*one) == self.kind(*other)).map(|kind| {
@@ -130,8 +130,8 @@ impl<'a> Occurrences<'a> {
         (positions, parts)
     }
 
-    /// Returns the pairs of neighbors, as places.
-    pub(super) fn near(&self, lists: &NeighborLists) -> impl Iterator<Item = (u32, u32, f32)> {
+    /// Returns the pairs of neighbors, as positions.
+    pub(super) fn neighbor_pairs(&self, lists: &NeighborLists) -> impl Iterator<Item = (u32, u32, f32)> {
         self.groups.iter().flat_map(move |group| {
             lists.of(group.number as usize).filter_map(move |(other, cosine)| {
                 let (one, other) = self.pair(group, self.group((other, group.language))?)?;
@@ -142,10 +142,10 @@ impl<'a> Occurrences<'a> {
 
     /// For texts whose occurrences are all of one kind, pairs each occurrence but the first with the nearest neighbor of the
     /// text. If a cluster does not hold the occurrences of both, they are paired with as many occurrences of the neighbor as
-    /// there are clusters to make. Returns places.
+    /// there are clusters to make. Returns positions.
     pub(super) fn copies(&self, lists: &NeighborLists) -> impl Iterator<Item = (u32, u32, f32)> {
         let mut nearest: HashMap<u32, (u32, f32)> = HashMap::new();
-        for (one, other, cosine) in self.near(lists) {
+        for (one, other, cosine) in self.neighbor_pairs(lists) {
             for (first, neighbor) in [(one, other), (other, one)] {
                 let kept = nearest.entry(first).or_insert((neighbor, cosine));
                 if cosine > kept.1 {
@@ -168,7 +168,7 @@ impl<'a> Occurrences<'a> {
         })
     }
 
-    /// Pairs each occurrence in a group with the first one of another kind. Returns places.
+    /// Pairs each occurrence in a group with the first one of another kind. Returns positions.
     pub(super) fn equal(&self) -> impl Iterator<Item = (u32, u32, f32)> {
         self.groups.iter().flat_map(move |group| {
             self.positions(group).iter().skip(1).filter_map(move |&position| {
@@ -238,10 +238,10 @@ mod tests {
     }
 
     /// Checks the clusters of `passages`, each given as the number of its text, its document and its language, if the two texts
-    /// in `near` are neighbors with a cosine of 1.
+    /// in `neighbors` are neighbors with a cosine of 1.
     #[track_caller]
-    fn check(rule: LanguageRule, passages: &[(u32, i64, &str)], near: Option<(u32, u32)>, expect: &[&[u32]]) {
-        assert_eq!(clusters(rule, 100, passages, near).0, expect, "{rule:?} {passages:?}");
+    fn check(rule: LanguageRule, passages: &[(u32, i64, &str)], neighbors: Option<(u32, u32)>, expect: &[&[u32]]) {
+        assert_eq!(clusters(rule, 100, passages, neighbors).0, expect, "{rule:?} {passages:?}");
     }
 
     /// Returns the clusters, and the number of refused pairs.
@@ -249,18 +249,18 @@ mod tests {
         rule: LanguageRule,
         size_max: u32,
         passages: &[(u32, i64, &str)],
-        near: Option<(u32, u32)>,
+        neighbors: Option<(u32, u32)>,
     ) -> (Vec<Vec<u32>>, usize) {
         let numbers: Vec<u32> = passages.iter().map(|passage| passage.0).collect();
         let documents: Vec<i64> = passages.iter().map(|passage| passage.1).collect();
         let languages: Vec<Option<Language>> = passages.iter().map(|passage| Language::parse(passage.2)).collect();
         let mut lists = NeighborLists::new(2, 2, 1).unwrap();
-        if let Some((one, other)) = near {
+        if let Some((one, other)) = neighbors {
             lists.put(one, &[(other, 1.0)]).unwrap();
         }
         let occurrences = Occurrences::new(rule, size_max, &numbers, &documents, &languages);
         let limits = DuplicateRule { score_min: 0.8, size_max };
-        let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
+        let pairs = occurrences.neighbor_pairs(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
         let found = cluster(passages.len(), pairs, &limits).unwrap();
         (found.iter().map(|one| one.members.to_vec()).collect(), found.refused)
     }
@@ -272,8 +272,8 @@ mod tests {
 
     /// Checks that all passages are in clusters of these sizes.
     #[track_caller]
-    fn check_sizes(rule: LanguageRule, passages: &[(u32, i64, &str)], near: Option<(u32, u32)>, expect: &[usize]) {
-        let mut sizes: Vec<usize> = clusters(rule, 10, passages, near).0.iter().map(Vec::len).collect();
+    fn check_sizes(rule: LanguageRule, passages: &[(u32, i64, &str)], neighbors: Option<(u32, u32)>, expect: &[usize]) {
+        let mut sizes: Vec<usize> = clusters(rule, 10, passages, neighbors).0.iter().map(Vec::len).collect();
         sizes.sort_unstable();
         assert_eq!(sizes, expect);
         assert_eq!(sizes.iter().sum::<usize>(), passages.len());

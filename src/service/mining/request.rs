@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::results::write_durably;
 use crate::domain::{CollectionId, CollectionName, KeyId, MiningUnit, SearchFilter};
 use crate::mining::{Margin, Strategy};
 use crate::service::error::Error;
+use crate::service::folders::{read_json, write_durably};
 
 /// A search for translation pairs.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +29,8 @@ pub struct MineRequest {
     pub exact: Option<bool>,
     /// Whether equal texts count as one sentence.
     pub deduplicate: bool,
+    /// Whether texts that are identical on both sides are no pair.
+    pub skip_identical: bool,
     /// Which of the proposed pairs to keep.
     pub cut: Cut,
     /// The key of the caller, if it has one.
@@ -74,6 +76,9 @@ pub(crate) struct MinePlan {
     pub(crate) one_to_one: bool,
     pub(crate) exact: Option<bool>,
     pub(crate) deduplicate: bool,
+    /// False in jobs of earlier versions.
+    #[serde(default)]
+    pub(crate) skip_identical: bool,
     pub(crate) threshold: Option<f64>,
     /// The known pairs: keys of passages, or positions in the list.
     pub(crate) known: Option<Vec<(u64, u64)>>,
@@ -125,13 +130,13 @@ impl PlannedCorpus {
 
 /// Writes the sentences of a corpus into the job's folder.
 pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: &[String]) -> Result<(), Error> {
-    if texts.is_empty() {
-        let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-        return write_durably(&folder.join(format!("{side}.ids")), &bytes);
-    }
-    // Serializing text to JSON cannot fail.
-    let json = serde_json::to_vec(texts).unwrap_or_default();
-    write_durably(&folder.join(format!("{side}.texts")), &json)
+    let (name, content): (_, Vec<u8>) = match texts {
+        [] => ("ids", ids.iter().flat_map(|id| id.to_le_bytes()).collect()),
+        // Serializing text to JSON cannot fail.
+        texts => ("texts", serde_json::to_vec(texts).unwrap_or_default()),
+    };
+    let path = folder.join(format!("{side}.{name}"));
+    write_durably(&path, &content).map_err(|source| Error::Folder { path, source })
 }
 
 /// Reads the keys of a corpus's passages.
@@ -145,7 +150,5 @@ pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
 /// Reads the texts of a corpus.
 pub(crate) fn read_texts(folder: &Path, side: &str) -> Result<Vec<String>, Error> {
     let path = folder.join(format!("{side}.texts"));
-    let failed = |source: std::io::Error| Error::Folder { path: path.clone(), source };
-    let bytes = std::fs::read(&path).map_err(failed)?;
-    serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))
+    read_json(&path).map_err(|source| Error::Folder { path, source })
 }

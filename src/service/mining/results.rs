@@ -3,12 +3,12 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::service::error::Error;
-use crate::service::folders::sync_dir;
+use crate::service::folders::rename_durably;
 use crate::service::upload_receiver::check_disk_space;
 
 /// Bytes written between two checks of the free disk space.
@@ -53,8 +53,7 @@ impl ResultsFile {
         let mut finish = || {
             self.file.flush()?;
             self.file.get_ref().sync_all()?;
-            std::fs::rename(&partial, &whole)?;
-            sync_dir(&self.folder)
+            rename_durably(&partial, &whole)
         };
         finish().map_err(|source| self.failed(source))
     }
@@ -62,14 +61,4 @@ impl ResultsFile {
     fn failed(&self, source: std::io::Error) -> Error {
         Error::Folder { path: self.folder.join(self.name), source }
     }
-}
-
-/// Writes a new file and makes it durable.
-pub(crate) fn write_durably(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let write = || {
-        let mut file = File::create(path)?;
-        file.write_all(content)?;
-        file.sync_all()
-    };
-    write().map_err(|source| Error::Folder { path: path.to_owned(), source })
 }

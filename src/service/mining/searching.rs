@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::MineError;
 use super::corpus::Corpus;
-use super::parallelism::{in_parallel, parallelism};
 use super::steps::Exclusion;
 use super::strategy::EFS;
 use crate::domain::Embedding;
 use crate::mining::NeighborLists;
+use crate::mining::parallel::{in_parallel, parallelism};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobError, Steps};
@@ -61,7 +61,8 @@ impl Steps<'_> {
             let count = range.len();
             lists = blocking(move || {
                 let search = |part: Range<usize>| search(&one, &other, one.embeddings(part)?, (per_query, ef), &exclusion);
-                for (number, nearest) in in_parallel(range, QUERIES_PER_PART, search)?.into_iter().flatten() {
+                let parts = in_parallel(range, QUERIES_PER_PART, parallelism(), search)?;
+                for (number, nearest) in parts.into_iter().flatten() {
                     lists.put(number, &nearest).map_err(MineError::from)?;
                 }
                 Ok(lists)
@@ -81,10 +82,12 @@ fn search(
     exclusion: &Exclusion,
 ) -> Result<Found, Error> {
     let one = |(number, embedding): (u32, Embedding)| {
-        let position = from.first_place(number);
-        let skip = |other_place: usize, other: u32| match exclusion {
-            Exclusion::Itself => from.is_same_passage(position, to, to.first_place(other) as usize),
-            Exclusion::OwnDocument { documents } => other == number || documents[position as usize] == documents[other_place],
+        let position = from.first_position(number);
+        let skip = |other_position: usize, other: u32| match exclusion {
+            Exclusion::Itself => {
+                from.is_identical(number, to, other) || from.is_same_passage(position, to, to.first_position(other) as usize)
+            }
+            Exclusion::OwnDocument { documents } => other == number || documents[position as usize] == documents[other_position],
         };
         Ok((number, to.nearest(&embedding, per_query, ef, skip)?))
     };
@@ -94,7 +97,7 @@ fn search(
 /// Compares the results of each search width with those of a very wide search. Blocks.
 fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) -> Result<usize, Error> {
     let count = from.sentences().min(TRIAL_QUERIES);
-    let parts = in_parallel(0..count, QUERIES_PER_PART / 4, |part| {
+    let parts = in_parallel(0..count, QUERIES_PER_PART / 4, parallelism(), |part| {
         let mut queries = Vec::with_capacity(part.len());
         for at in part {
             let number = at * from.sentences() / count;
@@ -112,7 +115,7 @@ fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) ->
                 found.map(|((_, nearest), wanted)| nearest.iter().filter(|(number, _)| wanted.contains(number)).count()).sum(),
             );
         }
-        Ok((wanted.iter().map(HashSet::len).sum::<usize>(), hits))
+        Ok::<_, Error>((wanted.iter().map(HashSet::len).sum::<usize>(), hits))
     })?;
     let wanted: usize = parts.iter().map(|(wanted, _)| wanted).sum();
     let enough = |at: &usize| {

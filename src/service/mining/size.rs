@@ -1,7 +1,8 @@
 //! The size of a corpus, for memory estimates.
 
-/// Bytes per passage: its key, the number of its sentence, and the position of that sentence's first occurrence.
-const SIDE_BYTES: u64 = 16;
+/// Bytes per passage: its key, the number of its sentence, and the position of that sentence's first occurrence and the hash of
+/// its text.
+const SIDE_BYTES: u64 = 24;
 /// Bytes of an index node besides its values: its links, key and slot.
 const NODE_BYTES: u64 = 256;
 

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::results::write_durably;
 use crate::domain::{Limits, MinedSentence, PassageId};
 use crate::embed::sentence_spans;
 use crate::service::error::Error;
+use crate::service::folders::{read_json, write_durably};
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
 
@@ -59,14 +59,14 @@ pub(crate) fn split_documents(
 
 /// Writes the sentences of a corpus into the job's folder.
 pub(crate) fn write(folder: &Path, side: &str, sentences: &[SplitSentence]) -> Result<(), Error> {
+    let path = folder.join(format!("{side}.sentences"));
     // Serializing text to JSON cannot fail.
-    write_durably(&folder.join(format!("{side}.sentences")), &serde_json::to_vec(sentences).unwrap_or_default())
+    let json = serde_json::to_vec(sentences).unwrap_or_default();
+    write_durably(&path, &json).map_err(|source| Error::Folder { path, source })
 }
 
 /// Reads the sentences of a corpus.
 pub(crate) fn read(folder: &Path, side: &str) -> Result<Vec<SplitSentence>, Error> {
     let path = folder.join(format!("{side}.sentences"));
-    let failed = |source: std::io::Error| Error::Folder { path: path.clone(), source };
-    let bytes = std::fs::read(&path).map_err(failed)?;
-    serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))
+    read_json(&path).map_err(|source| Error::Folder { path, source })
 }

@@ -28,12 +28,12 @@ pub(crate) fn compares_all(first: Size, second: Size, (there, back): (usize, usi
 
 /// Whether comparing is the better choice, whatever a trial of the indexes is likely to show. Most sentences have no
 /// translation, and those rarely get by with a smaller width. Besides, comparing misses nothing.
-pub(crate) fn compares_all_surely(first: Size, second: Size) -> bool {
+pub(crate) fn should_compare_all(first: Size, second: Size) -> bool {
     compares_all(first, second, (LIKELY_EF, LIKELY_EF))
 }
 
 /// Whether a trial could show that comparing is the better choice.
-pub(crate) fn compares_all_perhaps(first: Size, second: Size) -> bool {
+pub(crate) fn may_compare_all(first: Size, second: Size) -> bool {
     let most = EFS[EFS.len() - 1];
     compares_all(first, second, (most, most))
 }
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn corpora_are_compared_exhaustively_unless_both_are_large() {
-        let way = |first, second| (compares_all_surely(first, second), compares_all_perhaps(first, second));
+        let way = |first, second| (should_compare_all(first, second), may_compare_all(first, second));
         assert_eq!(way(size(20_000, false), size(20_000, false)), (true, true));
         assert_eq!(way(size(10_000, false), size(5_000_000, false)), (true, true));
         assert_eq!(way(size(100_000, false), size(100_000, false)), (true, true));

@@ -17,6 +17,7 @@ use crate::domain::{
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
+use crate::service::folders::open_with_length;
 use crate::service::jobs::folder::Folder;
 use crate::service::jobs::{NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
@@ -39,13 +40,9 @@ pub(crate) struct SelectedSentences {
 }
 
 impl Service {
-    /// Accepts a job that mines translation pairs among the sentences that exist now.
-    pub async fn mine(&self, request: MineRequest) -> Result<Job, Error> {
-        self.mine_once(request, None).await
-    }
-
-    /// Like `mine`, but a repeated request returns the job that the first one created, in its current state.
-    pub async fn mine_once(&self, request: MineRequest, key: Option<RequestKey>) -> Result<Job, Error> {
+    /// Accepts a job that mines translation pairs among the sentences that exist now. A repeated request returns the job that
+    /// the first one created, in its current state.
+    pub async fn mine(&self, request: MineRequest, key: Option<RequestKey>) -> Result<Job, Error> {
         let prepared = async {
             let MineRequest { first, second, .. } = &request;
             let collections = [self.corpus_collection(first)?, self.corpus_collection(second)?];
@@ -70,12 +67,7 @@ impl Service {
                 return Err(MineError::NoResults { id, kind: job.kind, status: job.status, what, of }.into());
             }
             let path = state.job_dir(&id).join(format!("{what}.ndjson"));
-            let open = || {
-                let file = File::open(&path)?;
-                let bytes = file.metadata()?.len();
-                Ok((file, bytes))
-            };
-            open().map_err(|source| Error::Folder { path: path.clone(), source })
+            open_with_length(&path).map_err(|source| Error::Folder { path, source })
         })
         .await
     }
@@ -93,7 +85,7 @@ impl Service {
     pub(crate) fn find_minable_collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
         let collection = self.state.collection(name)?;
         collection.check_model(self.model())?;
-        collection.store.ready()?;
+        collection.check_ready()?;
         Ok(collection)
     }
 
@@ -154,6 +146,7 @@ impl Service {
             one_to_one: request.one_to_one,
             exact: request.exact,
             deduplicate: request.deduplicate,
+            skip_identical: request.skip_identical,
             threshold: if let Cut::Threshold(threshold) = request.cut { Some(threshold) } else { None },
             known,
             collections: names.iter().map(|name| (*name).clone()).collect(),

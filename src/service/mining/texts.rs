@@ -1,5 +1,7 @@
 //! Texts that a job itself embeds: those of the request, or sentences split from a collection's documents.
 
+use sha2::{Digest as _, Sha256};
+
 use super::MineError;
 use super::split_sentences::SplitSentence;
 use crate::domain::{CollectionId, Language, MinedSentence};
@@ -7,6 +9,8 @@ use crate::mining::TextGroups;
 use crate::service::error::Error;
 use crate::service::jobs::JobError;
 
+/// The first character of what takes the place of a blank text.
+pub(crate) const BLANK: char = '\0';
 /// Number of texts between two checks for cancellation.
 const TEXTS_PER_CHECK: usize = 1_024;
 
@@ -85,7 +89,7 @@ impl Texts {
     }
 
     /// Returns the sentence at a position in the form that results show.
-    pub(crate) fn shown(&self, position: usize) -> MinedSentence {
+    pub(crate) fn mined_sentence(&self, position: usize) -> MinedSentence {
         match self {
             Self::List(texts) => {
                 MinedSentence { id: position.to_string(), language: None, text: texts[position].clone(), start: None, end: None }
@@ -93,6 +97,26 @@ impl Texts {
             Self::Cut { sentences, .. } => sentences[position].sentence.clone(),
         }
     }
+}
+
+/// Whether texts that are identical on both sides may be a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IdenticalTexts {
+    /// They may.
+    Pair,
+    /// They may not, because an untranslated copy is no translation.
+    Skip,
+}
+
+/// Returns a hash that texts share if they are equal apart from case and the white space around them; 0 for a blank text.
+pub(crate) fn caseless_hash(text: &str) -> u64 {
+    let text = text.trim();
+    if text.is_empty() || text.starts_with(BLANK) {
+        return 0;
+    }
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&Sha256::digest(text.to_lowercase())[..8]);
+    u64::from_le_bytes(bytes)
 }
 
 /// How equal texts count.
@@ -112,5 +136,18 @@ pub(crate) fn groups<T: AsRef<str>>(equal: EqualTexts, texts: impl Iterator<Item
             texts.for_each(drop);
             Ok(None)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_share_a_hash_whatever_their_case_and_the_space_around_them() {
+        let same = |one: &str, other: &str| caseless_hash(one) == caseless_hash(other);
+        assert!(same("Bonn", " BONN\n") && same("Ärger Ω", "ärger ω\u{3000}"));
+        assert!(!same("Bonn", "Bonn.") && !same("a b", "ab"));
+        assert_eq!(["", " \t", "\x007"].map(caseless_hash), [0; 3]);
     }
 }

@@ -1,15 +1,14 @@
 //! Reads a collection back from both places, compares it document by document, and computes a checksum of it.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
 use super::copying::{BATCH_BYTES, BATCH_DOCUMENTS, CollectionPair};
 use super::error::MoveError;
+use super::location::OpenLocation;
 use super::progress::{MovedCollection, Phase, Progress, Step};
-use super::side::OpenLocation;
-use crate::domain::Collection;
+use crate::domain::{Collection, hex};
 use crate::storage::Storage;
 use crate::store::{DocumentKey, DocumentRecord, PassageRecord, StoreError};
 
@@ -17,14 +16,14 @@ use crate::store::{DocumentKey, DocumentRecord, PassageRecord, StoreError};
 pub(super) fn compare(
     (source, target): (&OpenLocation, &OpenLocation),
     row: &Collection,
-    both: &CollectionPair,
+    pair: &CollectionPair,
     now_ms: i64,
     progress: Progress<'_>,
 ) -> Result<MovedCollection, MoveError> {
     let (failed, target_failed) = (source.failed(row), target.failed(row));
-    let total = both.source.counts().map_err(&failed)?.documents;
-    let walk = |storage| Walk { storage, now_ms, after: None, read: VecDeque::new() };
-    let (mut left, mut right) = (walk(&*both.source), walk(&*both.target));
+    let total = pair.source.counts().map_err(&failed)?.documents;
+    let reader = |storage| DocumentReader { storage, now_ms, after: None, read: VecDeque::new() };
+    let (mut left, mut right) = (reader(&*pair.source), reader(&*pair.target));
     let (mut sums, mut documents, mut passages) = ([Sha256::new(), Sha256::new()], 0, 0);
     loop {
         let (one, other) = match (left.next().map_err(&failed)?, right.next().map_err(&target_failed)?) {
@@ -47,14 +46,14 @@ pub(super) fn compare(
             progress(Step { collection: &row.name, phase: Phase::Comparing, done: documents, total });
         }
     }
-    let problem = |problem| MoveError::Differs { name: row.name.clone(), problem };
-    if both.source.metadata_indexes() != both.target.metadata_indexes() {
+    let problem = |problem| MoveError::CollectionDiffers { name: row.name.clone(), problem };
+    if pair.source.metadata_indexes() != pair.target.metadata_indexes() {
         return Err(problem("its metadata indexes"));
     }
-    if both.source.sequence().map_err(failed)? != both.target.sequence().map_err(target_failed)? {
+    if pair.source.sequence().map_err(failed)? != pair.target.sequence().map_err(target_failed)? {
         return Err(problem("the number of its last change"));
     }
-    let [one, other] = sums.map(|sum| hexadecimal(&sum.finalize()));
+    let [one, other] = sums.map(|sum| hex(&sum.finalize()));
     if one != other {
         return Err(problem("its checksum"));
     }
@@ -62,18 +61,18 @@ pub(super) fn compare(
 }
 
 fn difference_error(row: &Collection, document: &DocumentRecord, problem: &'static str) -> MoveError {
-    MoveError::Document { name: row.name.clone(), document: document.document.id.clone(), problem }
+    MoveError::DocumentDiffers { name: row.name.clone(), document: document.document.id.clone(), problem }
 }
 
 /// Reads the documents of a collection in batches, in the order of their keys.
-struct Walk<'s> {
+struct DocumentReader<'s> {
     storage: &'s dyn Storage,
     now_ms: i64,
     after: Option<DocumentKey>,
     read: VecDeque<DocumentRecord>,
 }
 
-impl Walk<'_> {
+impl DocumentReader<'_> {
     fn next(&mut self) -> Result<Option<DocumentRecord>, StoreError> {
         loop {
             while let Some(document) = self.read.pop_front() {
@@ -92,8 +91,8 @@ impl Walk<'_> {
 
 /// Computes the SHA-256 of everything stored about a document. Each part of variable length is preceded by its length, so that
 /// no two different documents are hashed as the same bytes.
-fn digest(whole: &DocumentRecord) -> [u8; 32] {
-    let DocumentRecord { key, document, passages } = whole;
+fn digest(record: &DocumentRecord) -> [u8; 32] {
+    let DocumentRecord { key, document, passages } = record;
     let mut hash = Sha256::new();
     let number = |hash: &mut Sha256, number: u64| hash.update(number.to_le_bytes());
     let signed = |hash: &mut Sha256, number: i64| hash.update(number.to_le_bytes());
@@ -122,7 +121,7 @@ fn add_passage(hash: &mut Sha256, passage: &PassageRecord) {
         hash.update(number.to_le_bytes());
     }
     text(hash, span.headings.as_deref());
-    let (sequence, values) = embedded.as_ref().map_or((u64::MAX, &[][..]), |(sequence, of)| (sequence.0, of.as_slice()));
+    let (sequence, values) = embedded.as_ref().map_or((u64::MAX, &[][..]), |(sequence, values)| (sequence.0, values.as_slice()));
     hash.update(sequence.to_le_bytes());
     let values: Vec<u8> = values.iter().flat_map(|value| value.to_bits().to_le_bytes()).collect();
     for bytes in [values, tokens.to_bytes(), words.to_bytes()] {
@@ -137,19 +136,12 @@ fn text(hash: &mut Sha256, text: Option<&str>) {
     hash.update(text.unwrap_or_default());
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::{Document, DocumentId, Embedding, Language, Metadata, PassageId, Sequence, TokenSet, WordCounts};
 
-    fn whole() -> DocumentRecord {
+    fn record() -> DocumentRecord {
         let document = Document {
             id: DocumentId::parse("a").unwrap(),
             title: None,
@@ -178,35 +170,35 @@ mod tests {
     #[test]
     fn changing_any_part_of_a_document_changes_its_digest() {
         let changes: [fn(&mut DocumentRecord); 20] = [
-            |whole| whole.key = DocumentKey(7),
-            |whole| whole.document.id = DocumentId::parse("b").unwrap(),
-            |whole| whole.document.title = Some(String::new()),
-            |whole| whole.document.text.push(' '),
-            |whole| whole.document.language = Language::parse("de"),
-            |whole| whole.document.language_confidence = Some(0.5),
-            |whole| drop(whole.document.metadata.insert("a".to_owned(), 1.into())),
-            |whole| whole.document.created_at_ms = 7,
-            |whole| whole.document.updated_at_ms = 7,
-            |whole| whole.document.expires_at_ms = Some(7),
-            |whole| whole.document.sequence = Sequence(7),
-            |whole| whole.passages.clear(),
-            |whole| whole.passages[0].id = PassageId(7),
-            |whole| whole.passages[0].span.range = 0..8,
-            |whole| whole.passages[0].span.headings = Some("Fahrplan".to_owned()),
-            |whole| whole.passages[0].embedded = None,
-            |whole| whole.passages[0].embedded.as_mut().unwrap().0 = Sequence(7),
+            |record| record.key = DocumentKey(7),
+            |record| record.document.id = DocumentId::parse("b").unwrap(),
+            |record| record.document.title = Some(String::new()),
+            |record| record.document.text.push(' '),
+            |record| record.document.language = Language::parse("de"),
+            |record| record.document.language_confidence = Some(0.5),
+            |record| drop(record.document.metadata.insert("a".to_owned(), 1.into())),
+            |record| record.document.created_at_ms = 7,
+            |record| record.document.updated_at_ms = 7,
+            |record| record.document.expires_at_ms = Some(7),
+            |record| record.document.sequence = Sequence(7),
+            |record| record.passages.clear(),
+            |record| record.passages[0].id = PassageId(7),
+            |record| record.passages[0].span.range = 0..8,
+            |record| record.passages[0].span.headings = Some("Fahrplan".to_owned()),
+            |record| record.passages[0].embedded = None,
+            |record| record.passages[0].embedded.as_mut().unwrap().0 = Sequence(7),
             // The same number, but one bit differs.
-            |whole| whole.passages[0].embedded.as_mut().unwrap().1 = Embedding::unscaled(vec![-0.0, 1.0]).unwrap(),
-            |whole| whole.passages[0].tokens = TokenSet::from_ids(&[7]),
-            |whole| whole.passages[0].words = WordCounts::from_words(vec![7]),
+            |record| record.passages[0].embedded.as_mut().unwrap().1 = Embedding::unscaled(vec![-0.0, 1.0]).unwrap(),
+            |record| record.passages[0].tokens = TokenSet::from_ids(&[7]),
+            |record| record.passages[0].words = WordCounts::from_words(vec![7]),
         ];
-        let mut seen = vec![digest(&whole())];
+        let mut seen = vec![digest(&record())];
         for change in changes {
-            let mut changed = whole();
+            let mut changed = record();
             change(&mut changed);
             assert!(!seen.contains(&digest(&changed)), "{changed:?}");
             seen.push(digest(&changed));
         }
-        assert_eq!(digest(&whole()), seen[0]);
+        assert_eq!(digest(&record()), seen[0]);
     }
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::error::MoveError;
+use super::location::OpenLocation;
 use super::progress::{Phase, Progress, Step};
-use super::side::OpenLocation;
 use crate::domain::{Collection, JobId, Sequence};
 use crate::storage::Storage;
 use crate::store::DocumentKey;
@@ -44,53 +44,53 @@ pub(super) fn copy(
     now_ms: i64,
     progress: Progress<'_>,
 ) -> Result<CollectionPair, MoveError> {
-    let both = CollectionPair { source: source.collection(row)?, target: target.collection(row)? };
+    let pair = CollectionPair { source: source.collection(row)?, target: target.collection(row)? };
     let (unread, unwritten, job) = (source.failed(row), target.failed(row), job()?);
-    let sequence = both.source.sequence().map_err(&unread)?;
-    let total = both.source.counts().map_err(&unread)?.documents;
-    let (both, mut reached) = begin(target, row, both, sequence)?;
+    let sequence = pair.source.sequence().map_err(&unread)?;
+    let total = pair.source.counts().map_err(&unread)?.documents;
+    let (pair, mut reached) = begin(target, row, pair, sequence)?;
     loop {
         progress(Step { collection: &row.name, phase: Phase::Copying, done: reached.documents, total });
         let after = reached.after.map(DocumentKey);
-        let mut documents = both.source.document_records(after, BATCH_DOCUMENTS, BATCH_BYTES).map_err(&unread)?;
+        let mut documents = pair.source.document_records(after, BATCH_DOCUMENTS, BATCH_BYTES).map_err(&unread)?;
         let last = documents.last().map(|document| document.key.0);
         reached.after = last.or(reached.after);
         documents.retain(|document| document.document.expires_at_ms.is_none_or(|at| at > now_ms));
         reached.documents += documents.len() as u64;
         // Done even without documents, to record the last sequence number and the checkpoint.
-        both.target.insert_records(&job, documents, sequence, json(&reached)).map_err(&unwritten)?;
+        pair.target.insert_records(&job, documents, sequence, json(&reached)).map_err(&unwritten)?;
         if last.is_none() {
             break;
         }
     }
-    if both.source.counts().map_err(&unread)?.cut_by_older_rules {
-        both.target.mark_cut_by_older_rules().map_err(&unwritten)?;
+    if pair.source.counts().map_err(&unread)?.cut_by_older_rules {
+        pair.target.mark_cut_by_older_rules().map_err(&unwritten)?;
     }
-    let indexes = both.source.metadata_indexes();
-    if both.target.metadata_indexes() != indexes {
-        both.target.set_metadata_indexes(indexes).map_err(&unwritten)?;
+    let indexes = pair.source.metadata_indexes();
+    if pair.target.metadata_indexes() != indexes {
+        pair.target.set_metadata_indexes(indexes).map_err(&unwritten)?;
     }
-    Ok(both)
+    Ok(pair)
 }
 
 /// Finds how far an earlier move got. If its copy is of no use, removes it.
 fn begin(
     target: &OpenLocation,
     row: &Collection,
-    both: CollectionPair,
+    pair: CollectionPair,
     sequence: Sequence,
 ) -> Result<(CollectionPair, CopyCheckpoint), MoveError> {
     let failed = target.failed(row);
     let fresh = CopyCheckpoint { sequence: Some(sequence.0), ..CopyCheckpoint::default() };
-    match both.target.job_checkpoint(&job()?).map_err(&failed)? {
-        None if both.target.sequence().map_err(&failed)? == Sequence(0) => Ok((both, fresh)),
-        None => Err(MoveError::Strange { name: row.name.clone(), id: row.id.0.clone() }),
+    match pair.target.job_checkpoint(&job()?).map_err(&failed)? {
+        None if pair.target.sequence().map_err(&failed)? == Sequence(0) => Ok((pair, fresh)),
+        None => Err(MoveError::UnknownDocuments { name: row.name.clone(), id: row.id.0.clone() }),
         Some(checkpoint) => match serde_json::from_str::<CopyCheckpoint>(&checkpoint).ok() {
-            Some(reached) if reached.sequence == Some(sequence.0) => Ok((both, reached)),
+            Some(reached) if reached.sequence == Some(sequence.0) => Ok((pair, reached)),
             _ => {
-                both.target.close().map_err(&failed)?;
+                pair.target.close().map_err(&failed)?;
                 target.remove(row)?;
-                Ok((CollectionPair { target: target.collection(row)?, ..both }, fresh))
+                Ok((CollectionPair { target: target.collection(row)?, ..pair }, fresh))
             }
         },
     }
@@ -102,9 +102,9 @@ pub(super) fn discard(target: &OpenLocation, row: &Collection, storage: &dyn Sto
 }
 
 /// Removes the records of the move.
-pub(super) fn forget(target: &OpenLocation, row: &Collection) -> Result<(), MoveError> {
+pub(super) fn delete_checkpoints(target: &OpenLocation, row: &Collection) -> Result<(), MoveError> {
     let storage = target.collection(row)?;
-    storage.forget_job_checkpoints(&[]).and_then(|()| storage.close()).map_err(target.failed(row))
+    storage.delete_job_checkpoints(&[]).and_then(|()| storage.close()).map_err(target.failed(row))
 }
 
 fn json(reached: &CopyCheckpoint) -> String {

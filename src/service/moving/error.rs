@@ -20,10 +20,10 @@ pub enum MoveError {
     )]
     UnfinishedJobs { count: usize, kind: JobType, id: JobId },
     #[error("the target has {what} {name} already; nothing there was changed")]
-    Taken { what: &'static str, name: String },
+    NameTaken { what: &'static str, name: String },
     /// The target has documents under a collection's id that no move has put there.
     #[error("the target has documents of the collection {name} under {id}, which its catalog does not name and no move has left")]
-    Strange { name: CollectionName, id: String },
+    UnknownDocuments { name: CollectionName, id: String },
     #[error("cannot access the catalog of the {which}")]
     Catalog { which: &'static str, source: StoreError },
     #[error("cannot access collection {name} of the {which}")]
@@ -31,9 +31,9 @@ pub enum MoveError {
     #[error("cannot remove what an earlier move has left of collection {name} in the target")]
     Remove { name: CollectionName, source: std::io::Error },
     #[error("collection {name} is not the same in both: document {document} {problem}")]
-    Document { name: CollectionName, document: DocumentId, problem: &'static str },
+    DocumentDiffers { name: CollectionName, document: DocumentId, problem: &'static str },
     #[error("collection {name} is not the same in both: {problem}")]
-    Differs { name: CollectionName, problem: &'static str },
+    CollectionDiffers { name: CollectionName, problem: &'static str },
     #[error("{what} {name} is not the same in both")]
-    Named { what: &'static str, name: String },
+    CatalogDiffers { what: &'static str, name: String },
 }

@@ -28,7 +28,7 @@ pub struct Step<'s> {
 
 /// What was moved, or found to be the same in both places.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Moved {
+pub struct MoveSummary {
     /// The collections, sorted by name.
     pub collections: Vec<MovedCollection>,
     /// Number of aliases.

@@ -32,10 +32,15 @@ impl OpenCollection {
                 let damage = Box::new(self.record_damage(&source));
                 Error::Damaged { collection: self.row.name.clone(), damage, source: Box::new(source) }
             }
-            Error::Recovering { .. } => {
-                let damage = self.unrecoverable.lock().clone();
-                damage.map_or(error, |damage| self.report_damage(damage.into()))
-            }
+            Error::Recovering { .. } => match self.unrecoverable.lock().clone() {
+                // It was recorded when recovery failed.
+                Some(source) => Error::Damaged {
+                    collection: self.row.name.clone(),
+                    damage: Box::new(Damage { document: None, problem: chain(&source) }),
+                    source: Box::new(source),
+                },
+                None => error,
+            },
             other => other,
         }
     }
@@ -71,8 +76,9 @@ impl OpenCollection {
         }
     }
 
-    /// Reads rows with numbers above `after` for the index, at most `limit` of them. Skips rows that cannot be read, and fails if
-    /// none after them can. `read` must read the rows in the order of their numbers, and only as many as it returns.
+    /// Reads rows with numbers above `after` for the index, at most `limit` of them. Skips rows that cannot be read. Fails if the
+    /// file is so damaged that reading fails after any number, even after the last row's. `read` must read the rows in the order
+    /// of their numbers, and only as many as it returns.
     ///
     /// An index without the skipped rows is not saved, so that the next start finds the damage again.
     pub(crate) fn read_past_damage<T>(

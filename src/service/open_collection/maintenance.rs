@@ -1,8 +1,8 @@
 //! Background maintenance of a collection's index: keeps every passage reachable by searches, and rebuilds the graph when many
 //! of its nodes belong to removed passages.
 //!
-//! After each turn it rests four times as long as the turn took, so it uses at most a fifth of a core. A passage that became
-//! unreachable can be found again after the next turn. A turn takes 0.4 s for 20,000 passages on a busy machine.
+//! After each pass it pauses four times as long as the pass took, so it uses at most a fifth of a core. A passage that became
+//! unreachable can be found again after the next pass. A pass takes 0.4 s for 20,000 passages on a busy machine.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use crate::index::Index;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 
-/// Rest after a turn, in multiples of the turn.
-const REST: u32 = 4;
+/// Pause after a pass, in multiples of its time.
+const PAUSE_FACTOR: u32 = 4;
 
-/// Rest after a turn that failed.
-const REST_AFTER_FAILURE: Duration = Duration::from_secs(60);
+/// Pause after a pass that failed.
+const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
 /// Runs until the collection is stopped.
 pub(crate) async fn run(collection: &Arc<OpenCollection>) {
     while !collection.should_stop() {
-        let rest = if collection.index().is_ok_and(is_due) { Some(turn_and_rest(collection).await) } else { None };
+        let pause = if collection.index().is_ok_and(is_due) { Some(run_pass(collection).await) } else { None };
         let begun = Instant::now();
         loop {
-            let left = rest.map(|rest| rest.saturating_sub(begun.elapsed()));
+            let left = pause.map(|pause| pause.saturating_sub(begun.elapsed()));
             if left == Some(Duration::ZERO) || collection.should_stop() {
                 break;
             }
@@ -36,17 +36,17 @@ pub(crate) async fn run(collection: &Arc<OpenCollection>) {
     }
 }
 
-/// Takes a turn. Returns how long to rest.
-async fn turn_and_rest(collection: &Arc<OpenCollection>) -> Duration {
+/// Runs a pass. Returns how long to pause after it.
+async fn run_pass(collection: &Arc<OpenCollection>) -> Duration {
     let begun = Instant::now();
-    let of = Arc::clone(collection);
-    match blocking(move || turn(&of, of.index()?)).await {
-        Ok(()) => begun.elapsed() * REST,
+    let maintained = Arc::clone(collection);
+    match blocking(move || maintain(&maintained, maintained.index()?)).await {
+        Ok(()) => begun.elapsed() * PAUSE_FACTOR,
         Err(_) if collection.should_stop() => Duration::ZERO,
         Err(error) => {
             let error = &error as &dyn std::error::Error;
             tracing::error!(collection = %collection.row.name, error, "cannot maintain the index; trying again");
-            REST_AFTER_FAILURE
+            FAILURE_PAUSE
         }
     }
 }
@@ -55,18 +55,18 @@ fn is_due(index: &Index) -> bool {
     index.needs_check() || index.needs_compaction()
 }
 
-/// Runs turns without resting until nothing is due. After a start, this covers what the saved index had not checked. Blocks.
+/// Runs passes without a pause until nothing is due. After a start, this covers what the saved index had not checked. Blocks.
 pub(crate) fn catch_up(collection: &OpenCollection) -> Result<(), Error> {
     while !collection.should_stop() {
         match collection.index() {
-            Ok(index) if is_due(index) => turn(collection, index)?,
+            Ok(index) if is_due(index) => maintain(collection, index)?,
             _ => break,
         }
     }
     Ok(())
 }
 
-fn turn(collection: &OpenCollection, index: &Index) -> Result<(), Error> {
+fn maintain(collection: &OpenCollection, index: &Index) -> Result<(), Error> {
     if index.needs_compaction() {
         let begun = Instant::now();
         let original = |passage| collection.stored_embedding(passage);

@@ -68,7 +68,7 @@ pub(crate) struct OpenCollection {
     pub(crate) identity: String,
     /// Wakes the worker to embed, or to stop.
     pub(crate) wake: Notify,
-    /// Wakes the upkeep after a change of the index, or to stop.
+    /// Wakes the maintenance after a change of the index, or to stop.
     pub(crate) changed: Notify,
     /// Limits the number of waiting writes.
     pub(crate) write_slots: Arc<Semaphore>,
@@ -87,7 +87,7 @@ pub(crate) struct OpenCollection {
     pub(crate) tokens: CollectionTokens,
     applied: Mutex<Applied>,
     /// Whether the index was repaired since it was saved.
-    mended: AtomicBool,
+    repaired: AtomicBool,
     /// Whether the index lacks passages that cannot be read.
     incomplete: AtomicBool,
     /// The damage of the database that keeps the index from being recovered.
@@ -158,7 +158,7 @@ impl OpenCollection {
             damage: FoundDamage::default(),
             tokens: CollectionTokens::default(),
             applied: Mutex::new(Applied::default()),
-            mended: AtomicBool::new(false),
+            repaired: AtomicBool::new(false),
             incomplete: AtomicBool::new(false),
             unrecoverable: Mutex::default(),
             save_changes: limits.index_save_changes,
@@ -204,7 +204,7 @@ impl OpenCollection {
     }
 
     /// Returns the collection that takes the writes of this one since it was re-embedded or a snapshot was restored.
-    pub(crate) fn redirected(&self) -> Option<&Arc<Self>> {
+    pub(crate) fn redirect_target(&self) -> Option<&Arc<Self>> {
         self.replacement.get().or_else(|| self.restored.get())
     }
 
@@ -251,9 +251,14 @@ impl OpenCollection {
         result
     }
 
+    /// Fails until recovery is over. If recovery cannot succeed, says so.
+    pub(crate) fn check_ready(&self) -> Result<(), Error> {
+        self.store.ready().map_err(|error| self.report_damage(error.into()))
+    }
+
     /// Returns the index, or fails until recovery is over.
     pub(crate) fn index(&self) -> Result<&Index, Error> {
-        self.store.ready()?;
+        self.check_ready()?;
         Ok(self.embedded()?.index()?.0)
     }
 
@@ -374,7 +379,7 @@ impl OpenCollection {
 
     /// Makes the next save include the index even if no change was applied, because it was repaired.
     pub(crate) fn mark_unsaved(&self) {
-        self.mended.store(true, Ordering::Relaxed);
+        self.repaired.store(true, Ordering::Relaxed);
     }
 
     /// Saves the index if much has changed since the last save.
@@ -395,12 +400,12 @@ impl OpenCollection {
         let Ok(embedded) = self.embedded() else { return Ok(()) };
         let Ok((index, _)) = embedded.index() else { return Ok(()) };
         let mut applied = self.applied.lock();
-        let is_unchanged = applied.unsaved == 0 && !self.mended.load(Ordering::Relaxed);
+        let is_unchanged = applied.unsaved == 0 && !self.repaired.load(Ordering::Relaxed);
         if self.is_deleted() || is_unchanged || self.incomplete.load(Ordering::Relaxed) {
             return Ok(());
         }
         // Reset before the save, because it may miss later repairs.
-        self.mended.store(false, Ordering::Relaxed);
+        self.repaired.store(false, Ordering::Relaxed);
         // After a power loss, the database must still be the truth, so a saved index must never be newer than what is on disk.
         embedded.store.sync()?;
         index::save(index, &self.folder, applied.sequence, &self.identity).inspect_err(|_| self.mark_unsaved())?;
@@ -452,7 +457,7 @@ impl OpenCollection {
     /// Returns the number of passages that wait for their embedding, without those that the worker skips until the next start.
     /// Blocks.
     pub(crate) fn waiting_count(&self) -> Result<u64, Error> {
-        Ok(self.store.pending_count_besides(&self.reserved.skipped())?)
+        Ok(self.store.pending_count_excluding(&self.reserved.skipped())?)
     }
 }
 

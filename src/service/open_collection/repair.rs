@@ -5,10 +5,10 @@ use super::{Applied, OpenCollection};
 use crate::domain::{PassageId, Sequence};
 use crate::index::{self, Index};
 use crate::service::error::Error;
-use crate::store::StoreError;
+use crate::store::{DocumentStore, StoreError};
 
 /// Number of embeddings read from the store at a time.
-const EMBEDDINGS_PER_READ: usize = 4_096;
+const EMBEDDINGS_PER_REBUILD_READ: usize = 4_096;
 
 /// Brings the collection's index up to date and installs it. Returns `false` if the collection was stopped before.
 pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
@@ -19,10 +19,7 @@ pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
             Ok(loaded) => loaded,
             Err(Unusable::Store(error)) => return Err(error),
             Err(reason) => {
-                if collection.sequence_at_open > Sequence::default() {
-                    let reason = &reason as &dyn std::error::Error;
-                    tracing::warn!(collection = %collection.row.name, reason, "rebuilding the index from the database");
-                }
+                log_rebuild(collection, &embedded.store, &reason);
                 rebuild(collection)?
             }
         };
@@ -54,6 +51,20 @@ enum Unusable {
     Store(#[source] Error),
 }
 
+/// Logs why the index is rebuilt: as a warning, unless none had to be saved yet.
+fn log_rebuild(collection: &OpenCollection, store: &DocumentStore, reason: &Unusable) {
+    if collection.sequence_at_open == Sequence::default() {
+        return;
+    }
+    let (collection_name, reason) = (&collection.row.name, reason as &dyn std::error::Error);
+    let is_small = || store.count_changes(Sequence::default()).is_ok_and(|changes| changes < collection.save_changes);
+    if !index::is_saved(&collection.folder) && is_small() {
+        tracing::debug!(collection = %collection_name, reason, "rebuilding the index from the database");
+    } else {
+        tracing::warn!(collection = %collection_name, reason, "rebuilding the index from the database");
+    }
+}
+
 fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
     let loaded = index::load(&collection.folder, &collection.index_parameters(), &collection.identity)?;
     let mut applied = Applied { sequence: loaded.sequence, unsaved: 0 };
@@ -79,7 +90,7 @@ fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
     while !collection.should_stop() {
         embedded.set_progress(done, total);
         let read = |after, limit| store.embeddings(PassageId(after), limit);
-        let embeddings = match collection.read_past_damage(after.0, EMBEDDINGS_PER_READ, &read) {
+        let embeddings = match collection.read_past_damage(after.0, EMBEDDINGS_PER_REBUILD_READ, &read) {
             // Everything after what was read is damaged.
             Err(Error::Store(error)) if error.is_damage() && done > 0 => break,
             embeddings => embeddings?,

@@ -16,7 +16,7 @@ pub(crate) struct Reservation {
 
 impl Reservation {
     /// Reserves `passages` until it is dropped.
-    pub(crate) fn of(collection: &Arc<OpenCollection>, passages: Vec<PendingPassage>, tokens: Option<Vec<Tokens>>) -> Self {
+    pub(crate) fn new(collection: &Arc<OpenCollection>, passages: Vec<PendingPassage>, tokens: Option<Vec<Tokens>>) -> Self {
         debug_assert!(tokens.as_ref().is_none_or(|tokens| tokens.len() == passages.len()));
         collection.reserved.reserve(&passages);
         Self { collection: Arc::clone(collection), passages, tokens }

@@ -15,18 +15,18 @@ use crate::store::PendingPassage;
 /// The passages of one collection that the worker skips.
 #[derive(Default)]
 pub(crate) struct ReservedPassages {
-    held: Mutex<Held>,
+    state: Mutex<TrackedPassages>,
     write_ended: Notify,
 }
 
 #[derive(Default)]
-struct Held {
+struct TrackedPassages {
     /// Passages that requests embed themselves.
     reserved: HashSet<PassageId>,
     /// Passages whose reservation ended since the worker's current read began. `None` while it does not read.
     released: Option<HashSet<PassageId>>,
     /// Passages that the encoder rejected.
-    set_aside: HashSet<PassageId>,
+    skipped: HashSet<PassageId>,
     /// Numbers of the writes that are between the start of their transaction and their reservation.
     writes: BTreeSet<u64>,
     next_write: u64,
@@ -35,43 +35,43 @@ struct Held {
 impl ReservedPassages {
     /// Announces a write whose passages will be reserved. Drop the result once they are reserved.
     pub(crate) fn announce(&self) -> AnnouncedWrite<'_> {
-        let mut held = self.held.lock();
-        let number = held.next_write;
-        held.next_write += 1;
-        held.writes.insert(number);
+        let mut state = self.state.lock();
+        let number = state.next_write;
+        state.next_write += 1;
+        state.writes.insert(number);
         AnnouncedWrite { passages: self, number }
     }
 
     /// Begins a read of pending passages by the worker. There is only one read at a time.
     pub(crate) fn begin_read(&self) -> PendingRead<'_> {
-        self.held.lock().released = Some(HashSet::new());
+        self.state.lock().released = Some(HashSet::new());
         PendingRead { passages: self }
     }
 
     /// Makes the worker skip a passage until the next start of the server.
     pub(crate) fn skip_until_restart(&self, passage: PassageId) {
-        self.held.lock().set_aside.insert(passage);
+        self.state.lock().skipped.insert(passage);
     }
 
     /// Reserves passages for a request.
     pub(crate) fn reserve(&self, passages: &[PendingPassage]) {
-        self.held.lock().reserved.extend(passages.iter().map(|passage| passage.id));
+        self.state.lock().reserved.extend(passages.iter().map(|passage| passage.id));
     }
 
     /// Ends a reservation.
     pub(crate) fn release(&self, passages: &[PendingPassage]) {
-        let mut held = self.held.lock();
+        let mut state = self.state.lock();
         for passage in passages {
-            held.reserved.remove(&passage.id);
+            state.reserved.remove(&passage.id);
         }
-        if let Some(released) = &mut held.released {
+        if let Some(released) = &mut state.released {
             released.extend(passages.iter().map(|passage| passage.id));
         }
     }
 
     /// Returns the passages that the encoder rejected.
     pub(crate) fn skipped(&self) -> Vec<PassageId> {
-        self.held.lock().set_aside.iter().copied().collect()
+        self.state.lock().skipped.iter().copied().collect()
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct AnnouncedWrite<'a> {
 
 impl Drop for AnnouncedWrite<'_> {
     fn drop(&mut self) {
-        self.passages.held.lock().writes.remove(&self.number);
+        self.passages.state.lock().writes.remove(&self.number);
         self.passages.write_ended.notify_waiters();
     }
 }
@@ -99,28 +99,28 @@ impl PendingRead<'_> {
         if batch.is_empty() {
             return;
         }
-        let next = self.passages.held.lock().next_write;
+        let next = self.passages.state.lock().next_write;
         loop {
             let ended = self.passages.write_ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if self.passages.held.lock().writes.range(..next).next().is_none() {
+            if self.passages.state.lock().writes.range(..next).next().is_none() {
                 break;
             }
             ended.await;
         }
-        let held = self.passages.held.lock();
-        let released = |id: &PassageId| held.released.as_ref().is_some_and(|released| released.contains(id));
+        let state = self.passages.state.lock();
+        let released = |id: &PassageId| state.released.as_ref().is_some_and(|released| released.contains(id));
         batch.retain(|passage| {
             let id = &passage.id;
-            !held.reserved.contains(id) && !held.set_aside.contains(id) && !released(id)
+            !state.reserved.contains(id) && !state.skipped.contains(id) && !released(id)
         });
     }
 }
 
 impl Drop for PendingRead<'_> {
     fn drop(&mut self) {
-        self.passages.held.lock().released = None;
+        self.passages.state.lock().released = None;
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
         let mut retained = Box::pin(passages.begin_read().retain_unreserved(&mut batch));
         assert!(timeout(Duration::from_millis(20), &mut retained).await.is_err(), "the read waits for the write");
         let _later = passages.announce();
-        passages.held.lock().reserved.insert(PassageId(1));
+        passages.state.lock().reserved.insert(PassageId(1));
         drop(write);
         timeout(Duration::from_secs(10), retained).await.expect("later writes are not waited for");
         assert_eq!(batch, []);
@@ -175,7 +175,7 @@ mod tests {
     async fn passages_released_during_a_read_are_not_free_for_that_read() {
         let passages = ReservedPassages::default();
         let read = passages.begin_read();
-        passages.held.lock().released.as_mut().unwrap().insert(PassageId(1));
+        passages.state.lock().released.as_mut().unwrap().insert(PassageId(1));
         assert_eq!(free(read).await, [2]);
         assert_eq!(free(passages.begin_read()).await, [1, 2], "the passage is free for the next read");
     }

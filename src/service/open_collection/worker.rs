@@ -43,7 +43,7 @@ enum Pass {
 }
 
 impl Worker {
-    /// Runs until the collection is stopped, together with the upkeep of its index.
+    /// Runs until the collection is stopped, together with the maintenance of its index.
     pub(crate) async fn run(self) {
         tokio::join!(self.work(), maintenance::run(&self.collection));
     }
@@ -95,7 +95,9 @@ impl Worker {
         let embedded = self.embed_pending().await;
         let adopted = Arc::clone(&self.collection);
         blocking(move || {
-            adopted.end_adoption();
+            if let Some(server) = adopted.server() {
+                server.release_orphans();
+            }
             Ok(())
         })
         .await?;

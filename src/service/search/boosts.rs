@@ -26,8 +26,11 @@ pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candid
         .map(|mut candidate| {
             let factors = factors.remove(&candidate.passage).unwrap_or_default();
             let (from, factor) = (candidate.score, Boost::product(factors.iter().copied()));
-            let score =
-                if matches!(request.mode, SearchMode::Full(_)) { scale_odds(from, factor) } else { scale_score(from, factor) };
+            let score = if matches!(request.mode, SearchMode::Full { .. }) {
+                scale_odds(from, factor)
+            } else {
+                scale_score(from, factor)
+            };
             candidate.score = score as f32;
             candidate.ranks.boosted = Some(BoostedScore { from, factors });
             (score, candidate)

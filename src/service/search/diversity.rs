@@ -33,9 +33,9 @@ pub(super) fn reorder(
     let similar = |a: usize, b: usize| directions[a].iter().zip(&directions[b]).map(|(a, b)| a * b).sum::<f32>().clamp(0.0, 1.0);
     let relevances = relevances(&scores);
     let order = diversified(&relevances, diversity, similar);
-    let mut taken: Vec<Option<Candidate>> = candidates.drain(..).map(Some).collect();
+    let mut remaining: Vec<Option<Candidate>> = candidates.drain(..).map(Some).collect();
     for (place, similarity) in order {
-        let Some(mut candidate) = taken[place].take() else { continue };
+        let Some(mut candidate) = remaining[place].take() else { continue };
         candidate.ranks.similarity = similarity;
         candidates.push(candidate);
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_keep_their_original_order() {
+    fn ties_keep_their_order() {
         check(&[1.0; 5], 0.5, &[0, 3, 4, 1, 2]);
     }
 

@@ -2,7 +2,7 @@
 //! listed passage gets one relevance from all of them.
 //!
 //! Passages are ranked first; their documents are only looked up as far as the page reaches. The length of each list is bounded
-//! (`FullSearch`). If the passages belong to too few documents, the lists get longer. All listed passages are ranked by an
+//! (`SearchMode::Full`). If the passages belong to too few documents, the lists get longer. All listed passages are ranked by an
 //! estimate of late interaction. The best of them, half as many as the length limit of a list, are then ranked again by late
 //! interaction itself.
 
@@ -13,7 +13,7 @@ use super::hits::Candidate;
 use super::marks::QueryMatcher;
 use super::ranking::{ModelEvidence, Plan, Ranking};
 use super::tokens::with_tokens;
-use crate::domain::{DenseMethod, Embedding, FullSearch, HitRanks, Metric, PassageId, QueryTerms, RankedScore, SearchParameters};
+use crate::domain::{DenseMethod, Embedding, HitRanks, Metric, PassageId, QueryTerms, RankedScore, SearchParameters};
 use crate::ranking::{Evidence, LateEstimates, Question, TokenIndex, TokenScorer, WordIndex, WordScores, lexical_share};
 use crate::storage::{FirstPassages, NearestSearch, Neighbor, PassageSet};
 use crate::store::SearchFilter;
@@ -85,7 +85,7 @@ struct ModelScores<'i> {
 
 impl ModelScores<'_> {
     /// Returns the late interaction score of a passage with these tokens, or its estimate.
-    fn late(&self, passage: PassageId, own: &[u16]) -> Option<f32> {
+    fn late_score(&self, passage: PassageId, own: &[u16]) -> Option<f32> {
         match &self.estimates {
             Some(estimates) => Some(estimates.get(self.tokens, passage)),
             None => self.question.as_ref().map(|question| question.score(own)),
@@ -102,13 +102,13 @@ impl ModelScores<'_> {
 
 impl Plan<'_> {
     /// Ranks the `depth` most relevant documents.
-    pub(super) fn full(&self, filter: &SearchFilter, depth: usize, search: FullSearch) -> Result<Ranking, Error> {
-        let mut limit = search.candidates.max(depth.saturating_mul(PASSAGES_PER_DOCUMENT));
+    pub(super) fn search_full(&self, filter: &SearchFilter, depth: usize, candidates_min: usize) -> Result<Ranking, Error> {
+        let mut limit = candidates_min.max(depth.saturating_mul(PASSAGES_PER_DOCUMENT));
         loop {
-            let Passages { ranked, exhausted, method, matcher } = self.relevant(filter, limit)?;
+            let Passages { ranked, exhausted, method, matcher } = self.rank_passages(filter, limit)?;
             let mut documents = FirstPassages::new(depth);
             let neighbors: Vec<_> = ranked.iter().map(|(neighbor, _)| *neighbor).collect();
-            documents.take(&neighbors, |passages| self.collection.store.documents_of(passages))?;
+            documents.add(&neighbors, |passages| self.collection.store.documents_of(passages))?;
             if documents.is_full() || exhausted || limit >= LIST_LENGTH_MAX {
                 let exhausted = (exhausted && !documents.is_full()) || limit >= LIST_LENGTH_MAX;
                 let mut ranks: FxHashMap<_, _> = ranked.into_iter().map(|(neighbor, ranks)| (neighbor.passage, ranks)).collect();
@@ -123,7 +123,7 @@ impl Plan<'_> {
     }
 
     /// Collects and ranks the passages of all lists, with up to `limit` passages per list.
-    fn relevant(&self, filter: &SearchFilter, limit: usize) -> Result<Passages, Error> {
+    fn rank_passages(&self, filter: &SearchFilter, limit: usize) -> Result<Passages, Error> {
         let (collection, resolved) = (self.collection, &*self.resolved);
         let mut listed: FxHashMap<PassageId, ListedPassage> = FxHashMap::default();
         let (mut exhausted, method) = self.list_nearest(filter, limit, &mut listed)?;
@@ -186,7 +186,7 @@ impl Plan<'_> {
         listed: &mut FxHashMap<PassageId, ListedPassage>,
     ) -> Result<(bool, Option<DenseMethod>), Error> {
         let Some(embedding) = &self.resolved.embedding else { return Ok((true, None)) };
-        let search = self.nearest(embedding, limit, filter);
+        let search = self.nearest_query(embedding, limit, filter);
         let search = NearestSearch { parameters: self.parameters_without_rescoring(), ..search };
         let nearest = self.collection.store.nearest(&search)?;
         let exhausted = nearest.neighbors.len() < limit;
@@ -254,7 +254,7 @@ impl Plan<'_> {
         let weights = self.evidence.scorer.map(TokenScorer::relevance).unwrap_or_default();
         let ranked_passages = listed.map(|(passage, listed)| {
             let own = model.tokens.get(passage).unwrap_or_default();
-            let late = model.late(passage, own);
+            let late = model.late_score(passage, own);
             let evidence = Evidence {
                 dense: listed.similarity.map_or(0.0, |score| cosine(metric, score)),
                 late,

@@ -66,19 +66,19 @@ pub(super) fn interleave_languages(mut candidates: Vec<Candidate>, metric: Metri
         let mut scores = lists.iter().zip(bars).filter_map(|(list, bar)| Some((list(one)?.score, bar)));
         scores.any(|(score, bar)| score >= bar)
     };
-    in_turns(candidates, is_near)
+    take_turns(candidates, is_near)
 }
 
 /// Puts candidates, sorted best first, into turns by language if `is_near` accepts them. The others follow.
-fn in_turns(candidates: Vec<Candidate>, is_near: impl Fn(&Candidate) -> bool) -> Vec<Candidate> {
-    let mut taken: HashMap<Option<Language>, usize> = HashMap::new();
+fn take_turns(candidates: Vec<Candidate>, is_near: impl Fn(&Candidate) -> bool) -> Vec<Candidate> {
+    let mut turns: HashMap<Option<Language>, usize> = HashMap::new();
     let mut ordered: Vec<(usize, Candidate)> = candidates
         .into_iter()
         .map(|candidate| {
             if !is_near(&candidate) {
                 return (usize::MAX, candidate);
             }
-            let turn = taken.entry(candidate.language).or_default();
+            let turn = turns.entry(candidate.language).or_default();
             *turn += 1;
             (*turn, candidate)
         })
@@ -93,7 +93,7 @@ fn in_turns(candidates: Vec<Candidate>, is_near: impl Fn(&Candidate) -> bool) ->
 pub(super) fn interleave_languages_by_score(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     sort(&mut candidates);
     let bar = candidates.first().map_or(0.0, |best| best.score * TURN_SCORE_PART);
-    in_turns(candidates, |candidate| candidate.score >= bar)
+    take_turns(candidates, |candidate| candidate.score >= bar)
 }
 
 /// Raises a bar so that scores of zero and below never reach it.

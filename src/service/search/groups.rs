@@ -77,13 +77,13 @@ mod tests {
         assert_eq!(kept, expect);
     }
 
-    fn named(name: Value) -> Value {
+    fn with_topic(name: Value) -> Value {
         json!({"topic": {"name": name}})
     }
 
     #[test]
     fn each_group_keeps_its_first_hits() {
-        let metadata = [named(json!("a")), named(json!("a")), named(json!("b")), named(json!("a"))];
+        let metadata = [with_topic(json!("a")), with_topic(json!("a")), with_topic(json!("b")), with_topic(json!("a"))];
         check(&metadata, 1, &[(0, Some("a")), (2, Some("b"))]);
         check(&metadata, 2, &[(0, Some("a")), (1, Some("a")), (2, Some("b"))]);
     }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn values_are_compared_by_type_and_value() {
         check(
-            &[named(json!(1)), named(json!("1")), named(json!(1.0)), named(json!(true))],
+            &[with_topic(json!(1)), with_topic(json!("1")), with_topic(json!(1.0)), with_topic(json!(true))],
             1,
             &[(0, Some("1")), (1, Some("1")), (3, Some("true"))],
         );
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn documents_without_a_scalar_value_are_groups_of_their_own() {
-        let metadata = [json!({}), json!({}), named(json!(null)), named(json!(["a"])), json!({"topic": "a"})];
+        let metadata = [json!({}), json!({}), with_topic(json!(null)), with_topic(json!(["a"])), json!({"topic": "a"})];
         check(&metadata, 1, &[(0, None), (1, None), (2, None), (3, None), (4, None)]);
     }
 }

@@ -54,18 +54,18 @@ impl Candidate {
 pub(super) fn read(
     collection: &OpenCollection,
     candidates: Vec<Candidate>,
-    asked: HitContents<'_>,
+    contents: HitContents<'_>,
     budget: &AnswerBudget,
 ) -> Result<Vec<Hit>, Error> {
-    let HitContents { parts, filter, marking } = asked;
+    let HitContents { parts, filter, marking } = contents;
     let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
-    let spent_before = budget.spent();
+    let charged_before = budget.charged();
     let mut marks = 0;
     let too_large = |marks: u64| match budget.refusal() {
         Some(refusal) => Ok(refusal),
-        None => too_large(collection, &passages, parts, spent_before + marks, budget.limit()),
+        None => too_large(collection, &passages, parts, charged_before + marks, budget.limit()),
     };
-    if parts.vector && !budget.spend(passages.len() as u64 * vector_bytes(collection)) {
+    if parts.vector && !budget.charge(passages.len() as u64 * vector_bytes(collection)) {
         return Err(too_large(marks)?);
     }
     let vectors: HashMap<PassageId, Embedding> =
@@ -73,10 +73,10 @@ pub(super) fn read(
     let restricted = *filter != SearchFilter::default();
     let bare = !(parts.title || parts.text || parts.metadata || parts.passage);
     // For many hits, reads the sizes first, so that an answer that is too large is refused before any of it is read.
-    let paid = !bare && passages.len() > ROWS_PER_READ;
-    if paid {
+    let charged = !bare && passages.len() > ROWS_PER_READ;
+    if charged {
         let sizes = collection.store.sizes_of(&passages)?;
-        if !budget.spend(sizes.into_iter().map(|sizes| requested_bytes(sizes, parts)).sum()) {
+        if !budget.charge(sizes.into_iter().map(|sizes| requested_bytes(sizes, parts)).sum()) {
             return Err(too_large(marks)?);
         }
     }
@@ -91,7 +91,7 @@ pub(super) fn read(
             continue;
         }
         let mut rest = part.iter();
-        let rows = collection.store.passages_while(&ids, &mut |sizes| paid || budget.spend(requested_bytes(sizes, parts)))?;
+        let rows = collection.store.passages_while(&ids, &mut |sizes| charged || budget.charge(requested_bytes(sizes, parts)))?;
         let Some(rows) = rows else { return Err(too_large(marks)?) };
         for row in rows {
             let Some(candidate) = rest.find(|candidate| candidate.passage == row.passage.id) else { continue };
@@ -101,7 +101,7 @@ pub(super) fn read(
             let hit = with_contents(hit_without_contents(candidate, &vectors), row, parts, marking)?;
             let more = hit.passage.as_ref().map_or(0, |passage| passage.marks.len() as u64 * MARK_BYTES);
             marks += more;
-            if !budget.spend(more) {
+            if !budget.charge(more) {
                 return Err(too_large(marks)?);
             }
             hits.push(hit);
@@ -122,12 +122,12 @@ fn too_large(
     collection: &OpenCollection,
     passages: &[PassageId],
     parts: HitParts,
-    spent_before: u64,
+    charged_before: u64,
     limit: usize,
 ) -> Result<Error, Error> {
     let vectors = if parts.vector { passages.len() as u64 * vector_bytes(collection) } else { 0 };
     let sizes = collection.store.sizes_of(passages)?;
-    let bytes = spent_before + vectors + sizes.into_iter().map(|sizes| requested_bytes(sizes, parts)).sum::<u64>();
+    let bytes = charged_before + vectors + sizes.into_iter().map(|sizes| requested_bytes(sizes, parts)).sum::<u64>();
     Ok(Error::AnswerTooLarge { bytes, limit, advice: "ask for fewer hits with limit, or leave text out of include" })
 }
 

@@ -34,7 +34,7 @@ impl CollectionTokens {
 
     /// Adds changes that were read after `filled` filling steps. Ignores them if there was another filling step since, or if
     /// another search added them first.
-    pub(super) fn take(&self, changes: TokenChanges, filled: u64, translations: Option<&Translations>) {
+    pub(super) fn apply(&self, changes: TokenChanges, filled: u64, translations: Option<&Translations>) {
         let mut state = self.0.write();
         if state.filled != filled || state.known.as_ref().is_some_and(|known| known.sequence >= changes.sequence) {
             return;
@@ -93,9 +93,9 @@ mod tests {
     fn tokens_read_before_a_filling_step_are_ignored() {
         let tokens = CollectionTokens::default();
         tokens.fill(&[(PassageId(2), TokenSet::from_ids(&[7]))]);
-        tokens.take(changes(5, &[1]), 0, None);
+        tokens.apply(changes(5, &[1]), 0, None);
         assert_eq!(known(&tokens), 0, "a read from before the fill is ignored, because it lacks the filled passage");
-        tokens.take(changes(5, &[1, 2]), 1, None);
+        tokens.apply(changes(5, &[1, 2]), 1, None);
         assert_eq!(known(&tokens), 2);
         tokens.fill(&[(PassageId(3), TokenSet::from_ids(&[7]))]);
         assert_eq!(known(&tokens), 3);
@@ -104,20 +104,20 @@ mod tests {
     #[test]
     fn forgetting_discards_cached_tokens_and_earlier_reads() {
         let tokens = CollectionTokens::default();
-        tokens.take(changes(5, &[1, 2]), 0, None);
+        tokens.apply(changes(5, &[1, 2]), 0, None);
         tokens.forget();
         assert_eq!(known(&tokens), 0);
-        tokens.take(changes(5, &[1]), 0, None);
+        tokens.apply(changes(5, &[1]), 0, None);
         assert_eq!(known(&tokens), 0, "a read from before the forgetting is ignored");
-        tokens.take(changes(5, &[1, 2]), 1, None);
+        tokens.apply(changes(5, &[1, 2]), 1, None);
         assert_eq!(known(&tokens), 2);
     }
 
     #[test]
     fn an_older_state_does_not_replace_a_newer_one() {
         let tokens = CollectionTokens::default();
-        tokens.take(changes(7, &[1, 2]), 0, None);
-        tokens.take(changes(6, &[1]), 0, None);
+        tokens.apply(changes(7, &[1, 2]), 0, None);
+        tokens.apply(changes(6, &[1]), 0, None);
         assert_eq!(known(&tokens), 2);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::Error;
 use crate::domain::{Embedding, PassageId};
 use crate::service::open_collection::OpenCollection;
-use crate::storage::{NearestSearch, Neighbor, PassageSet, RequiredPassages, Scope, search_exact};
+use crate::storage::{EMBEDDINGS_PER_READ, NearestSearch, Neighbor, PassageSet, RequiredPassages, Scope, search_exact};
 use crate::store::SearchFilter;
 
 /// Up to this many matching passages are all compared. If there are more, the graph is searched.
@@ -16,8 +16,6 @@ const COMPARED_MAX: usize = 4_000;
 const READ_MAX: usize = 20_000;
 /// Number of passages whose embeddings can be read in the time that one text saves by not searching the index.
 const READ_PER_TEXT: usize = 500;
-/// Number of embeddings read from the store at a time.
-const EMBEDDINGS_PER_READ: usize = 1_024;
 /// Number of passages searched in addition to those wanted, because some may belong to the text's own document or be gone.
 const SPARE: usize = 8;
 /// Factor by which a search is widened if it did not find enough.
@@ -46,12 +44,12 @@ impl LabeledPassages {
     }
 
     /// Returns how many passages to search for at first if `limit` of them may vote.
-    pub(in crate::service) fn first_wanted(limit: usize) -> usize {
+    pub(in crate::service) fn initial_limit(limit: usize) -> usize {
         limit.saturating_add(SPARE)
     }
 
     /// Returns how many passages to search for if `wanted` were too few, or `None` if those were all.
-    pub(in crate::service) fn next_wanted(&self, wanted: usize) -> Option<usize> {
+    pub(in crate::service) fn next_limit(&self, wanted: usize) -> Option<usize> {
         (wanted < self.set.len()).then(|| wanted.saturating_mul(GROWTH))
     }
 

@@ -55,13 +55,13 @@ impl<'a> Marking<'a> {
             // A question never contains ids beyond 16 bits, so the highest id can stand for them as unknown.
             let tokens: Vec<u16> = pieces.iter().map(|(id, _)| u16::try_from(*id).unwrap_or(u16::MAX)).collect();
             let matches = question.matches(&tokens, &self.fragments);
-            let of = |kind: TokenMatch| {
+            let ranges_of = |kind: TokenMatch| {
                 let found = pieces.iter().zip(&matches).filter(move |(_, one)| **one == kind);
                 found.map(|((_, range), _)| range.clone()).collect::<Vec<_>>()
             };
-            let light = of(TokenMatch::Light);
+            let light = ranges_of(TokenMatch::Light);
             marks.retain(|mark| !is_covered(mark, &light, pieces.iter().map(|(_, range)| range)));
-            marks.extend(words.find_pieces(&of(TokenMatch::Near)));
+            marks.extend(words.find_pieces(&ranges_of(TokenMatch::Near)));
         }
         if !self.meanings.is_empty() {
             marks.extend(words.find_words(|word| self.meanings.contains(&word)));

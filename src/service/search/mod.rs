@@ -6,7 +6,6 @@
 
 mod boosts;
 mod diversity;
-mod facets;
 mod full;
 mod fusion;
 mod groups;
@@ -32,10 +31,11 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use super::embedding::priority;
 use super::error::Error;
 use super::handle::CollectionHandle;
-use crate::domain::{Embedded, SearchMode, SearchRequest, SearchResults, SearchStatistics};
+use crate::domain::{Embedded, FacetRequest, Facets, SearchMode, SearchRequest, SearchResults, SearchStatistics};
 use crate::embed::{Embedder, QueryText};
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
+use crate::store::SearchFilter;
 use hits::HitContents;
 use marks::Marking;
 use ranking::Plan;
@@ -76,7 +76,8 @@ impl CollectionHandle {
             }
         }
         if requests.iter().any(|request| request.mode != SearchMode::Lexical) {
-            collection.store.is_complete()?;
+            // An index that still catches up can be searched.
+            collection.store.is_complete().map_err(|error| collection.report_damage(error.into()))?;
         }
         let (texts, queries): (Vec<_>, Vec<_>) = words.into_iter().map(|words| (words.texts, words.query)).unzip();
         let counts: Vec<usize> = texts.iter().map(Vec::len).collect();
@@ -150,6 +151,30 @@ fn answer(
     let (candidates, method) = (page.ranked, page.method);
     let statistics = SearchStatistics { candidates, method, embedding_ms: 0.0, index_ms, rows_ms };
     Ok(SearchResults { hits, facets, query_truncated, complete, statistics })
+}
+
+impl OpenCollection {
+    /// Counts the values of fields. Fails if they take more than the budget has left. Blocks.
+    pub(crate) fn facets(
+        &self,
+        filter: &SearchFilter,
+        requests: &[FacetRequest],
+        budget: &AnswerBudget,
+    ) -> Result<Facets, Error> {
+        let left = (budget.limit() as u64).saturating_sub(budget.charged());
+        let reserved = budget.reserve(left);
+        let facets = self.store.facets(filter, requests, reserved)?;
+        if facets.bytes <= reserved {
+            budget.settle(reserved, facets.bytes)?;
+            return Ok(facets);
+        }
+        // The counts may be incomplete, because less was reserved than the budget has left.
+        if reserved < left {
+            return Err(budget.memory_refusal().into());
+        }
+        budget.settle(reserved, facets.bytes)?;
+        Err(budget.too_large("ask for fewer facets, or fewer values of each with limit"))
+    }
 }
 
 fn milliseconds(since: Instant) -> f64 {

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_candidates_keep_their_order() {
+    fn ties_keep_their_order() {
         check(&[("fr", 0.5), ("fr", 0.5), ("en", 0.5)], &["fr"], &[1, 2, 3]);
     }
 }

@@ -111,7 +111,7 @@ impl Plan<'_> {
                 candidates.retain(|candidate| candidate.score >= score_min);
             }
             // If scores only fall with depth, no later candidate can reach the minimum score.
-            let ended = self.scores_fall() && candidates.len() < ranked;
+            let ended = self.scores_descend() && candidates.len() < ranked;
             let mut last = ranking.exhausted || ended || depth >= GROUPED_MAX;
             preference::reorder(&mut candidates, &self.resolved.preferred);
             if request.diversity > 0.0 {
@@ -131,12 +131,12 @@ impl Plan<'_> {
 
     /// Whether a deeper search cannot find a better score than the last one. That is not so if each language has a list of its
     /// own, or if the score comes from a margin, boosts or the ranks in several lists.
-    fn scores_fall(&self) -> bool {
+    fn scores_descend(&self) -> bool {
         let request = self.request;
         !request.balance_languages
             && request.margin.is_none()
             && request.boosts.is_empty()
-            && !matches!(request.mode, SearchMode::Hybrid(_) | SearchMode::Full(_))
+            && !matches!(request.mode, SearchMode::Hybrid(_) | SearchMode::Full { .. })
     }
 
     /// Returns the filter of the hits. A request without languages gets the default languages of its collection.
@@ -149,8 +149,8 @@ impl Plan<'_> {
     /// are nearer. Then lets the languages take turns. In mode `full` relevance means the same in all languages, so the
     /// candidates of a single search take turns.
     fn rank_balanced(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
-        if let SearchMode::Full(search) = self.request.mode {
-            let ranking = self.rank_and_boost(filter, depth.max(search.candidates))?;
+        if let SearchMode::Full { candidates } = self.request.mode {
+            let ranking = self.rank_and_boost(filter, depth.max(candidates))?;
             return Ok(Ranking { candidates: interleave_languages_by_score(ranking.candidates), ..ranking });
         }
         let mut all = Ranking::new(Vec::new(), true);
@@ -188,10 +188,10 @@ impl Plan<'_> {
     /// are long enough anyway.
     fn rank_depth(&self, depth: usize) -> usize {
         let request = self.request;
-        let moves = !request.boosts.is_empty() || !self.resolved.preferred.is_empty() || request.diversity > 0.0;
+        let reorders = !request.boosts.is_empty() || !self.resolved.preferred.is_empty() || request.diversity > 0.0;
         match (request.mode, request.margin) {
-            (SearchMode::Full(search), _) if moves => depth.max(search.candidates),
-            (SearchMode::Dense | SearchMode::Lexical, None) if moves => {
+            (SearchMode::Full { candidates }, _) if reorders => depth.max(candidates),
+            (SearchMode::Dense | SearchMode::Lexical, None) if reorders => {
                 depth.saturating_mul(REORDERED_PER_HIT).max(REORDERED_MIN)
             }
             _ => depth,
@@ -200,18 +200,18 @@ impl Plan<'_> {
 
     fn rank_by_mode(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
         match (self.request.mode, self.request.margin) {
-            (SearchMode::Full(search), _) => self.full(filter, depth, search),
-            (SearchMode::Dense, None) => self.dense(filter, depth),
+            (SearchMode::Full { candidates }, _) => self.search_full(filter, depth, candidates),
+            (SearchMode::Dense, None) => self.search_dense(filter, depth),
             (SearchMode::Dense, Some(neighbors)) => {
-                let looked_at = depth.saturating_mul(RESCORED_PER_HIT).min(RESCORED_MAX).max(depth);
-                let mut ranking = self.dense(filter, looked_at)?;
+                let rescored_max = depth.saturating_mul(RESCORED_PER_HIT).min(RESCORED_MAX).max(depth);
+                let mut ranking = self.search_dense(filter, rescored_max)?;
                 rescore(self.collection, &mut ranking.candidates, neighbors, self.request.parameters)?;
                 Ok(ranking)
             }
-            (SearchMode::Lexical, _) => self.lexical(filter, depth),
+            (SearchMode::Lexical, _) => self.search_lexical(filter, depth),
             (SearchMode::Hybrid(fusion), _) => {
                 let each = depth.saturating_mul(2).max(FUSED_MIN);
-                let (dense, lexical) = (self.dense(filter, each)?, self.lexical(filter, each)?);
+                let (dense, lexical) = (self.search_dense(filter, each)?, self.search_lexical(filter, each)?);
                 Ok(Ranking {
                     exhausted: dense.exhausted && lexical.exhausted,
                     method: dense.method,
@@ -233,8 +233,8 @@ impl Plan<'_> {
             self.collection.store.required_matches(terms).map_err(|error| self.add_preparation_progress(error))
         };
         let words = found(terms)?;
-        let quotes_alone = matches!(self.request.mode, SearchMode::Full(_)) && !self.request.reading.all_words;
-        if !quotes_alone || terms.required.is_empty() || self.is_met(words.as_ref())? {
+        let quotes_alone = matches!(self.request.mode, SearchMode::Full { .. }) && !self.request.reading.all_words;
+        if !quotes_alone || terms.required.is_empty() || self.has_matches(words.as_ref())? {
             self.words = words;
             return Ok(());
         }
@@ -245,7 +245,7 @@ impl Plan<'_> {
     }
 
     /// Whether a passage of the requested documents has the required words.
-    fn is_met(&self, words: Option<&RequiredPassages>) -> Result<bool, Error> {
+    fn has_matches(&self, words: Option<&RequiredPassages>) -> Result<bool, Error> {
         let filter = self.filter();
         let scope = Scope { filter: &filter, words };
         Ok(scope.is_all() || !self.collection.store.passages_in(scope)?.is_empty())
@@ -257,7 +257,7 @@ impl Plan<'_> {
     }
 
     /// Builds a search for the nearest passages, with the effort that was requested.
-    pub(super) fn nearest<'s>(&'s self, query: &'s Embedding, limit: usize, filter: &'s SearchFilter) -> NearestSearch<'s> {
+    pub(super) fn nearest_query<'s>(&'s self, query: &'s Embedding, limit: usize, filter: &'s SearchFilter) -> NearestSearch<'s> {
         NearestSearch {
             exact: self.request.exact,
             parameters: self.request.parameters,
@@ -265,10 +265,10 @@ impl Plan<'_> {
         }
     }
 
-    fn dense(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
+    fn search_dense(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
         let Some(embedding) = &self.resolved.embedding else { return Ok(Ranking::new(Vec::new(), true)) };
         let wanted = limit.saturating_add(self.resolved.excluded.len());
-        let search = NearestSearch { unit: Unit::Document, ..self.nearest(embedding, wanted, filter) };
+        let search = NearestSearch { unit: Unit::Document, ..self.nearest_query(embedding, wanted, filter) };
         let Nearest { neighbors, documents, method } = self.collection.store.nearest(&search)?;
         let mut candidates: Vec<Candidate> = neighbors.into_iter().zip(documents).map(Candidate::from_passage).collect();
         let exhausted = candidates.len() < wanted;
@@ -276,7 +276,7 @@ impl Plan<'_> {
         Ok(Ranking { method: Some(method), ..Ranking::new(candidates, exhausted) })
     }
 
-    fn lexical(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
+    fn search_lexical(&self, filter: &SearchFilter, limit: usize) -> Result<Ranking, Error> {
         let Some(terms) = &self.resolved.terms else { return Ok(Ranking::new(Vec::new(), true)) };
         let wanted = limit.saturating_add(self.resolved.excluded.len());
         let mut passages = wanted.saturating_mul(PASSAGES_PER_DOCUMENT).max(PASSAGES_MIN);
@@ -286,7 +286,7 @@ impl Plan<'_> {
             let exhausted = found.len() < passages;
             let found: Vec<_> = found.into_iter().map(|(passage, score)| Neighbor { passage, score }).collect();
             let mut documents = FirstPassages::new(wanted);
-            documents.take(&found, |passages| self.collection.store.documents_of(passages))?;
+            documents.add(&found, |passages| self.collection.store.documents_of(passages))?;
             if exhausted || documents.is_full() {
                 // If `documents` is full, it may have left documents out.
                 let exhausted = exhausted && !documents.is_full();

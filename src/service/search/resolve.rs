@@ -73,7 +73,7 @@ pub(super) fn resolve(
     match &request.target {
         SearchTarget::Text(_) => {
             if let Some(query) = query {
-                if matches!(request.mode, SearchMode::Full(_)) {
+                if matches!(request.mode, SearchMode::Full { .. }) {
                     let translations = embedder.translations();
                     let is_known = |word| translations.is_some_and(|translations| translations.has(word));
                     let pieces = embedder.pieces(&query.text).map_err(Error::Embed)?;
@@ -88,7 +88,7 @@ pub(super) fn resolve(
             if request.mode != SearchMode::Lexical {
                 let embedding = embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?;
                 // The embedding of a text without a known character is as near to any other such text, so only words count.
-                let says_something = !resolved.tokens.is_empty() || !matches!(request.mode, SearchMode::Full(_));
+                let says_something = !resolved.tokens.is_empty() || !matches!(request.mode, SearchMode::Full { .. });
                 resolved.embedding = says_something.then_some(embedding);
             }
         }

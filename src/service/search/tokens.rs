@@ -25,7 +25,7 @@ pub(super) fn with_tokens<T>(
         };
         // Later searches need them, too, even if this one's caller is gone.
         let changes = with_caller(None, || collection.store.token_changes(reached, translations.is_some()))?;
-        collection.tokens.take(changes, filled, translations);
+        collection.tokens.apply(changes, filled, translations);
     }
 }
 

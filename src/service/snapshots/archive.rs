@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::domain::{Alias, CollectionModel, CollectionName, SnapshotClassifier, SnapshotCollection, chain};
+use crate::domain::{Alias, CollectionModel, CollectionName, SnapshotClassifier, SnapshotCollection, chain, hex};
 use crate::service::error::Error;
-use crate::service::folders::sync_dir;
+use crate::service::folders::{open_with_length, sync_dir};
 use crate::store::{DatabaseKind, check_head};
 
 /// The format version of an archive with collections only, which all servers can restore.
@@ -57,12 +57,6 @@ pub(crate) struct Manifest {
 pub(crate) struct AliasEntry {
     pub(crate) name: String,
     pub(crate) collection: String,
-}
-
-/// The aliases and classifiers of an archive, in the form that the API shows.
-pub(crate) struct ShownNames {
-    pub(crate) aliases: Vec<Alias>,
-    pub(crate) classifiers: Vec<SnapshotClassifier>,
 }
 
 /// A collection of an archive.
@@ -127,9 +121,8 @@ impl Manifest {
                 return Err(invalid(format!("has two collections named {:?}", entry.name)));
             }
         }
-        self.shown()?;
-        let rest = self.shown_names()?;
-        for alias in &rest.aliases {
+        self.parse_collections()?;
+        for alias in self.parse_aliases()? {
             let (own, is_free) = (names.contains(alias.collection.as_str()), !names.contains(alias.name.as_str()));
             if !own || !is_free {
                 let (name, collection) = (&alias.name, &alias.collection);
@@ -146,22 +139,19 @@ impl Manifest {
         Ok(())
     }
 
-    /// Returns the aliases and classifiers in the form that the API shows.
-    pub(crate) fn shown_names(&self) -> Result<ShownNames, Error> {
+    /// Parses the aliases into the form that the API shows.
+    pub(crate) fn parse_aliases(&self) -> Result<Vec<Alias>, Error> {
         let bad = |error| invalid(format!("has an invalid name: {error}"));
         let alias = |entry: &AliasEntry| {
             let name = CollectionName::parse(&entry.name).map_err(bad)?;
             Ok(Alias { name, collection: CollectionName::parse(&entry.collection).map_err(bad)? })
         };
-        Ok(ShownNames {
-            aliases: self.aliases.iter().map(alias).collect::<Result<_, Error>>()?,
-            classifiers: self.classifiers.clone(),
-        })
+        self.aliases.iter().map(alias).collect()
     }
 
-    /// Returns the collections in the form that the API shows.
-    pub(crate) fn shown(&self) -> Result<Vec<SnapshotCollection>, Error> {
-        let shown = |entry: &Entry| {
+    /// Parses the collections into the form that the API shows.
+    pub(crate) fn parse_collections(&self) -> Result<Vec<SnapshotCollection>, Error> {
+        let collection = |entry: &Entry| {
             let name = CollectionName::parse(&entry.name).map_err(|error| invalid(format!("has an invalid name: {error}")))?;
             let (model, model_fingerprint) = entry.model().map(|model| (model.name, model.fingerprint)).unzip();
             Ok(SnapshotCollection {
@@ -174,7 +164,7 @@ impl Manifest {
                 sha256: entry.file.sha256.clone(),
             })
         };
-        self.collections.iter().map(shown).collect()
+        self.collections.iter().map(collection).collect()
     }
 }
 
@@ -209,8 +199,7 @@ impl ArchiveWriter {
     /// Adds a file under a name.
     pub(crate) fn add(&mut self, name: &str, file: &Path) -> Result<FileDigest, Error> {
         let mut add = || {
-            let source = File::open(file)?;
-            let bytes = source.metadata()?.len();
+            let (source, bytes) = open_with_length(file)?;
             let mut source = Hashing::new(BufReader::with_capacity(COPY_BYTES, source));
             self.tar.append_data(&mut header(bytes), name, &mut source)?;
             Ok(FileDigest { bytes, sha256: source.sha256() })
@@ -444,7 +433,7 @@ impl<T> Hashing<T> {
     }
 
     fn sha256(&self) -> String {
-        self.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.hash.clone().finalize())
     }
 }
 

@@ -9,9 +9,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::domain::{Collection, CollectionName, Job, JobId, JobUnit, Page, Scope, SnapshotClassifier, SnapshotId, chain};
+use crate::domain::{
+    Collection, CollectionName, Job, JobId, JobType, JobUnit, Page, Scope, SnapshotClassifier, SnapshotId, chain,
+};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
+use crate::service::folders::ignore_not_found;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::Description;
@@ -100,11 +103,12 @@ impl Service {
 }
 
 impl JobKind for SnapshotJob {
+    const TYPE: JobType = JobType::Snapshot;
     type Request = SnapshotPlan;
     type Details = SnapshotDetails;
 
     fn access(_: &SnapshotPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Admin, reach: JobVisibility::of(collection) }
+        JobAccess { scope: Scope::Admin, visibility: JobVisibility::for_collection(collection) }
     }
 
     async fn run(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> {
@@ -150,9 +154,7 @@ async fn make(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> 
 impl SnapshotBuilder {
     fn begin(state: Arc<State>, id: SnapshotId, folder: PathBuf, whole: bool) -> Result<Self, Error> {
         let access = |source| Error::Folder { path: folder.clone(), source };
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder).map_err(access)?;
-        }
+        ignore_not_found(std::fs::remove_dir_all(&folder)).map_err(access)?;
         std::fs::create_dir(&folder).map_err(access)?;
         let packer = ArchiveWriter::create(&folder.join("archive"))?;
         Ok(Self { state, id, folder, packer, entries: Vec::new(), rows: Vec::new(), whole })
@@ -188,13 +190,15 @@ impl SnapshotBuilder {
     fn add(&mut self, collection: &OpenCollection, stop: impl Fn() -> bool + Send + 'static) -> Result<bool, Error> {
         let copy = self.folder.join("copy.sqlite");
         // The copy of an earlier collection may be left, if that collection was deleted while it was copied.
-        match std::fs::remove_file(&copy) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path: copy, source }),
-            _ => (),
+        if let Err(source) = ignore_not_found(std::fs::remove_file(&copy)) {
+            return Err(Error::Folder { path: copy, source });
         }
         let copied = match collection.embedded()?.store.copy_to(&copy, stop) {
             Err(_) if collection.is_deleted() => return Ok(false),
-            copied => copied.map_err(|error| collection.report_damage(error.into()))?,
+            copied => copied.map_err(|error| match collection.report_damage(error.into()) {
+                Error::Store(source) => Error::NotCopied { collection: collection.row.name.clone(), source: Box::new(source) },
+                other => other,
+            })?,
         };
         let row = collection.current();
         // Checks now that the copy can be restored, rather than finding out at a restore.
@@ -236,6 +240,6 @@ impl SnapshotBuilder {
         let catalog = self.packer.add(CATALOG, &rows.join(CATALOG))?;
         let manifest = Manifest::new(now_ms(), self.entries, catalog).with_names(aliases, classifiers);
         let archive = self.packer.finish(&manifest)?;
-        self.state.keep_snapshot(&self.id, &self.folder.join("archive"), &Description { archive, manifest })
+        self.state.publish_snapshot(&self.id, &self.folder.join("archive"), &Description { archive, manifest })
     }
 }

@@ -11,7 +11,6 @@ pub mod schedule;
 mod schedule_meter;
 
 use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use uuid::Uuid;
 use super::blocking::blocking;
 use super::classifiers::ClassifierError;
 use super::error::Error;
-use super::folders::{SNAPSHOTS_DIR, sync_dir};
+use super::folders::{SNAPSHOTS_DIR, ignore_not_found, rename_durably, sync_dir, write_durably};
 use super::state::{Service, State};
 use super::upload_receiver::{UploadBounds, check_disk_space, receive};
 use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId};
@@ -62,7 +61,7 @@ impl Service {
                 match state.describe(&id) {
                     Ok(description) => {
                         collections += description.manifest.collections.len();
-                        found.push(shown(id.clone(), &description)?);
+                        found.push(snapshot_info(id.clone(), &description)?);
                     }
                     // It was deleted meanwhile.
                     Err(Error::SnapshotNotFound { .. }) => (),
@@ -83,7 +82,7 @@ impl Service {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
             let description = state.describe(&id)?;
-            shown(id, &description)
+            snapshot_info(id, &description)
         })
         .await
     }
@@ -108,10 +107,7 @@ impl Service {
         blocking(move || {
             state.describe(&id)?;
             for path in [state.snapshot_file(&id, DESCRIPTION), state.snapshot_archive(&id)] {
-                match std::fs::remove_file(&path) {
-                    Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path, source }),
-                    _ => (),
-                }
+                ignore_not_found(std::fs::remove_file(&path)).map_err(|source| Error::Folder { path, source })?;
             }
             state.sync_snapshots()
         })
@@ -142,9 +138,9 @@ impl Service {
             let bounds = ArchiveBounds { bytes_max, collections_max };
             let kept = unpack(&partial, bounds, |_| None, |_| state.check_running()).and_then(|unpacked| {
                 let description = Description { archive: unpacked.sum, manifest: unpacked.manifest };
-                let shown = shown(id.clone(), &description)?;
-                state.keep_snapshot(&id, &partial, &description)?;
-                Ok(shown)
+                let snapshot = snapshot_info(id.clone(), &description)?;
+                state.publish_snapshot(&id, &partial, &description)?;
+                Ok(snapshot)
             });
             if kept.is_err() {
                 let _ = std::fs::remove_file(&partial);
@@ -163,10 +159,10 @@ impl Service {
             let path = entry.map_err(access)?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let described = |id: &str| folder.join(format!("{id}{DESCRIPTION}")).exists();
-            let ours = |id: &str| SnapshotId::parse(id).is_ok();
+            let is_id = |id: &str| SnapshotId::parse(id).is_ok();
             let left = match (name.strip_suffix(PARTIAL), name.strip_suffix(ARCHIVE)) {
-                (Some(id), _) => ours(id),
-                (None, Some(id)) => ours(id) && !described(id),
+                (Some(id), _) => is_id(id),
+                (None, Some(id)) => is_id(id) && !described(id),
                 (None, None) => false,
             };
             if left {
@@ -199,18 +195,18 @@ impl State {
         {
             let open = self.open.read();
             let broken = self.broken.read();
-            let there = self.aliases.read();
+            let existing = self.aliases.read();
             for Alias { name, .. } in aliases {
                 if open.contains_key(name) || broken.contains_key(name) {
                     return Err(Error::CollectionExists { name: name.clone() });
                 }
-                if let Some(collection) = there.get(name).filter(|_| !replace) {
+                if let Some(collection) = existing.get(name).filter(|_| !replace) {
                     return Err(Error::AliasExists { name: name.clone(), collection: collection.clone() });
                 }
             }
             let limit = self.limits.collections_max;
-            let new = aliases.iter().filter(|alias| !there.contains_key(&alias.name)).count();
-            if new > 0 && there.len() + new > limit {
+            let new = aliases.iter().filter(|alias| !existing.contains_key(&alias.name)).count();
+            if new > 0 && existing.len() + new > limit {
                 return Err(Error::TooManyAliases { limit });
             }
         }
@@ -255,17 +251,14 @@ impl State {
     }
 
     /// Turns a durable archive into a snapshot by writing its description.
-    pub(crate) fn keep_snapshot(&self, id: &SnapshotId, archive: &Path, description: &Description) -> Result<(), Error> {
+    pub(crate) fn publish_snapshot(&self, id: &SnapshotId, archive: &Path, description: &Description) -> Result<(), Error> {
         let (path, new) = (self.snapshot_file(id, DESCRIPTION), archive.with_extension("description.partial"));
-        let keep = || {
-            let mut file = File::create(&new)?;
-            file.write_all(&serde_json::to_vec_pretty(description)?)?;
-            file.sync_all()?;
+        let publish = || {
+            write_durably(&new, &serde_json::to_vec_pretty(description)?)?;
             std::fs::rename(archive, self.snapshot_archive(id))?;
-            std::fs::rename(&new, &path)?;
-            sync_dir(&self.snapshots_dir())
+            rename_durably(&new, &path)
         };
-        keep().map_err(|source| Error::Folder { path: path.clone(), source })
+        publish().map_err(|source| Error::Folder { path: path.clone(), source })
     }
 
     /// Returns the collections for a snapshot: the named ones, or all. Fails if one of them cannot be opened, even for all
@@ -310,16 +303,15 @@ pub(crate) fn classifier_exists(name: ClassifierName) -> Error {
     ClassifierError::Exists { name }.into()
 }
 
-fn shown(id: SnapshotId, description: &Description) -> Result<Snapshot, Error> {
+fn snapshot_info(id: SnapshotId, description: &Description) -> Result<Snapshot, Error> {
     let Description { archive, manifest } = description;
-    let rest = manifest.shown_names()?;
     Ok(Snapshot {
         id,
         created_at_ms: manifest.created_at_ms,
         server_version: manifest.server_version.clone(),
-        collections: manifest.shown()?,
-        aliases: rest.aliases,
-        classifiers: rest.classifiers,
+        collections: manifest.parse_collections()?,
+        aliases: manifest.parse_aliases()?,
+        classifiers: manifest.classifiers.clone(),
         archive_bytes: archive.bytes,
         archive_sha256: archive.sha256.clone(),
     })

@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use crate::domain::settings::{DIMENSION, EF, M};
 use crate::domain::{
-    Alias, ClassifierName, Collection, CollectionId, CollectionName, Job, JobId, JobUnit, ModelInfo, RestoreRequest, Scope,
-    SnapshotId, chain,
+    Alias, ClassifierName, Collection, CollectionId, CollectionName, Job, JobId, JobType, JobUnit, ModelInfo, RestoreRequest,
+    Scope, SnapshotId, chain,
 };
 use crate::embed::passage_terms;
 use crate::index::IndexError;
@@ -20,12 +20,12 @@ use crate::service::blocking::blocking;
 use crate::service::classifiers::check_restored;
 use crate::service::error::Error;
 use crate::service::folders::orphaned::{self, DATABASE};
-use crate::service::folders::sync_dir;
+use crate::service::folders::{ignore_not_found, sync_dir};
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::repair::recover;
 use crate::service::search;
-use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, ShownNames, file_name, invalid, unpack};
+use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, file_name, invalid, unpack};
 use crate::service::snapshots::{Description, classifier_exists};
 use crate::service::state::{Service, State};
 use crate::service::upload_receiver::check_disk_space;
@@ -101,7 +101,7 @@ impl Service {
         let permit = self.job_permit()?;
         let (service, id) = (self.clone(), id.clone());
         let asked = request.clone();
-        let (targets, rest, total, id) = blocking(move || {
+        let (targets, (aliases, classifiers), total, id) = blocking(move || {
             let description = service.state.describe(&id)?;
             let targets = service.targets(&description, &asked)?;
             let rest = service.state.names_to_restore(&description, &asked)?;
@@ -115,17 +115,16 @@ impl Service {
             [only] => Some(only.name.clone()),
             _ => None,
         };
-        let ShownNames { aliases, classifiers } = rest;
         let details = RestoreDetails {
             snapshot: id.clone(),
             collections: targets.iter().map(|target| target.name.clone()).collect(),
             aliases: aliases.iter().map(|alias| alias.name.clone()).collect(),
-            classifiers: classifiers.iter().map(|one| one.name.clone()).collect(),
+            classifiers: classifiers.clone(),
         };
         let request = RestorePlan {
             snapshot: id,
             aliases: aliases.into_iter().map(|alias| (alias.name, alias.collection)).collect(),
-            classifiers: classifiers.into_iter().map(|one| ClassifierTarget::new(one.name)).collect(),
+            classifiers: classifiers.into_iter().map(ClassifierTarget::new).collect(),
             targets,
             replace: request.replace,
         };
@@ -136,7 +135,7 @@ impl Service {
     /// Returns the collections to restore, each with a new id.
     fn targets(&self, description: &Description, request: &RestoreRequest) -> Result<Vec<Target>, Error> {
         let mut targets = Vec::new();
-        for entry in description.manifest.shown()? {
+        for entry in description.manifest.parse_collections()? {
             if request.collection.as_ref().is_some_and(|wanted| *wanted != entry.name) {
                 continue;
             }
@@ -157,14 +156,15 @@ impl Service {
 }
 
 impl JobKind for RestoreJob {
+    const TYPE: JobType = JobType::Restore;
     type Request = RestorePlan;
     type Details = RestoreDetails;
 
     fn access(plan: &RestorePlan, collection: Option<&CollectionName>) -> JobAccess {
         // The details name them.
         let restores_more = !plan.aliases.is_empty() || !plan.classifiers.is_empty();
-        let reach = if restores_more { JobVisibility::Everything } else { JobVisibility::of(collection) };
-        JobAccess { scope: Scope::Admin, reach }
+        let visibility = if restores_more { JobVisibility::Everything } else { JobVisibility::for_collection(collection) };
+        JobAccess { scope: Scope::Admin, visibility }
     }
 
     async fn run(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {
@@ -184,14 +184,18 @@ impl ClassifierTarget {
 
 impl State {
     /// Returns the aliases and classifiers to restore. There are none if only one collection is restored.
-    fn names_to_restore(&self, description: &Description, request: &RestoreRequest) -> Result<ShownNames, Error> {
+    fn names_to_restore(
+        &self,
+        description: &Description,
+        request: &RestoreRequest,
+    ) -> Result<(Vec<Alias>, Vec<ClassifierName>), Error> {
         if request.collection.is_some() {
-            return Ok(ShownNames { aliases: Vec::new(), classifiers: Vec::new() });
+            return Ok((Vec::new(), Vec::new()));
         }
-        let rest = description.manifest.shown_names()?;
-        let names: Vec<ClassifierName> = rest.classifiers.iter().map(|one| one.name.clone()).collect();
-        self.check_names(&rest.aliases, &names, request.replace)?;
-        Ok(rest)
+        let aliases = description.manifest.parse_aliases()?;
+        let classifiers: Vec<_> = description.manifest.classifiers.iter().map(|one| one.name.clone()).collect();
+        self.check_names(&aliases, &classifiers, request.replace)?;
+        Ok((aliases, classifiers))
     }
 }
 
@@ -202,10 +206,10 @@ async fn restore(context: &JobContext, plan: RestorePlan) -> Result<(), JobError
         return Ok(());
     }
     let (unpacking, canceled_by) = (restore.clone(), context.clone());
-    let of = Arc::clone(&state);
-    let unpacked = blocking(move || unpacking.unpack(&of, &canceled_by)).await;
+    let unpack_state = Arc::clone(&state);
+    let unpacked = blocking(move || unpacking.unpack(&unpack_state, &canceled_by)).await;
     context.check()?;
-    let ended = put_in_place(context, &state, &restore, unpacked?).await;
+    let ended = install_all(context, &state, &restore, unpacked?).await;
     let folder = restore.folder.clone();
     let _ = std::fs::remove_dir_all(folder);
     if ended.is_err() && !restore.is_done(&state) {
@@ -221,11 +225,11 @@ struct Prepared {
     damage: Vec<StoreError>,
 }
 
-async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restore, all: Vec<Prepared>) -> Result<(), JobError> {
+async fn install_all(context: &JobContext, state: &Arc<State>, restore: &Restore, all: Vec<Prepared>) -> Result<(), JobError> {
     let mut opened = Vec::with_capacity(all.len());
     for prepared in all {
-        let (opening, of) = (restore.clone(), Arc::clone(state));
-        let collection = blocking(move || opening.open(&of, prepared)).await;
+        let (opening, open_state) = (restore.clone(), Arc::clone(state));
+        let collection = blocking(move || opening.open(&open_state, prepared)).await;
         let recovered = match collection {
             Ok(collection) => {
                 opened.push(Arc::clone(&collection));
@@ -241,11 +245,9 @@ async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restor
             return Err(error);
         }
     }
-    let names_lock = Arc::clone(&state.names_lock).lock_owned().await;
-    let (state, restore) = (Arc::clone(state), restore.clone());
-    let replaced = blocking(move || {
-        let _naming = names_lock;
-        state.check_running().and_then(|()| swap_in(&state, &opened, &restore)).inspect_err(|_| close(&opened))
+    let restore = restore.clone();
+    let replaced = state.with_names_locked(move |state| {
+        state.check_running().and_then(|()| swap_in(state, &opened, &restore)).inspect_err(|_| close(&opened))
     });
     Ok(replaced.await?)
 }
@@ -402,9 +404,7 @@ impl Restore {
     /// Unpacks and checks the archive and adopts its databases. Returns the new collections. Blocks.
     fn unpack(&self, state: &State, context: &JobContext) -> Result<Vec<Prepared>, Error> {
         let access = |source| Error::Folder { path: self.folder.clone(), source };
-        if self.folder.exists() {
-            std::fs::remove_dir_all(&self.folder).map_err(access)?;
-        }
+        ignore_not_found(std::fs::remove_dir_all(&self.folder)).map_err(access)?;
         for target in &self.plan.targets {
             let folder = state.collections_dir().join(&target.id);
             let problem = "it was restored before, but this older catalog.sqlite does not know that; its folder stays as it is";

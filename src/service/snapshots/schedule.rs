@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::schedule_meter::ScheduleMeter;
-use crate::domain::{InvalidId, JobId, JobStatus, Page, SnapshotId};
+use crate::domain::{InvalidId, JobId, JobStatus, Page, SnapshotId, hex};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::retries;
@@ -85,7 +85,7 @@ async fn run(service: Service, schedule: SnapshotSchedule, mut stop: watch::Rece
         let meter = service.schedule_meter();
         loop {
             tokio::time::sleep(pause).await;
-            let counter = match turn(&service, &schedule).await {
+            let counter = match run_once(&service, &schedule).await {
                 Ok(stored) => {
                     (failures, pause) = (0, schedule.interval);
                     meter.last_ms.store(now_ms(), Ordering::Relaxed);
@@ -122,10 +122,10 @@ fn retry_pause(failures: u32, interval: Duration) -> Duration {
 }
 
 /// Makes sure that the target has the current state of the server. Returns whether this needed a snapshot.
-async fn turn(service: &Service, schedule: &SnapshotSchedule) -> Result<bool, ScheduleError> {
+async fn run_once(service: &Service, schedule: &SnapshotSchedule) -> Result<bool, ScheduleError> {
     let target = &schedule.target;
     let newest = target.list().await?.pop();
-    let note = match unfinished(service).await? {
+    let note = match find_unfinished(service).await? {
         Some(note) => note,
         None => {
             let state = Arc::clone(&service.state);
@@ -133,7 +133,7 @@ async fn turn(service: &Service, schedule: &SnapshotSchedule) -> Result<bool, Sc
             if newest.is_some_and(|newest| newest.fingerprint == fingerprint) {
                 return Ok(false);
             }
-            make(service, fingerprint).await?
+            create_snapshot(service, fingerprint).await?
         }
     };
     let snapshot = service.get_snapshot(&note.snapshot).await?;
@@ -151,11 +151,11 @@ async fn turn(service: &Service, schedule: &SnapshotSchedule) -> Result<bool, Sc
 }
 
 /// Returns the snapshot of an earlier attempt that is not copied yet, if any. Waits for its job first.
-async fn unfinished(service: &Service) -> Result<Option<Note>, ScheduleError> {
+async fn find_unfinished(service: &Service) -> Result<Option<Note>, ScheduleError> {
     let text = std::fs::read(note_path(service)).unwrap_or_default();
     let Ok(note) = serde_json::from_slice::<Note>(&text) else { return Ok(None) };
     if let Some(job) = note.job.as_deref().and_then(|job| JobId::parse(job).ok()) {
-        match wait_for(service, &job).await {
+        match wait_for_job(service, &job).await {
             Ok(()) | Err(ScheduleError::Job { .. } | ScheduleError::Service(Error::JobNotFound { .. })) => (),
             Err(error) => return Err(error),
         }
@@ -168,19 +168,19 @@ async fn unfinished(service: &Service) -> Result<Option<Note>, ScheduleError> {
 }
 
 /// Makes a snapshot of the whole server.
-async fn make(service: &Service, fingerprint: String) -> Result<Note, ScheduleError> {
+async fn create_snapshot(service: &Service, fingerprint: String) -> Result<Note, ScheduleError> {
     let snapshot = SnapshotId::parse(&Uuid::now_v7().to_string())?;
     let mut note = Note { snapshot, fingerprint, job: None };
     // Written before the job starts, so that a crash leaves no snapshot without a note.
-    write(service, &note)?;
+    write_note(service, &note)?;
     let job = service.create_snapshot_as(note.snapshot.clone(), Vec::new()).await?.id;
     note.job = Some(job.as_str().to_owned());
-    write(service, &note)?;
-    wait_for(service, &job).await?;
+    write_note(service, &note)?;
+    wait_for_job(service, &job).await?;
     Ok(note)
 }
 
-async fn wait_for(service: &Service, job: &JobId) -> Result<(), ScheduleError> {
+async fn wait_for_job(service: &Service, job: &JobId) -> Result<(), ScheduleError> {
     let mut watch = service.watch_job(job).await?;
     let mut last = None;
     while let Some(job) = watch.next().await? {
@@ -200,7 +200,7 @@ fn note_path(service: &Service) -> PathBuf {
     service.state.snapshots_dir().join(NOTE)
 }
 
-fn write(service: &Service, note: &Note) -> Result<(), ScheduleError> {
+fn write_note(service: &Service, note: &Note) -> Result<(), ScheduleError> {
     let path = note_path(service);
     let json = serde_json::to_vec(note).map_err(std::io::Error::other);
     json.and_then(|json| std::fs::write(&path, json)).map_err(|source| ScheduleError::Note { path, source })
@@ -217,7 +217,7 @@ impl State {
         }
         let all = Page { limit: usize::MAX, after: None };
         hash.update(format!("{:?} {:?}", self.catalog.aliases()?, self.catalog.classifiers(&all)?));
-        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(&hash.finalize()))
     }
 }
 

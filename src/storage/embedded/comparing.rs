@@ -5,14 +5,11 @@ use std::collections::HashSet;
 
 use super::{Embedded, RESCORED_MIN};
 use crate::domain::{Embedding, PassageId, SearchParameters};
-use crate::index::{Among, Compared, Neighbor, search_exact};
+use crate::index::{Among, Compared, Neighbor, nearer_first, search_exact};
 use crate::storage::error::StorageError;
-use crate::storage::nearest::NearestSearch;
+use crate::storage::nearest::{EMBEDDINGS_PER_READ, NearestSearch, compare_in_parts};
 use crate::storage::operations::Storage as _;
 use crate::storage::passage_set::PassageSet;
-
-/// Number of embeddings read from the store at a time. Bounds the memory of comparing with many.
-const EMBEDDINGS_PER_READ: usize = 1_024;
 
 /// How many passages can be tested for membership in a set, and compared if they belong to it, in the time that looking up one
 /// passage of the set takes.
@@ -80,14 +77,7 @@ impl Embedded {
         if let Some(compared) = self.index()?.0.search_among(query, usize::MAX, set.iter())? {
             return Ok(compared);
         }
-        let passages: Vec<PassageId> = set.iter().collect();
-        let mut neighbors = Vec::with_capacity(passages.len());
-        for part in passages.chunks(EMBEDDINGS_PER_READ) {
-            let stored = self.store.embeddings_of(part)?;
-            let items = stored.iter().map(|(passage, embedding)| (*passage, embedding));
-            neighbors.extend(search_exact(self.metric, items, query, part.len()));
-        }
-        sort(&mut neighbors);
+        let neighbors = compare_in_parts(set, (self.metric, query), |part| self.store.embeddings_of(part))?;
         Ok(Compared { neighbors, error: 0.0 })
     }
 
@@ -110,7 +100,7 @@ impl Embedded {
             let (part, others) = rest.split_at(size.min(rest.len()));
             (rest, size) = (others, size.saturating_mul(2).min(EMBEDDINGS_PER_READ));
             read.extend(self.rescore(query, part.len(), part.to_vec())?);
-            sort(&mut read);
+            read.sort_unstable_by(nearer_first);
             let bound = rest.first().map_or(f32::NEG_INFINITY, |next| next.score + compared.error);
             let certain = read.partition_point(|neighbor| neighbor.score > bound);
             let enough = take(&read[..certain])?;
@@ -132,13 +122,9 @@ impl Embedded {
         if stored.len() < found.len() {
             let there: HashSet<PassageId> = stored.iter().map(|(passage, _)| *passage).collect();
             nearest.extend(found.into_iter().filter(|neighbor| !there.contains(&neighbor.passage)));
-            sort(&mut nearest);
+            nearest.sort_unstable_by(nearer_first);
             nearest.truncate(limit);
         }
         Ok(nearest)
     }
-}
-
-fn sort(neighbors: &mut [Neighbor]) {
-    neighbors.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
 }

@@ -51,7 +51,7 @@ impl Embedded {
     pub(super) fn nearest_documents(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
         let mut found = FirstPassages::new(search.limit);
         let method = if search.exact {
-            self.take_in_order(search, &self.compare_scope(search)?, &mut found)?;
+            self.add_in_order(search, &self.compare_scope(search)?, &mut found)?;
             DenseMethod::Scan
         } else if self.find_by_scan(search, &mut found)? {
             DenseMethod::Scan
@@ -101,26 +101,26 @@ impl Embedded {
         Ok((!search.scope.is_all()).then(|| self.passages_in(search.scope)).transpose()?)
     }
 
-    /// Takes the nearest passages from `ask` until they are of enough documents or there are no more. `ask` gets the number of
-    /// passages to return, and the passages to leave out: those of documents that were already found. Returns false if `ask`
-    /// returned `None`.
+    /// Takes the nearest passages from `search_next` until they are of enough documents or there are no more. `search_next` gets
+    /// the number of passages to return, and the passages to leave out: those of documents that were already found. Returns
+    /// false if `search_next` returned `None`.
     fn collect_documents(
         &self,
         search: &NearestSearch<'_>,
         found: &mut FirstPassages,
-        ask: impl Fn(usize, &HashSet<PassageId>) -> Result<Option<Vec<Neighbor>>, StorageError>,
+        search_next: impl Fn(usize, &HashSet<PassageId>) -> Result<Option<Vec<Neighbor>>, StorageError>,
     ) -> Result<bool, StorageError> {
         let passages = self.index()?.0.len();
         let rescored = self.rescore_count(search.parameters, found.limit()).unwrap_or_default();
         let mut wanted = found.limit().saturating_mul(PASSAGES_PER_HIT).max(PASSAGES_MIN).max(rescored);
         let mut excluded: HashSet<PassageId> = HashSet::new();
-        while let Some(neighbors) = ask(wanted, &excluded)? {
+        while let Some(neighbors) = search_next(wanted, &excluded)? {
             let exhausted = neighbors.len() < wanted;
-            let looked_at = self.add_documents(search, neighbors, found)?;
+            let added = self.add_documents(search, neighbors, found)?;
             if found.is_full() || exhausted {
                 return Ok(true);
             }
-            excluded.extend(self.store.passages_of(&looked_at)?);
+            excluded.extend(self.store.passages_of(&added)?);
             wanted = wanted.saturating_mul(GROWTH).min(passages + 1);
         }
         Ok(false)
@@ -133,12 +133,12 @@ impl Embedded {
     }
 
     fn find_in_graph(&self, search: &NearestSearch<'_>, found: &mut FirstPassages) -> Result<(), StorageError> {
-        let ask = |wanted, excluded: &HashSet<PassageId>| {
+        let search_next = |wanted, excluded: &HashSet<PassageId>| {
             let others = |passage| !excluded.contains(&passage);
             let accept: Option<&dyn Fn(PassageId) -> bool> = if excluded.is_empty() { None } else { Some(&others) };
             self.search_graph(search.query, wanted, requested_ef(search), accept).map(Some)
         };
-        self.collect_documents(search, found, ask).map(drop)
+        self.collect_documents(search, found, search_next).map(drop)
     }
 
     /// Takes the documents of passages that the index found, nearest first. If the index's values are coarse, first rescores
@@ -151,15 +151,15 @@ impl Embedded {
     ) -> Result<Vec<DocumentKey>, StorageError> {
         let documents_of = |passages: &[PassageId]| self.store.documents_of(passages);
         let Some(mut size) = self.rescore_count(search.parameters, found.limit()) else {
-            return Ok(found.take(&neighbors, documents_of)?);
+            return Ok(found.add(&neighbors, documents_of)?);
         };
-        let (mut rest, mut taken) = (neighbors.as_slice(), Vec::new());
+        let (mut rest, mut added) = (neighbors.as_slice(), Vec::new());
         while !rest.is_empty() && !found.is_full() {
             let (part, others) = rest.split_at(size.min(rest.len()));
-            taken.extend(found.take(&self.rescore(search.query, part.len(), part.to_vec())?, documents_of)?);
+            added.extend(found.add(&self.rescore(search.query, part.len(), part.to_vec())?, documents_of)?);
             (rest, size) = (others, size.saturating_mul(2));
         }
-        Ok(taken)
+        Ok(added)
     }
 
     /// Repeats graph searches with growing width until they find enough documents. As soon as comparing with every matching
@@ -169,15 +169,15 @@ impl Embedded {
         let rescored = self.rescore_count(search.parameters, found.limit()).unwrap_or_default();
         let mut wanted = found.limit().saturating_mul(MATCHING_PER_HIT).max(MATCHING_MIN).max(rescored);
         while let Some(neighbors) = self.search_graph_within(search, &set, wanted)? {
-            let looked_at = self.add_documents(search, neighbors, found)?;
+            let added = self.add_documents(search, neighbors, found)?;
             if found.is_full() {
                 return Ok(DenseMethod::Index);
             }
-            set = set.without(&self.store.passages_of(&looked_at)?).into();
+            set = set.without(&self.store.passages_of(&added)?).into();
             wanted = wanted.saturating_mul(GROWTH);
         }
         // Goes through all of them in order, because any number of the nearest may be of the same document or no longer match.
-        self.take_in_order(search, &self.compare_set(search.query, &set)?, found)?;
+        self.add_in_order(search, &self.compare_set(search.query, &set)?, found)?;
         Ok(DenseMethod::Scan)
     }
 
@@ -195,20 +195,20 @@ impl Embedded {
         if ef >= set.len() || self.full_comparison_cost(set) <= graph_search_cost(set, passages, ef).min(passages) {
             return Ok(None);
         }
-        let asked = ef.saturating_mul(FILTER_TESTS_PER_CANDIDATE).saturating_mul(passages) / set.len().max(1);
-        let walk = Walk { set, left: Cell::new(asked.max(self.full_comparison_cost(set) / GIVE_UP_AFTER_PART)) };
-        let neighbors = self.search_graph(search.query, wanted, ef, Some(&|passage| walk.accepts(passage)))?;
-        Ok(Some(neighbors).filter(|_| !walk.is_given_up()))
+        let tests_max = ef.saturating_mul(FILTER_TESTS_PER_CANDIDATE).saturating_mul(passages) / set.len().max(1);
+        let bounded = BoundedSearch { set, left: Cell::new(tests_max.max(self.full_comparison_cost(set) / GIVE_UP_AFTER_PART)) };
+        let neighbors = self.search_graph(search.query, wanted, ef, Some(&|passage| bounded.accepts(passage)))?;
+        Ok(Some(neighbors).filter(|_| !bounded.is_given_up()))
     }
 
-    fn take_in_order(
+    fn add_in_order(
         &self,
         search: &NearestSearch<'_>,
         compared: &Compared,
         found: &mut FirstPassages,
     ) -> Result<(), StorageError> {
         self.visit_in_order(search.query, compared, found.limit(), |part| {
-            found.take(part, |passages| self.store.documents_of(passages))?;
+            found.add(part, |passages| self.store.documents_of(passages))?;
             Ok(found.is_full())
         })
     }
@@ -222,12 +222,12 @@ impl Embedded {
 
 /// A graph search among the passages of a set, which is given up if it visits far more passages than expected. That happens if
 /// nothing in the set lies near the query: such a search would visit most of the graph and still miss some.
-struct Walk<'s> {
+struct BoundedSearch<'s> {
     set: &'s PassageSet,
     left: Cell<usize>,
 }
 
-impl Walk<'_> {
+impl BoundedSearch<'_> {
     /// Whether a passage belongs to the set. Once the search is given up, accepts every passage, so that it ends soon.
     fn accepts(&self, passage: PassageId) -> bool {
         self.left.set(self.left.get().saturating_sub(1));

@@ -10,8 +10,8 @@ use postgres::types::Type;
 use super::batch::Batch;
 use super::fault::Fault;
 use super::filter::Condition;
-use super::names::at_ms;
-use super::partition::Partition;
+use super::names::time_literal;
+use super::partition::Postgres;
 use super::patch::{change, replace_passages};
 use super::reading::{self, FoundDocument};
 use super::rows::{self, document_columns, keys, passage_id, sequence, to_sql};
@@ -35,7 +35,7 @@ const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Maximum number of idempotency records per collection.
 const RECORDS_MAX: i64 = 1_000;
 
-impl Partition {
+impl Postgres {
     pub(super) fn upsert_if(
         &self,
         documents: Vec<PreparedDocument>,
@@ -60,7 +60,7 @@ impl Partition {
         answer: RecordFn<Upserted>,
     ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
         self.write("storing documents", |writing| {
-            let now = at_ms(writing.now_ms);
+            let now = time_literal(writing.now_ms);
             if let Some(before) = find_record(writing.session, writing.key, &request, &now)? {
                 return Ok(Idempotent::Replayed(before));
             }
@@ -96,14 +96,8 @@ impl Partition {
                 return Ok(PatchOutcome::Absent);
             };
             check(id, Some(found.document.sequence), &precondition)?;
-            let title = patch.title.clone().applied(found.document.title.clone());
-            let mut replacing = None;
-            if title != found.document.title {
-                replacing = resplit.as_ref().filter(|resplit| resplit.title == title && resplit.text == found.document.text);
-                if replacing.is_none() {
-                    return Ok(PatchOutcome::Conflict);
-                }
-            }
+            let replacing = ResplitText::for_patch(resplit.as_ref(), &found.document, &patch);
+            let Some(replacing) = replacing else { return Ok(PatchOutcome::Conflict) };
             change(writing, &found, &patch)?;
             let pending = match replacing {
                 Some(resplit) => {
@@ -158,7 +152,7 @@ impl Partition {
         const DOING: &str = "deleting documents";
         let condition = self.compile(filter);
         let until = to_sql(until.0);
-        let keys = self.read(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
+        let keys = self.run(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(DeletedBatch { rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
         let rows = self.write_patiently(DOING, |writing| {
@@ -180,7 +174,7 @@ impl Partition {
         const DOING: &str = "changing documents";
         let condition = self.compile(filter);
         let until = to_sql(until.0);
-        let keys = self.read(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
+        let keys = self.run(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(UpdatedBatch { matched: 0, rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
         self.write_patiently(DOING, |writing| {
@@ -198,7 +192,7 @@ impl Partition {
     }
 
     pub(super) fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
-        self.read("reading an idempotency record", |session| find_record(session, self.key, request, &self.now()))
+        self.run("reading an idempotency record", |session| find_record(session, self.key, request, &self.now()))
     }
 
     pub(super) fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
@@ -206,16 +200,16 @@ impl Partition {
     }
 
     pub(super) fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError> {
-        self.read("reading a job's checkpoint", |session| {
+        self.run("reading a job's checkpoint", |session| {
             let sql = "select checkpoint from dragoman.job_checkpoints where collection = $1 and job = $2";
             let row = session.row(sql, &[(&self.key, Type::INT8), (&job.as_str(), Type::TEXT)])?;
             Ok(row.map(|row| row.try_get(0)).transpose()?)
         })
     }
 
-    pub(super) fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
+    pub(super) fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
         let kept: Vec<&str> = kept.iter().map(JobId::as_str).collect();
-        self.read("deleting checkpoints", |session| {
+        self.run("deleting checkpoints", |session| {
             // Another server may have begun a job since the list of jobs was read.
             let sql = "delete from dragoman.job_checkpoints c where collection = $1 and job <> all($2) and not exists
                        (select 1 from dragoman.jobs j where j.id = c.job and j.finished_at_ms is null)";

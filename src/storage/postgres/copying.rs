@@ -9,23 +9,22 @@ use super::batch::Batch;
 use super::changes::{check_owner, delete_keys};
 use super::escape::escape;
 use super::fault::Fault;
-use super::partition::Partition;
+use super::partition::Postgres;
 use super::reading;
 use super::rows::{self, document_columns, limit, sequence, to_sql};
-use super::upsert::{context, passage_text};
 use super::writing::Writing;
 use crate::domain::{Document, JobId, TokenSet};
 use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, PreparedDocument, Revision, StoreError};
 
-impl Partition {
+impl Postgres {
     pub(super) fn document_count(&self) -> Result<u64, StoreError> {
-        self.read("counting documents", |session| {
+        self.run("counting documents", |session| {
             session.query_number(&format!("select count(*) from {}", self.names.documents), &[])
         })
     }
 
     pub(super) fn revisions(&self, after: Revision, most: usize) -> Result<Vec<Revision>, StoreError> {
-        self.read("reading revisions", |session| {
+        self.run("reading revisions", |session| {
             let sql = format!(
                 "select sequence, document from {} where (sequence, document) > ($1, $2) order by sequence, document limit $3",
                 self.names.documents
@@ -40,7 +39,7 @@ impl Partition {
 
     pub(super) fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError> {
         let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
-        self.read("reading documents", |session| {
+        self.run("reading documents", |session| {
             let documents = &self.names.documents;
             // A document is read if the texts before it are within the limit; the first one always is.
             let sql = format!(
@@ -141,7 +140,7 @@ fn keep_passages(
     let prepared = write_row(writing, batch, key, moved.document);
     if renews_terms {
         for passage in reading::passages_of(writing.session, writing.names, key)? {
-            let terms = (writing.terms_of)(&passage.context.with(&passage.text), prepared.language);
+            let terms = (writing.terms_of)(&passage.context.prepend_to(&passage.text), prepared.language);
             batch.renew_terms(key, to_sql(passage.id.0), &terms);
         }
     }
@@ -155,8 +154,7 @@ fn add(writing: &mut Writing<'_>, batch: &mut Batch, moved: CopiedDocument) -> R
     for (ordinal, CopiedPassage { span, embedding }) in passages.into_iter().flatten().enumerate() {
         let passage = writing.next_passage();
         let embedded = embedding.as_ref().map(|of| (&of.embedding, writing.next_sequence()));
-        let text = context(&prepared, &span).with(passage_text(&prepared, &span)?).into_owned();
-        let terms = (writing.terms_of)(&text, prepared.language);
+        let terms = (writing.terms_of)(&prepared.indexed_text(&span)?, prepared.language);
         let none = TokenSet::default();
         let tokens = embedding.as_ref().map_or(&none, |of| &of.tokens);
         batch.add_passage_record((key, passage, ordinal), &span, embedded, &terms, tokens);

@@ -8,7 +8,7 @@ use postgres::types::Type;
 use super::fault::Fault;
 use super::filter::Condition;
 use super::hits::REQUESTED_PASSAGES;
-use super::partition::Partition;
+use super::partition::Postgres;
 use super::reading::read_embedding;
 use super::rows::{self, document_columns, document_id, keys, language, limit, metadata, passage_id, sequence, texts, to_sql};
 use super::session::Session;
@@ -17,9 +17,10 @@ use crate::domain::{
 };
 use crate::store::{
     DocumentAttributes, DocumentEmbeddings, DocumentKey, EmbeddedDocument, PassageText, SearchFilter, StoreError, TokenChanges,
+    passage_range,
 };
 
-impl Partition {
+impl Postgres {
     pub(super) fn embedded_documents(
         &self,
         filter: &SearchFilter,
@@ -105,7 +106,7 @@ impl Partition {
         let read = |row: &Row| {
             let (passage, document): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
             let text = super::escape::unescape(row.try_get(5)?);
-            let range = rows::range(passage, row.try_get(3)?, row.try_get(4)?, &text)?;
+            let range = passage_range(passage, row.try_get(3)?, row.try_get(4)?, &text)?;
             let text = if unit == MiningUnit::Document { text } else { text[range].to_owned() };
             let language = language(document, row.try_get(2)?)?;
             let passage = PassageText { id: passage_id(passage), document, language, text };
@@ -159,11 +160,11 @@ impl Partition {
                     None => found.push((place, vec![embedding])),
                 }
             }
-            let named = |(place, embeddings): (i64, Vec<Embedding>)| {
+            let with_documents = |(place, embeddings): (i64, Vec<Embedding>)| {
                 let wanted = usize::try_from(place - 1).ok().and_then(|place| ids.get(place));
                 wanted.map(|wanted| (*wanted, embeddings))
             };
-            Ok(found.into_iter().filter_map(named).collect())
+            Ok(found.into_iter().filter_map(with_documents).collect())
         })
     }
 

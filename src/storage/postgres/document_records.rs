@@ -11,15 +11,14 @@ use super::batch::Batch;
 use super::changes::store_checkpoint;
 use super::escape::unescape;
 use super::fault::Fault;
-use super::partition::Partition;
+use super::partition::Postgres;
 use super::rows::{self, BYTES, document_columns, limit, passage_id, sequence, to_sql};
 use super::session::{Session, embedding};
-use super::upsert::{context, passage_text};
 use super::writing::Writing;
 use crate::domain::{Document, JobId, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
-use crate::store::{CUTTING_RULES, DocumentKey, DocumentRecord, PassageRecord, PreparedDocument, StoreError};
+use crate::store::{CUTTING_RULES, DocumentKey, DocumentRecord, PassageRecord, PreparedDocument, StoreError, passage_range};
 
-impl Partition {
+impl Postgres {
     pub(super) fn document_records(
         &self,
         after: Option<DocumentKey>,
@@ -109,7 +108,7 @@ impl Partition {
             writing.session.execute(sql, &[(&writing.key, Type::INT8), (&older, Type::INT8)]).map(drop)
         })?;
         // The cached counts include whether rules are outdated, and would otherwise stay until the next change.
-        *self.counted.lock() = None;
+        *self.cached_counts.lock() = None;
         Ok(())
     }
 }
@@ -118,7 +117,7 @@ fn passage_record(row: &Row, text: &str) -> Result<PassageRecord, Fault> {
     let passage: i64 = row.try_get(1)?;
     let corrupt = |problem| StoreError::CorruptRow { table: "passage_tokens", row: passage, problem };
     let headings = row.try_get::<_, Option<&str>>(4)?.map(unescape);
-    let range = rows::range(passage, row.try_get(2)?, row.try_get(3)?, text)?;
+    let range = passage_range(passage, row.try_get(2)?, row.try_get(3)?, text)?;
     let embedded = match (row.try_get::<_, Option<i64>>(5)?, row.try_get::<_, Option<Vector>>(6)?) {
         (Some(number), Some(vector)) => Some((sequence(number), embedding(passage, vector)?)),
         _ => None,
@@ -141,8 +140,7 @@ fn add(writing: &mut Writing<'_>, batch: &mut Batch, whole: DocumentRecord) -> R
     for (ordinal, PassageRecord { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {
         let passage = to_sql(id.0);
         writing.raise_passage_key(passage);
-        let text = context(&prepared, &span).with(passage_text(&prepared, &span)?).into_owned();
-        let terms = PassageTerms { plain: words, ..(writing.terms_of)(&text, prepared.language) };
+        let terms = PassageTerms { plain: words, ..(writing.terms_of)(&prepared.indexed_text(&span)?, prepared.language) };
         let embedded = embedded.as_ref().map(|(sequence, embedding)| (embedding, to_sql(sequence.0)));
         batch.add_passage_record((key, passage, ordinal), &span, embedded, &terms, &tokens);
     }

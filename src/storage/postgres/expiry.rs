@@ -1,16 +1,16 @@
 //! Removes documents that have expired. Even before that, reads do not find them, because they use the table expression of
-//! `Partition::live`.
+//! `Postgres::live`.
 
 use postgres::types::Type;
 
 use super::changes::{CHANGED_PER_TRANSACTION, delete_keys};
 use super::fault::Fault;
-use super::partition::Partition;
+use super::partition::Postgres;
 use crate::store::{Expired, StoreError};
 
-impl Partition {
+impl Postgres {
     pub(super) fn expiry_due(&self) -> bool {
-        self.next_expiry.is_due(self.own_now_ms())
+        self.next_expiry.is_due(self.local_now_ms())
     }
 
     pub(super) fn delete_expired(&self) -> Result<Expired, StoreError> {
@@ -21,7 +21,7 @@ impl Partition {
              limit {CHANGED_PER_TRANSACTION}",
             self.now()
         );
-        let keys = self.read(DOING, |session| {
+        let keys = self.run(DOING, |session| {
             session.rows(&due, &[])?.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()
         })?;
         let more = keys.len() == CHANGED_PER_TRANSACTION;
@@ -44,7 +44,7 @@ impl Partition {
             // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
             self.next_expiry.forget();
             let sql = format!("select min(expires_at_ms) from {documents} where expires_at_ms is not null");
-            let first = self.read(DOING, |session| {
+            let first = self.run(DOING, |session| {
                 let row = session.row(&sql, &[])?;
                 Ok(row.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten())
             });

@@ -3,7 +3,7 @@
 use super::escape::unescape;
 use super::fault::Fault;
 use super::filter::Condition;
-use super::partition::Partition;
+use super::partition::Postgres;
 use super::rows::limit;
 use super::session::Session;
 use crate::domain::{
@@ -12,23 +12,13 @@ use crate::domain::{
 };
 use crate::store::{SearchFilter, StoreError};
 
-impl Partition {
+impl Postgres {
     pub(super) fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
         let condition = self.compile(filter);
         self.search_snapshot("counting values", |session| {
             let sql = format!("select count(*) from {} d where {}", self.live(), condition.sql);
             let documents = session.query_number(&sql, &condition.parameters())?;
-            let mut facets = Facets { documents, counts: Vec::with_capacity(requests.len()), bytes: 0 };
-            for request in requests {
-                let left = bytes_max.saturating_sub(facets.bytes);
-                let counts = self.facet(session, &condition, request, left)?;
-                facets.bytes += counts.values.iter().map(|one| text_bytes(&one.value)).sum::<u64>();
-                facets.counts.push(counts);
-                if facets.bytes > bytes_max {
-                    break;
-                }
-            }
-            Ok(facets)
+            Facets::collect(documents, requests, bytes_max, |request, left| self.facet(session, &condition, request, left))
         })
     }
 
@@ -112,8 +102,9 @@ impl Partition {
                 "number" => parse_number(text),
                 _ => Scalar::Text(unescape(text)),
             };
-            bytes += text_bytes(&value);
-            counted.push(FacetValue { value, documents: unsigned(row.try_get(2)?) });
+            let value = FacetValue { value, documents: unsigned(row.try_get(2)?) };
+            bytes += value.bytes();
+            counted.push(value);
             if bytes > bytes_max {
                 break;
             }
@@ -194,10 +185,6 @@ fn parse_number(text: &str) -> Scalar {
         Ok(integer) => Scalar::Integer(integer),
         Err(_) => Scalar::Real(text.parse().unwrap_or_default()),
     }
-}
-
-fn text_bytes(value: &Scalar) -> u64 {
-    if let Scalar::Text(text) = value { text.len() as u64 } else { 0 }
 }
 
 fn unsigned(number: i64) -> u64 {

@@ -7,14 +7,15 @@ use postgres::error::SqlState;
 use crate::store::StoreError;
 
 /// An error that does not name the failed operation yet.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub(super) enum Fault {
     /// An error of the server, or of the connection to it.
-    Server(postgres::Error),
+    Server(#[from] postgres::Error),
     /// No connection became free in time, or none could be opened.
-    Pool(r2d2::Error),
+    Pool(#[from] r2d2::Error),
     /// An error that is already complete.
-    Store(StoreError),
+    Store(#[from] StoreError),
 }
 
 impl Fault {
@@ -54,22 +55,4 @@ impl Fault {
 
 fn is_io(error: &postgres::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
-}
-
-impl From<postgres::Error> for Fault {
-    fn from(error: postgres::Error) -> Self {
-        Self::Server(error)
-    }
-}
-
-impl From<r2d2::Error> for Fault {
-    fn from(error: r2d2::Error) -> Self {
-        Self::Pool(error)
-    }
-}
-
-impl From<StoreError> for Fault {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
 }

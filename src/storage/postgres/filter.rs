@@ -7,7 +7,7 @@ use postgres::types::Type;
 
 use super::escape::{escape, scalar_json};
 use super::session::Parameter;
-use crate::domain::{Field, Filter, MetadataPath, Relation, Scalar, Test};
+use crate::domain::{Field, Filter, MetadataPath, Scalar, Test};
 use crate::store::SearchFilter;
 
 /// A condition with the values of its parameters.
@@ -189,7 +189,7 @@ impl Compiler<'_> {
                 let texts = self.value(Operand::Texts(texts.collect()));
                 format!("{column} = any({texts})")
             }
-            Test::Compare(relation, Scalar::Text(text)) => format!("{column} {} {}", sign(*relation), self.text(text)),
+            Test::Compare(relation, Scalar::Text(text)) => format!("{column} {} {}", relation.sign(), self.text(text)),
             Test::Exists(_) => format!("{column} is not null"),
             Test::Prefix(prefix) => format!("starts_with({column}, {})", self.text(prefix)),
             Test::Eq(_) | Test::Ne(_) | Test::Compare(..) | Test::Any(_) => "false".to_owned(),
@@ -199,7 +199,7 @@ impl Compiler<'_> {
     fn time_column_test(&mut self, column: &str, test: &Test) -> String {
         match test {
             Test::Eq(scalar) => self.time(column, "=", scalar),
-            Test::Compare(relation, scalar) => self.time(column, sign(*relation), scalar),
+            Test::Compare(relation, scalar) => self.time(column, relation.sign(), scalar),
             Test::In(scalars) => {
                 let each: Vec<String> = scalars.iter().map(|scalar| self.time(column, "=", scalar)).collect();
                 if each.is_empty() { "false".to_owned() } else { format!("({})", each.join(" or ")) }
@@ -244,15 +244,15 @@ impl Compiler<'_> {
                 format!("{value} @> any({arrays}::jsonb[])")
             }
             Test::Compare(relation, Scalar::Text(text)) => {
-                format!("jsonb_typeof{value} = 'string' and {} {} {}", text_expression(&value), sign(*relation), self.text(text))
+                format!("jsonb_typeof{value} = 'string' and {} {} {}", text_expression(&value), relation.sign(), self.text(text))
             }
             Test::Compare(relation, to) => match (scalar_json(to), to) {
                 (None, _) => "false".to_owned(),
                 (Some(json), Scalar::Bool(_)) => {
                     let to = self.value(Operand::Text(json));
-                    format!("jsonb_typeof{value} = 'boolean' and {value} {} {to}::jsonb", sign(*relation))
+                    format!("jsonb_typeof{value} = 'boolean' and {value} {} {to}::jsonb", relation.sign())
                 }
-                (Some(json), _) => format!("{number} {} {}::jsonb", sign(*relation), self.value(Operand::Text(json))),
+                (Some(json), _) => format!("{number} {} {}::jsonb", relation.sign(), self.value(Operand::Text(json))),
             },
             Test::Prefix(prefix) => {
                 format!("jsonb_typeof{value} = 'string' and starts_with({}, {})", text_expression(&value), self.text(prefix))
@@ -265,13 +265,4 @@ impl Compiler<'_> {
 /// Returns the text of a string value, compared by code points.
 fn text_expression(value: &str) -> String {
     format!("({value} #>> '{{}}') collate \"C\"")
-}
-
-fn sign(relation: Relation) -> &'static str {
-    match relation {
-        Relation::Gt => ">",
-        Relation::Gte => ">=",
-        Relation::Lt => "<",
-        Relation::Lte => "<=",
-    }
 }

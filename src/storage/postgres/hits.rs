@@ -7,17 +7,17 @@ use postgres::Row;
 use postgres::types::Type;
 
 use super::fault::Fault;
-use super::partition::Partition;
+use super::partition::Postgres;
 use super::reading::{embeddings_of_document, read_embedding};
 use super::rows::{self, DOCUMENT_COLUMNS, document_columns, document_id, keys, language, metadata, passage_id};
 use super::session::Session;
 use crate::domain::{DocumentHead, DocumentId, Embedding, Passage, PassageId};
-use crate::store::{DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError};
+use crate::store::{DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError, passage_range};
 
 /// The requested passages in their order, as `n`, to be joined with `passages p`.
 pub(super) const REQUESTED_PASSAGES: &str = "unnest($1) with ordinality as n (passage, place) join";
 
-impl Partition {
+impl Postgres {
     /// Selects `columns` of `passages p` and `documents d` for passages of documents that have not expired, in the order of
     /// `ids`.
     pub(super) fn select_for_passages<T>(
@@ -89,24 +89,24 @@ impl Partition {
     pub(super) fn passages_while(
         &self,
         ids: &[PassageId],
-        spend: &mut dyn FnMut(HitSizes) -> bool,
+        charge: &mut dyn FnMut(HitSizes) -> bool,
     ) -> Result<Option<Vec<PassageRow>>, StoreError> {
-        // If the replica fails halfway, the primary starts over. Remembering what was spent avoids spending it twice.
-        let mut spent = HashMap::new();
+        // If the replica fails halfway, the primary starts over. Remembering what was charged avoids charging it twice.
+        let mut charged = HashMap::new();
         self.search_snapshot("reading passages", |session| {
             let mut there = Vec::new();
             for (passage, sizes) in self.sizes_in(session, ids)? {
-                if spent.get(&passage) != Some(&sizes) && !spend(sizes) {
+                if charged.get(&passage) != Some(&sizes) && !charge(sizes) {
                     return Ok(None);
                 }
-                spent.insert(passage, sizes);
+                charged.insert(passage, sizes);
                 there.push(passage);
             }
             let columns = format!("{}, p.passage, p.begins, p.ends", document_columns(&self.names));
             let rows = self.select_for_passages(session, &columns, &there, |row| {
                 let document = rows::document(row)?;
                 let at = |place| row.try_get::<_, i64>(DOCUMENT_COLUMNS + place);
-                let range = rows::range(at(0)?, at(1)?, at(2)?, &document.text)?;
+                let range = passage_range(at(0)?, at(1)?, at(2)?, &document.text)?;
                 let passage = Passage { id: passage_id(at(0)?), start: range.start, end: range.end };
                 Ok(PassageRow { passage, document })
             })?;

@@ -4,7 +4,7 @@ use postgres::Row;
 use postgres::types::Type;
 
 use super::fault::Fault;
-use super::partition::Partition;
+use super::partition::Postgres;
 use super::rows::{limit, passage_id};
 use super::session::Parameter;
 use super::terms::{prefix_upper_bound, split, stored_term};
@@ -125,7 +125,7 @@ fn words(table: &str, terms: &QueryTerms, first: usize, with_terms: bool) -> Wor
     Words { hits, values: builder.values, having }
 }
 
-impl Partition {
+impl Postgres {
     pub(super) fn lexical(
         &self,
         terms: &QueryTerms,

@@ -67,7 +67,7 @@ impl Member {
         let shared = Arc::new(Membership { id, locks: Mutex::new(Some(session)), read_session: Mutex::default() });
         let stopped = Arc::new(AtomicBool::new(false));
         let (kept, stop, reached) = (Arc::clone(&shared), Arc::clone(&stopped), Arc::downgrade(server));
-        let keep = move || {
+        let hold_locks = move || {
             while !stop.load(Ordering::Acquire) {
                 std::thread::park_timeout(CHECK_INTERVAL);
                 let Some(server) = reached.upgrade() else { break };
@@ -76,7 +76,7 @@ impl Member {
             // Done on this thread, because closing connections blocks.
             drop((kept.locks.lock().take(), kept.read_session.lock().take()));
         };
-        let keeper = std::thread::Builder::new().name("postgres-member".to_owned()).spawn(keep);
+        let keeper = std::thread::Builder::new().name("postgres-member".to_owned()).spawn(hold_locks);
         let keeper = keeper.map_err(|source| StoreError::File { path: "postgres-member".into(), source: Arc::new(source) })?;
         server.set_member(Some(Arc::clone(&shared)));
         Ok(Self { server: Arc::clone(server), shared, stopped, keeper: Some(keeper) })
@@ -93,7 +93,7 @@ impl Member {
         doing: &'static str,
         read: impl Fn(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        let look = || {
+        let read_with_retry = || {
             let mut read_session = self.shared.read_session.lock();
             if let Some(session) = read_session.as_mut()
                 && let Ok(read) = read(session)
@@ -106,7 +106,7 @@ impl Member {
             *read_session = Some(session);
             Ok(done)
         };
-        run_blocking(look).map_err(|fault: Fault| fault.into_store_error(doing))
+        run_blocking(read_with_retry).map_err(|fault: Fault| fault.into_store_error(doing))
     }
 }
 

@@ -40,11 +40,11 @@ impl Membership {
     }
 
     fn with_locks(&self, sql: &str, name: &str) -> bool {
-        let ask = || {
+        let query = || {
             let mut locks = self.locks.lock();
             let row = locks.as_mut()?.row(sql, &[(&name, Type::TEXT)]).ok()??;
             row.try_get(0).ok()
         };
-        ask().unwrap_or_default()
+        query().unwrap_or_default()
     }
 }

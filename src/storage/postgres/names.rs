@@ -4,21 +4,21 @@
 pub(super) const PARTITIONED: [&str; 4] = ["documents", "passages", "passage_tokens", "terms"];
 
 /// Returns an expression of a time in milliseconds since the Unix epoch.
-pub(super) fn at_ms(ms: i64) -> String {
+pub(super) fn time_literal(ms: i64) -> String {
     format!("'{ms}'::bigint")
 }
 
 /// The names of one collection's partitions.
-pub(super) struct Names {
+pub(super) struct PartitionNames {
     pub(super) documents: String,
     pub(super) passages: String,
     pub(super) tokens: String,
     pub(super) terms: String,
 }
 
-impl Names {
+impl PartitionNames {
     /// Returns the names for the collection with this key.
-    pub(super) fn of(key: i64) -> Self {
+    pub(super) fn for_collection(key: i64) -> Self {
         let [documents, passages, tokens, terms] = PARTITIONED.map(|table| format!("dragoman.{table}_{key}"));
         Self { documents, passages, tokens, terms }
     }

@@ -9,13 +9,13 @@ use postgres::types::Type;
 use super::fault::Fault;
 use super::filter::Condition;
 use super::hits::passage_document;
-use super::partition::{Partition, indexed_expression};
+use super::partition::{Postgres, indexed_expression};
 use super::rows::{limit, passage_id};
 use super::session::{Parameter, Session, embedding, vector};
-use crate::domain::{DenseMethod, Embedding, Metric, PassageId};
-use crate::index::{Neighbor, search_exact};
+use crate::domain::{DenseMethod, Embedding, Metric};
+use crate::index::{Neighbor, nearer_first};
 use crate::storage::error::StorageError;
-use crate::storage::nearest::{Nearest, NearestSearch, Unit};
+use crate::storage::nearest::{Nearest, NearestSearch, Unit, compare_in_parts};
 use crate::storage::passage_set::PassageSet;
 use crate::storage::scope::{RequiredPassages, Scope};
 use crate::store::{PassageDocument, StoreError};
@@ -38,11 +38,9 @@ const WIDER: usize = 3;
 const EF_MAX: usize = 1_000;
 /// How many entries the index visits at most while a filter leaves too few.
 const SCANNED_MAX: usize = 50_000;
-/// Number of embeddings read at a time.
-const EMBEDDINGS_PER_READ: usize = 1_024;
 
 /// A search in the form that statements need.
-struct Asked<'s> {
+struct PreparedSearch<'s> {
     search: &'s NearestSearch<'s>,
     condition: Condition,
     query: pgvector::Vector,
@@ -50,7 +48,7 @@ struct Asked<'s> {
     distance: String,
 }
 
-impl Asked<'_> {
+impl PreparedSearch<'_> {
     /// Returns the condition's values, then the query.
     fn parameters(&self, session: &Session) -> Vec<Parameter<'_>> {
         let mut values = self.condition.parameters();
@@ -61,18 +59,18 @@ impl Asked<'_> {
 
 type FoundRow = (Neighbor, PassageDocument);
 
-impl Partition {
+impl Postgres {
     pub(super) fn nearest(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
-        let condition = self.scoped(search.scope);
+        let condition = self.compile_scope(search.scope);
         let operator = if self.metric == Metric::L2 { "<->" } else { "<#>" };
         let distance = format!("(p.embedding {operator} ${})", condition.next());
-        let asked = Asked { search, condition, query: vector(search.query), distance };
-        let through_index = !search.exact && self.goes_through_index(&asked)?;
-        let found = if through_index { self.by_index(&asked, operator)? } else { None };
+        let prepared = PreparedSearch { search, condition, query: vector(search.query), distance };
+        let through_index = !search.exact && self.should_use_index(&prepared)?;
+        let found = if through_index { self.search_index(&prepared, operator)? } else { None };
         let method = if found.is_some() { DenseMethod::Index } else { DenseMethod::Scan };
         let found = match found {
             Some(found) => found,
-            None => self.by_comparing(&asked)?,
+            None => self.compare_scope(&prepared)?,
         };
         let (neighbors, mut documents): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         if search.unit == Unit::Passage {
@@ -82,7 +80,7 @@ impl Partition {
     }
 
     /// Compiles the scope to a condition on `documents d` and `passages p`.
-    fn scoped(&self, scope: Scope<'_>) -> Condition {
+    fn compile_scope(&self, scope: Scope<'_>) -> Condition {
         let condition = self.compile(scope.filter);
         let set = |passages: &PassageSet| passages.iter().map(|passage| passage.0 as i64).collect();
         match scope.words {
@@ -92,35 +90,37 @@ impl Partition {
         }
     }
 
-    fn tables(&self) -> String {
+    fn joined_tables(&self) -> String {
         format!("{} p join {} d on d.document = p.document", self.names.passages, self.live())
     }
 
     /// Whether the scope has too many passages to compare with all.
-    fn goes_through_index(&self, asked: &Asked<'_>) -> Result<bool, StoreError> {
+    fn should_use_index(&self, prepared: &PreparedSearch<'_>) -> Result<bool, StoreError> {
         if indexed_expression(self.indexed, self.dimension).is_none() {
             return Ok(false);
         }
         // Without a condition, the count skips the table of documents. It includes expired documents, but those are few.
-        let tables = if asked.condition.matches_everything() { format!("{} p", self.names.passages) } else { self.tables() };
+        let tables =
+            if prepared.condition.matches_everything() { format!("{} p", self.names.passages) } else { self.joined_tables() };
         let sql = format!(
             "select count(*) from (select 1 from {tables} where p.embedded_sequence is not null and {} limit {} + 1) found",
-            asked.condition.sql, COMPARED_MAX
+            prepared.condition.sql, COMPARED_MAX
         );
-        let count = self.search("counting passages", |session| session.query_number(&sql, &asked.condition.parameters()))?;
+        let count = self.search("counting passages", |session| session.query_number(&sql, &prepared.condition.parameters()))?;
         Ok(count > COMPARED_MAX as u64)
     }
 
     /// Searches through the index. Returns `None` if it found too few, although there may be more.
-    fn by_index(&self, asked: &Asked<'_>, operator: &str) -> Result<Option<Vec<FoundRow>>, StorageError> {
-        let search = asked.search;
+    fn search_index(&self, prepared: &PreparedSearch<'_>, operator: &str) -> Result<Option<Vec<FoundRow>>, StorageError> {
+        let search = prepared.search;
         let per_unit = if search.unit == Unit::Document { PER_DOCUMENT } else { 1 };
         let oversampling = search.parameters.oversampling.unwrap_or(1.0).max(1.0);
         let mut wanted = ((search.limit.saturating_mul(per_unit) as f32 * oversampling).ceil() as usize).max(CANDIDATES_MIN);
         while wanted <= CANDIDATES_MAX {
-            let candidates = self.search("searching an index", |session| self.candidates(session, asked, operator, wanted))?;
+            let candidates =
+                self.search("searching an index", |session| self.read_candidates(session, prepared, operator, wanted))?;
             let exhausted = candidates.len() < wanted;
-            let found = self.nearest_first(search, candidates);
+            let found = self.keep_nearest(search, candidates);
             if found.len() >= search.limit {
                 return Ok(Some(found));
             }
@@ -133,23 +133,23 @@ impl Partition {
         Ok(None)
     }
 
-    fn candidates(
+    fn read_candidates(
         &self,
         session: &mut Session,
-        asked: &Asked<'_>,
+        prepared: &PreparedSearch<'_>,
         operator: &str,
         wanted: usize,
     ) -> Result<Vec<FoundRow>, Fault> {
         let Some(value) = indexed_expression(self.indexed, self.dimension) else { return Ok(Vec::new()) };
         let cast = value.trim_start_matches("embedding");
-        let usual = asked.search.ef_search.saturating_mul(WIDER);
-        let ef = asked.search.parameters.ef_search.unwrap_or(usual).max(wanted).clamp(1, EF_MAX);
+        let usual = prepared.search.ef_search.saturating_mul(WIDER);
+        let ef = prepared.search.parameters.ef_search.unwrap_or(usual).max(wanted).clamp(1, EF_MAX);
         let sql = format!(
             "select p.passage, d.document, d.id, d.language, p.embedding from {} where p.embedding is not null and {}
              order by (p.{value}) {operator} (${}{cast}) limit {wanted}",
-            self.tables(),
-            asked.condition.sql,
-            asked.condition.next()
+            self.joined_tables(),
+            prepared.condition.sql,
+            prepared.condition.next()
         );
         session.in_transaction("begin read only", |session| {
             // So many passages match that the fastest plan is the index, followed by a lookup of each document by key. Forces
@@ -160,15 +160,15 @@ impl Partition {
                  set local enable_seqscan = off; set local enable_bitmapscan = off; set local enable_hashjoin = off;
                  set local enable_material = off"
             ))?;
-            let values = asked.parameters(session);
+            let values = prepared.parameters(session);
             let rows = session.rows(&sql, &values)?;
-            rows.iter().map(|row| self.found(row, asked.search.query)).collect()
+            rows.iter().map(|row| self.score_row(row, prepared.search.query)).collect()
         })
     }
 
     /// Compares with all passages in the scope.
-    fn by_comparing(&self, asked: &Asked<'_>) -> Result<Vec<FoundRow>, StorageError> {
-        let best = match asked.search.unit {
+    fn compare_scope(&self, prepared: &PreparedSearch<'_>) -> Result<Vec<FoundRow>, StorageError> {
+        let best = match prepared.search.unit {
             Unit::Passage => "compared",
             Unit::Document => "(select distinct on (document) * from compared order by document, distance, passage)",
         };
@@ -178,30 +178,30 @@ impl Partition {
              ), best as (select * from {best} each order by distance, passage limit {})
              select best.passage, d.document, d.id, d.language, p.embedding from best
              join {} p on p.document = best.document and p.ordinal = best.ordinal join {} d on d.document = best.document",
-            asked.distance,
-            self.tables(),
-            asked.condition.sql,
-            limit(asked.search.limit),
+            prepared.distance,
+            self.joined_tables(),
+            prepared.condition.sql,
+            limit(prepared.search.limit),
             self.names.passages,
             self.names.documents
         );
         let found = self.search("comparing embeddings", |session| {
-            let values = asked.parameters(session);
+            let values = prepared.parameters(session);
             let rows = session.rows(&sql, &values)?;
-            rows.iter().map(|row| self.found(row, asked.search.query)).collect::<Result<Vec<_>, Fault>>()
+            rows.iter().map(|row| self.score_row(row, prepared.search.query)).collect::<Result<Vec<_>, Fault>>()
         })?;
-        Ok(self.nearest_first(asked.search, found))
+        Ok(self.keep_nearest(prepared.search, found))
     }
 
-    fn found(&self, row: &Row, query: &Embedding) -> Result<FoundRow, Fault> {
+    fn score_row(&self, row: &Row, query: &Embedding) -> Result<FoundRow, Fault> {
         let document = passage_document(row, 0)?;
         let stored = embedding(document.passage.0 as i64, row.try_get(4)?)?;
         Ok((Neighbor { passage: document.passage, score: self.metric.score(query, &stored) }, document))
     }
 
-    /// Sorts nearest first and keeps as many as requested. In a search for documents, keeps only the nearest passage of each.
-    fn nearest_first(&self, search: &NearestSearch<'_>, mut found: Vec<FoundRow>) -> Vec<FoundRow> {
-        found.sort_by(|(a, _), (b, _)| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
+    /// Sorts, nearest first, and keeps as many as requested. In a search for documents, keeps only the nearest passage of each.
+    fn keep_nearest(&self, search: &NearestSearch<'_>, mut found: Vec<FoundRow>) -> Vec<FoundRow> {
+        found.sort_by(|(a, _), (b, _)| nearer_first(a, b));
         if search.unit == Unit::Document {
             let mut seen = std::collections::HashSet::new();
             found.retain(|(_, document)| seen.insert(document.key));
@@ -212,21 +212,13 @@ impl Partition {
 
     /// Compares a query with passages one by one, nearest first.
     pub(super) fn compare(&self, query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StoreError> {
-        let passages: Vec<PassageId> = passages.iter().collect();
-        let mut neighbors = Vec::with_capacity(passages.len());
-        for part in passages.chunks(EMBEDDINGS_PER_READ) {
-            let stored = self.embeddings_of(part)?;
-            let items = stored.iter().map(|(passage, embedding)| (*passage, embedding));
-            neighbors.extend(search_exact(self.metric, items, query, part.len()));
-        }
-        neighbors.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
-        Ok(neighbors)
+        compare_in_parts(passages, (self.metric, query), |part| self.embeddings_of(part))
     }
 
     /// Returns the passages in a scope, embedded or not.
     pub(super) fn passages_in(&self, scope: Scope<'_>) -> Result<PassageSet, StoreError> {
-        let condition = self.scoped(scope);
-        let sql = format!("select p.passage from {} where {}", self.tables(), condition.sql);
+        let condition = self.compile_scope(scope);
+        let sql = format!("select p.passage from {} where {}", self.joined_tables(), condition.sql);
         self.search("filtering documents", |session| {
             let rows = session.rows(&sql, &condition.parameters())?;
             rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
@@ -239,7 +231,7 @@ impl Partition {
             "select passages - (select count(*) from {} where embedded_sequence is null) from dragoman.collections where key = $1",
             self.names.passages
         );
-        let count = self.read("counting passages", |session| session.query_number(&sql, &[(&self.key, Type::INT8)]))?;
+        let count = self.run("counting passages", |session| session.query_number(&sql, &[(&self.key, Type::INT8)]))?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::partition::Partition;
+use super::partition::Postgres;
 use super::server::run_blocking;
 use crate::store::StoreError;
 
@@ -18,7 +18,7 @@ pub enum Adoption {
     OtherServer,
 }
 
-impl Partition {
+impl Postgres {
     /// Returns the condition on the collection's `passages` that this server embeds a passage.
     pub(super) fn own_passages_condition(&self) -> String {
         match (self.server.member_id(), self.adopting.load(Ordering::SeqCst)) {
@@ -32,10 +32,11 @@ impl Partition {
         format!("not exists (select 1 from dragoman.servers s where s.id = {}.writer)", self.names.passages)
     }
 
-    /// Adopts the passages of dead servers if there are any, unless another server has adopted them.
-    pub(super) fn adopt_orphans(&self) -> Result<Adoption, StoreError> {
+    /// Checks whether a dead server left passages without an embedding. If so, and if no other server embeds them, `pending`
+    /// includes them from now on until `release_orphans`.
+    pub fn adopt_orphans(&self) -> Result<Adoption, StoreError> {
         let Some(member) = self.server.member() else { return Ok(Adoption::Nobody) };
-        let there = self.read("looking for passages without embedding", |session| {
+        let there = self.run("looking for passages without embedding", |session| {
             let (passages, orphaned) = (&self.names.passages, self.orphaned_condition());
             let sql = format!(
                 "select count(*) from (select 1 from {passages} where embedded_sequence is null and {orphaned} limit 1) p"
@@ -52,7 +53,8 @@ impl Partition {
         Ok(Adoption::ThisServer)
     }
 
-    pub(super) fn release_orphans(&self) {
+    /// Leaves the remaining passages of dead servers to others.
+    pub fn release_orphans(&self) {
         let adopted = self.adopting.swap(false, Ordering::SeqCst);
         if let Some(member) = self.server.member().filter(|_| adopted) {
             run_blocking(|| member.unlock(&self.adoption_lock()));

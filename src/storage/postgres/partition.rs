@@ -13,7 +13,7 @@ use r2d2::PooledConnection;
 use super::connector::Manager;
 use super::fault::Fault;
 use super::filter::{Condition, compile};
-use super::names::{Names, PARTITIONED, at_ms};
+use super::names::{PARTITIONED, PartitionNames, time_literal};
 use super::server::{PostgresServer, run_blocking};
 use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
@@ -43,12 +43,12 @@ pub(super) enum Indexed {
     Not,
 }
 
-/// The rows of one collection.
-pub(super) struct Partition {
+/// The documents of one collection on a database server.
+pub struct Postgres {
     pub(super) server: Arc<PostgresServer>,
     id: CollectionId,
     pub(super) key: i64,
-    pub(super) names: Names,
+    pub(super) names: PartitionNames,
     pub(super) dimension: usize,
     pub(super) metric: Metric,
     pub(super) indexed: Indexed,
@@ -56,7 +56,7 @@ pub(super) struct Partition {
     /// The declared metadata indexes, as this server last saw them. They make filters faster but do not change their results.
     pub(super) indexes: RwLock<Vec<MetadataPath>>,
     /// The last counts, cached.
-    pub(super) counted: Mutex<Option<Counted>>,
+    pub(super) cached_counts: Mutex<Option<CachedCounts>>,
     /// Replaces the database server's clock in tests.
     clock: Option<Clock>,
     /// When the next document expires among those that existed at the start and those that this server has written since. This
@@ -73,9 +73,9 @@ pub(super) struct Partition {
 
 /// Counts of a collection.
 #[derive(Clone)]
-pub(super) struct Counted {
+pub(super) struct CachedCounts {
     /// The last change when the documents were counted.
-    pub(super) then: Sequence,
+    pub(super) sequence: Sequence,
     /// The counts are valid until this time, when the next document expires.
     pub(super) until_ms: Option<i64>,
     pub(super) counts: CollectionCounts,
@@ -89,44 +89,57 @@ struct Running {
     is_closed: AtomicBool,
 }
 
-impl Partition {
-    /// Opens the rows of a collection, or creates its empty partitions if it is new.
-    pub(super) fn open(
+impl Postgres {
+    /// Opens a collection, or creates it if the database does not have it. At most `writes_max` writes of callers may wait.
+    pub fn open(
         server: &Arc<PostgresServer>,
         row: &Collection,
         terms_of: TermsOf,
         writes_max: usize,
-        clock: Option<Clock>,
     ) -> Result<Self, StoreError> {
-        let maker = server.member_id();
-        let made = |session: &mut Session, indexed| {
-            session.in_transaction("begin", |session| find_or_create_key(session, row, indexed, maker))
+        let creator = server.member_id();
+        let create_key = |session: &mut Session, indexed| {
+            session.in_transaction("begin", |session| find_or_create_key(session, row, indexed, creator))
         };
-        Self::open_by(made, server, row, (terms_of, writes_max), clock)
+        Self::open_with_key(create_key, server, row, terms_of, writes_max)
     }
 
-    /// Opens the rows of a collection. Fails with `StoreError::Closed` if they were dropped.
-    pub(super) fn open_existing(
+    /// Like `open`, but with another clock than the database server's.
+    pub fn open_with_clock(
+        server: &Arc<PostgresServer>,
+        row: &Collection,
+        terms_of: TermsOf,
+        writes_max: usize,
+        clock: Clock,
+    ) -> Result<Self, StoreError> {
+        Ok(Self { clock: Some(clock), ..Self::open(server, row, terms_of, writes_max)? })
+    }
+
+    /// Like `open`, but never creates the collection. Fails with `StoreError::Closed` if it was dropped.
+    pub fn open_existing(
         server: &Arc<PostgresServer>,
         row: &Collection,
         terms_of: TermsOf,
         writes_max: usize,
     ) -> Result<Self, StoreError> {
-        Self::open_by(|session, _| existing_key_of(session, &row.id), server, row, (terms_of, writes_max), None)
+        Self::open_with_key(|session, _| existing_key_of(session, &row.id), server, row, terms_of, writes_max)
     }
 
-    fn open_by(
+    fn open_with_key(
         key_of: impl FnOnce(&mut Session, Indexed) -> Result<i64, Fault>,
         server: &Arc<PostgresServer>,
         row: &Collection,
-        (terms_of, writes_max): (TermsOf, usize),
-        clock: Option<Clock>,
+        terms_of: TermsOf,
+        writes_max: usize,
     ) -> Result<Self, StoreError> {
         let indexed = index_type_for(row.metric, row.quantization, row.dimension);
         let opened = server.session().and_then(|mut session| {
             let key = key_of(&mut session, indexed)?;
             let paths = metadata_indexes(&mut session, key)?;
-            let first = format!("select min(expires_at_ms) from {} where expires_at_ms is not null", Names::of(key).documents);
+            let first = format!(
+                "select min(expires_at_ms) from {} where expires_at_ms is not null",
+                PartitionNames::for_collection(key).documents
+            );
             let first = session.row(&first, &[])?.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten();
             Ok((key, paths, first))
         });
@@ -137,14 +150,14 @@ impl Partition {
             server: Arc::clone(server),
             id: row.id.clone(),
             key,
-            names: Names::of(key),
+            names: PartitionNames::for_collection(key),
             dimension: row.dimension,
             metric: row.metric,
             indexed,
             terms_of,
             indexes: RwLock::new(indexes),
-            counted: Mutex::default(),
-            clock,
+            cached_counts: Mutex::default(),
+            clock: None,
             next_expiry,
             writing: Mutex::new(()),
             adopting: AtomicBool::new(false),
@@ -156,13 +169,30 @@ impl Partition {
 
     /// Drops all rows of the collection, unless the catalog names it, because then its creation was committed and only the
     /// answer was lost. Every later call fails.
-    pub(super) fn drop_rows(&self) -> Result<(), StoreError> {
+    pub fn remove(&self) -> Result<(), StoreError> {
         self.close()?;
-        drop_unnamed(&self.server, &self.id)
+        Self::remove_unlisted(&self.server, &self.id)
     }
 
-    /// Updates the collection's metadata indexes.
-    pub(super) fn refresh_metadata_indexes(&self, paths: Vec<MetadataPath>) {
+    /// Drops all rows of a collection that is not open, unless the catalog names it.
+    pub fn remove_unlisted(server: &PostgresServer, id: &CollectionId) -> Result<(), StoreError> {
+        let sql = "select count(*) from dragoman.catalog where id = $1";
+        let drop_all = || {
+            server.session()?.in_transaction("begin", |session| match session.query_number(sql, &[(&id.0, Type::TEXT)])? {
+                0 => drop_collection(session, id),
+                _ => Ok(()),
+            })
+        };
+        run_blocking(drop_all).map_err(|fault| fault.into_store_error("dropping a collection"))
+    }
+
+    /// Makes this server look for expired documents, because a server that wrote some is gone.
+    pub fn expect_expired(&self) {
+        self.next_expiry.note(i64::MIN);
+    }
+
+    /// Updates the collection's metadata indexes, which another server may have changed.
+    pub fn refresh_metadata_indexes(&self, paths: Vec<MetadataPath>) {
         if *self.indexes.read() != paths {
             *self.indexes.write() = paths;
         }
@@ -175,11 +205,11 @@ impl Partition {
 
     /// Returns an expression of the current time, in milliseconds since the Unix epoch, for statements that read.
     pub(super) fn now(&self) -> String {
-        self.clock.map_or_else(|| BEGUN_MS.to_owned(), |clock| at_ms(clock()))
+        self.clock.map_or_else(|| BEGUN_MS.to_owned(), |clock| time_literal(clock()))
     }
 
     /// Returns the time by this server's clock, without asking the database server.
-    pub(super) fn own_now_ms(&self) -> i64 {
+    pub(super) fn local_now_ms(&self) -> i64 {
         self.clock.unwrap_or(system_clock)()
     }
 
@@ -188,13 +218,18 @@ impl Partition {
         self.names.live(&self.now())
     }
 
-    /// Runs a read of one statement.
-    pub(super) fn read<T>(
+    /// Runs work on a session, unless the collection is closed. Reads of one statement need nothing more; `snapshot` and writes
+    /// put a transaction around several.
+    pub(super) fn run<T>(
         &self,
         doing: &'static str,
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.run(doing, work)
+        if self.running.is_closed.load(Ordering::SeqCst) {
+            return Err(StoreError::Closed);
+        }
+        let work = |mut session: PooledConnection<Manager>| self.interruptible(&mut session, work);
+        run_blocking(|| self.server.session().and_then(work)).map_err(|fault| fault.into_store_error(doing))
     }
 
     /// Runs a read of several statements, which all see the same state.
@@ -229,7 +264,7 @@ impl Partition {
     ) -> Result<T, StoreError> {
         let _turn = self.writing.lock();
         let (key, names, terms_of) = (self.key, &self.names, self.terms_of);
-        let now = self.clock.map_or_else(|| NOW_MS.to_owned(), |clock| at_ms(clock()));
+        let now = self.clock.map_or_else(|| NOW_MS.to_owned(), |clock| time_literal(clock()));
         let writer = self.server.member_id();
         let mut first_expiry_ms = i64::MAX;
         let written = self.run(doing, |session| {
@@ -246,14 +281,6 @@ impl Partition {
         // sees the new documents itself.
         self.next_expiry.note(first_expiry_ms);
         written
-    }
-
-    fn run<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
-        if self.running.is_closed.load(Ordering::SeqCst) {
-            return Err(StoreError::Closed);
-        }
-        let work = |mut session: PooledConnection<Manager>| self.interruptible(&mut session, work);
-        run_blocking(|| self.server.session().and_then(work)).map_err(|fault| fault.into_store_error(doing))
     }
 
     /// Runs statements so that `interrupt_after` can end them.
@@ -318,15 +345,15 @@ fn index_type_for(metric: Metric, quantization: Quantization, dimension: usize) 
 }
 
 /// Returns the key of a collection, and creates its partitions if it is new.
-fn find_or_create_key(session: &mut Session, row: &Collection, indexed: Indexed, maker: Option<i64>) -> Result<i64, Fault> {
+fn find_or_create_key(session: &mut Session, row: &Collection, indexed: Indexed, creator: Option<i64>) -> Result<i64, Fault> {
     // Looks first, because a read-only connection would refuse the insertion.
     if let Some(found) = find_key(session, &row.id)? {
         return Ok(found);
     }
-    let values = [(&row.id.0 as _, Type::TEXT), (&maker as _, Type::INT8)];
+    let values = [(&row.id.0 as _, Type::TEXT), (&creator as _, Type::INT8)];
     let sql = "insert into dragoman.collections (id, maker) values ($1, $2) on conflict (id) do nothing returning key";
-    let Some(made) = session.row(sql, &values)? else { return existing_key_of(session, &row.id) };
-    let key = made.try_get(0)?;
+    let Some(inserted) = session.row(sql, &values)? else { return existing_key_of(session, &row.id) };
+    let key = inserted.try_get(0)?;
     create(session, key, row, indexed)?;
     Ok(key)
 }
@@ -339,18 +366,6 @@ fn existing_key_of(session: &mut Session, id: &CollectionId) -> Result<i64, Faul
 fn find_key(session: &mut Session, id: &CollectionId) -> Result<Option<i64>, Fault> {
     let found = session.row("select key from dragoman.collections where id = $1", &[(&id.0, Type::TEXT)])?;
     Ok(found.map(|row| row.try_get(0)).transpose()?)
-}
-
-/// Drops all rows of a collection, unless the catalog names it.
-pub(super) fn drop_unnamed(server: &PostgresServer, id: &CollectionId) -> Result<(), StoreError> {
-    let sql = "select count(*) from dragoman.catalog where id = $1";
-    let drop_all = || {
-        server.session()?.in_transaction("begin", |session| match session.query_number(sql, &[(&id.0, Type::TEXT)])? {
-            0 => drop_collection(session, id),
-            _ => Ok(()),
-        })
-    };
-    run_blocking(drop_all).map_err(|fault| fault.into_store_error("dropping a collection"))
 }
 
 /// Drops all rows of a collection, in the caller's transaction.

@@ -6,8 +6,8 @@ use postgres::types::Type;
 
 use super::fault::Fault;
 use super::filter::{Condition, index_expressions};
-use super::names::{Names, PARTITIONED};
-use super::partition::{Counted, Partition, path};
+use super::names::{PARTITIONED, PartitionNames};
+use super::partition::{CachedCounts, Postgres, path};
 use super::rows::{self, BYTES, DOCUMENT_COLUMNS, document_columns, keys, limit, sequence, to_sql};
 use super::session::{Parameter, Session, embedding};
 use crate::domain::{
@@ -24,7 +24,7 @@ pub(super) struct FoundDocument {
 /// Reads a document from the table expression `live`.
 pub(super) fn find_document(
     session: &mut Session,
-    names: &Names,
+    names: &PartitionNames,
     live: &str,
     id: &DocumentId,
 ) -> Result<Option<FoundDocument>, Fault> {
@@ -34,7 +34,7 @@ pub(super) fn find_document(
 }
 
 /// Reads the passages of a document with their texts, in order.
-pub(super) fn passages_of(session: &mut Session, names: &Names, document: i64) -> Result<Vec<PendingPassage>, Fault> {
+pub(super) fn passages_of(session: &mut Session, names: &PartitionNames, document: i64) -> Result<Vec<PendingPassage>, Fault> {
     let sql = format!(
         "select p.passage, p.document, p.begins, p.ends, p.headings, case when p.ordinal = 0 then d.text end,
              case when p.ordinal = 0 then d.title end
@@ -45,7 +45,11 @@ pub(super) fn passages_of(session: &mut Session, names: &Names, document: i64) -
 }
 
 /// Reads the embeddings of a document's passages, in order, without passages that have none.
-pub(super) fn embeddings_of_document(session: &mut Session, names: &Names, document: i64) -> Result<Vec<Embedding>, Fault> {
+pub(super) fn embeddings_of_document(
+    session: &mut Session,
+    names: &PartitionNames,
+    document: i64,
+) -> Result<Vec<Embedding>, Fault> {
     let sql = format!(
         "select passage, embedding from {} where document = $1 and embedded_sequence is not null order by ordinal",
         names.passages
@@ -63,7 +67,7 @@ pub(super) fn read_embedding(row: &Row, column: usize) -> Result<(PassageId, Emb
 /// for which `which` holds, in this order.
 pub(super) fn read_page(
     session: &mut Session,
-    names: &Names,
+    names: &PartitionNames,
     (live, which, order, limit): (&str, &str, &str, usize),
     bytes_max: u64,
     parameters: &[Parameter<'_>],
@@ -89,9 +93,9 @@ pub(super) fn read_page(
     Ok((documents, more))
 }
 
-impl Partition {
+impl Postgres {
     pub(super) fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError> {
-        self.read("reading a document", |session| {
+        self.run("reading a document", |session| {
             Ok(find_document(session, &self.names, &self.live(), id)?.map(|found| found.document))
         })
     }
@@ -146,23 +150,23 @@ impl Partition {
     }
 
     pub(super) fn counts(&self) -> Result<CollectionCounts, StoreError> {
-        let (now, now_ms) = self.read("counting", |session| {
+        let (now, now_ms) = self.run("counting", |session| {
             let sql = format!("select sequence, {} from dragoman.collections where key = $1", self.now());
             let Some(row) = session.row(&sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
             Ok((sequence(row.try_get(0)?), row.try_get::<_, i64>(1)?))
         })?;
-        let counted = self.counted.lock().clone();
-        let holds = |counted: &Counted| counted.then == now && counted.until_ms.is_none_or(|until_ms| now_ms < until_ms);
-        if let Some(counted) = counted.filter(holds) {
-            return Ok(counted.counts);
+        let cached_counts = self.cached_counts.lock().clone();
+        let is_valid = |counts: &CachedCounts| counts.sequence == now && counts.until_ms.is_none_or(|until_ms| now_ms < until_ms);
+        if let Some(valid) = cached_counts.filter(is_valid) {
+            return Ok(valid.counts);
         }
         let counted = self.search_snapshot("counting", |session| self.count(session))?;
-        *self.counted.lock() = Some(counted.clone());
+        *self.cached_counts.lock() = Some(counted.clone());
         Ok(counted.counts)
     }
 
     /// Counts without documents that have expired but are not removed yet.
-    fn count(&self, session: &mut Session) -> Result<Counted, Fault> {
+    fn count(&self, session: &mut Session) -> Result<CachedCounts, Fault> {
         let (documents, passages, now) = (&self.names.documents, &self.names.passages, self.now());
         let sizes = PARTITIONED.map(|table| format!("pg_total_relation_size('dragoman.{table}_{}')", self.key)).join(" + ");
         let sql = format!(
@@ -192,11 +196,11 @@ impl Partition {
             disk_bytes: number(4)?,
             cut_by_older_rules: row.try_get(1)?,
         };
-        Ok(Counted { then: Sequence(number(0)?), until_ms: row.try_get(5)?, counts })
+        Ok(CachedCounts { sequence: Sequence(number(0)?), until_ms: row.try_get(5)?, counts })
     }
 
     pub(super) fn sequence(&self) -> Result<Sequence, StoreError> {
-        self.read("reading the sequence", |session| {
+        self.run("reading the sequence", |session| {
             let sql = "select sequence from dragoman.collections where key = $1";
             let Some(row) = session.row(sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
             Ok(sequence(row.try_get(0)?))
@@ -238,7 +242,7 @@ impl Partition {
     }
 
     pub(super) fn pending(&self, after: PassageId, most: usize) -> Result<Vec<PendingPassage>, StoreError> {
-        self.read("reading passages without embedding", |session| {
+        self.run("reading passages without embedding", |session| {
             let (documents, passages) = (&self.names.documents, &self.names.passages);
             let sql = format!(
                 "with p as materialized (
@@ -254,8 +258,8 @@ impl Partition {
         })
     }
 
-    pub(super) fn pending_count_besides(&self, others: &[PassageId]) -> Result<u64, StoreError> {
-        self.read("counting passages without embedding", |session| {
+    pub(super) fn pending_count_excluding(&self, others: &[PassageId]) -> Result<u64, StoreError> {
+        self.run("counting passages without embedding", |session| {
             let sql =
                 format!("select count(*) from {} where embedded_sequence is null and passage <> all($1)", self.names.passages);
             session.query_number(&sql, &[(&keys(others), Type::INT8_ARRAY)])
@@ -271,7 +275,7 @@ fn index_name(collection: i64, number: i64) -> String {
 /// Creates the two indexes of a path: one for equality of values of any size, the other for ranges of numbers.
 fn create_path_indexes(
     session: &mut Session,
-    names: &Names,
+    names: &PartitionNames,
     collection: i64,
     path: &MetadataPath,
     number: i64,

@@ -6,7 +6,7 @@
 use postgres::types::Type;
 
 use super::fault::Fault;
-use super::partition::{Partition, drop_collection, metadata_indexes};
+use super::partition::{Postgres, drop_collection, metadata_indexes};
 use super::server::run_blocking;
 use super::session::Session;
 use super::writing::NOW_MS;
@@ -15,17 +15,17 @@ use crate::store::StoreError;
 
 /// Minimum time that the rows of a replaced collection are kept.
 const REPLACED_KEPT_MIN_MS: i64 = 10_000;
-/// Idle time after which the database ends the transaction that holds writes.
-const HELD_MAX_S: u32 = 120;
+/// Idle time after which the database ends the transaction that blocks writes.
+const BLOCKED_MAX_S: u32 = 120;
 
 /// Makes all writes to a collection wait, on every server, until this is dropped.
-pub struct HeldWrites {
+pub struct BlockedWrites {
     /// Its transaction locks the collection's row. It is not from the pool, whose connections the waiting writes may occupy.
     session: Option<Session>,
     key: i64,
 }
 
-impl HeldWrites {
+impl BlockedWrites {
     /// Reads the current metadata indexes of the collection.
     pub fn metadata_indexes(&mut self) -> Result<Vec<MetadataPath>, StoreError> {
         self.run("reading metadata indexes", metadata_indexes)
@@ -47,7 +47,7 @@ impl HeldWrites {
     }
 }
 
-impl Drop for HeldWrites {
+impl Drop for BlockedWrites {
     /// Closes the connection on another thread, because closing blocks, which is not allowed on an asynchronous thread.
     fn drop(&mut self) {
         let session = self.session.take();
@@ -56,30 +56,31 @@ impl Drop for HeldWrites {
     }
 }
 
-impl Partition {
-    /// Marks the collection as unfinished work of a job. It is removed with the job unless the catalog names it.
-    pub(super) fn mark_replacement(&self, job: &JobId) -> Result<(), StoreError> {
-        self.read("beginning a replacement", |session| {
+impl Postgres {
+    /// Marks the collection as a replacement that `job` is building. It is removed with the job unless the catalog names it.
+    pub fn mark_replacement(&self, job: &JobId) -> Result<(), StoreError> {
+        self.run("beginning a replacement", |session| {
             let sql = "update dragoman.collections set job = $2 where key = $1";
             session.execute(sql, &[(&self.key, Type::INT8), (&job.as_str(), Type::TEXT)]).map(drop)
         })
     }
 
-    /// Makes all writes wait. Fails with `StoreError::Replaced` if the collection has already been replaced.
-    pub(super) fn hold_writes(&self) -> Result<HeldWrites, StoreError> {
-        let hold = || {
+    /// Makes all writes to the collection wait, on every server. Fails with `StoreError::Replaced` if it has already been
+    /// replaced.
+    pub fn block_writes(&self) -> Result<BlockedWrites, StoreError> {
+        let block = || {
             let mut session = self.server.connect_alone()?;
-            session.begin_transaction(&format!("begin; set local idle_in_transaction_session_timeout = '{HELD_MAX_S}s'"))?;
+            session.begin_transaction(&format!("begin; set local idle_in_transaction_session_timeout = '{BLOCKED_MAX_S}s'"))?;
             let sql = "select replaced_by is not null from dragoman.collections where key = $1 for update";
             let Some(row) = session.row(sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
             if row.try_get(0)? { Err(StoreError::Replaced.into()) } else { Ok(session) }
         };
-        let held = run_blocking(hold).map_err(|fault: Fault| fault.into_store_error("holding writes"))?;
-        Ok(HeldWrites { session: Some(held), key: self.key })
+        let blocked = run_blocking(block).map_err(|fault: Fault| fault.into_store_error("holding writes"))?;
+        Ok(BlockedWrites { session: Some(blocked), key: self.key })
     }
 
-    /// Keeps the rows after the collection was replaced, until `remove_replaced`.
-    pub(super) fn keep_replaced(&self) {
+    /// Keeps the rows of a replaced collection, which this server still reads, until `remove_replaced`.
+    pub fn retain_replaced(&self) {
         if let Some(member) = self.server.member() {
             run_blocking(|| member.lock_shared(&readers_lock(self.key)));
         }
@@ -87,7 +88,7 @@ impl Partition {
 
     /// Removes the rows of a replaced collection that this server no longer reads, unless another server still does. Returns
     /// whether they are gone.
-    pub(super) fn remove_replaced(&self) -> Result<bool, StoreError> {
+    pub fn remove_replaced(&self) -> Result<bool, StoreError> {
         let remove = || {
             if let Some(member) = self.server.member() {
                 member.unlock_shared(&readers_lock(self.key));

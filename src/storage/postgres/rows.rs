@@ -1,17 +1,15 @@
 //! Converts rows of the database server to values of the domain.
 
-use std::ops::Range;
-
 use postgres::Row;
 
 use super::escape::{parse_stored_json, unescape};
 use super::fault::Fault;
-use super::names::Names;
+use super::names::PartitionNames;
 use crate::domain::{Document, DocumentId, Language, Metadata, PassageContext, PassageId, Sequence};
-use crate::store::{PendingPassage, StoreError};
+use crate::store::{PendingPassage, StoreError, passage_range};
 
 /// The columns that `document` reads, from `documents d`.
-pub(super) fn document_columns(names: &Names) -> String {
+pub(super) fn document_columns(names: &PartitionNames) -> String {
     let passages = &names.passages;
     format!(
         "d.document, d.id, d.title, d.text, d.language, d.language_confidence, d.metadata, d.created_at_ms, d.updated_at_ms, d.sequence,
@@ -96,16 +94,6 @@ pub(super) fn limit(limit: usize) -> i64 {
     to_sql(limit as u64).min(i64::MAX - 1)
 }
 
-/// Checks a passage's byte range: it must lie in the text and split no character.
-pub(super) fn range(passage: i64, begins: i64, ends: i64, text: &str) -> Result<Range<usize>, Fault> {
-    let range = usize::try_from(begins).unwrap_or(usize::MAX)..usize::try_from(ends).unwrap_or(usize::MAX);
-    let problem = "its range is not a part of the document's text";
-    match text.get(range.clone()) {
-        Some(_) => Ok(range),
-        None => Err(StoreError::CorruptRow { table: "passages", row: passage, problem }.into()),
-    }
-}
-
 /// Reads the columns passage, document, begins, ends and headings. The first of consecutive passages of one document also has
 /// the document's text and title, so that a long text is sent only once.
 pub(super) fn pending(rows: &[Row]) -> Result<Vec<PendingPassage>, Fault> {
@@ -118,7 +106,7 @@ pub(super) fn pending(rows: &[Row]) -> Result<Vec<PendingPassage>, Fault> {
             text = unescape(row.try_get::<_, Option<&str>>(5)?.unwrap_or_default());
             title = row.try_get::<_, Option<&str>>(6)?.map(unescape);
         }
-        let range = range(passage, row.try_get(2)?, row.try_get(3)?, &text)?;
+        let range = passage_range(passage, row.try_get(2)?, row.try_get(3)?, &text)?;
         let context = PassageContext { title: title.clone(), headings: row.try_get::<_, Option<&str>>(4)?.map(unescape) };
         passages.push(PendingPassage { id: passage_id(passage), context, text: text[range].to_owned() });
     }

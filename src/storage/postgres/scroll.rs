@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::escape::{scalar_json, stored_value_json};
 use super::filter::Condition;
-use super::partition::Partition;
+use super::partition::Postgres;
 use super::reading::read_page;
 use crate::domain::{Document, DocumentOrder, MetadataPath, Scalar, ScrollPage, ScrollPosition, ScrollRequest};
 use crate::store::{SearchFilter, StoreError};
@@ -102,7 +102,7 @@ fn value_of(order: &DocumentOrder, document: &Document) -> Option<Scalar> {
     }
 }
 
-impl Partition {
+impl Postgres {
     pub(super) fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
         let mut condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
         let key = OrderKey::of(&request.order, &mut condition);

@@ -71,7 +71,7 @@ impl PostgresServer {
         Self::connect_as(options, None, false)
     }
 
-    /// Like `connect`, but with a replica that answers reads. A replica that is away is tried again later. A replica of another
+    /// Like `connect`, but with a replica that answers reads. An unreachable replica is tried again later. A replica of another
     /// database is an error.
     pub fn connect_with(options: &PostgresOptions, replica: Option<&ReplicaOptions>) -> Result<Arc<Self>, StoreError> {
         Self::connect_as(options, replica, false)

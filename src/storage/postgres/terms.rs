@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::PassageTerms;
+use crate::domain::{PassageTerms, hex};
 use crate::store;
 
 /// Length of the longest term that is stored unchanged, in bytes. An index cannot hold terms of any length.
@@ -57,11 +57,7 @@ pub(super) fn stored_term(term: &str) -> String {
         return term.to_owned();
     }
     let kept = (0..=BYTES_KEPT).rev().find(|end| term.is_char_boundary(*end)).unwrap_or_default();
-    let digest = Sha256::digest(term.as_bytes());
-    digest.iter().fold(format!("{}\u{1}", &term[..kept]), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("{}\u{1}{}", &term[..kept], hex(&Sha256::digest(term.as_bytes())))
 }
 
 /// Returns the end of the range of terms with this prefix, in the order of code points. `None` if there is no end, or if the

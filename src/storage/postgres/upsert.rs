@@ -14,14 +14,14 @@ use super::fault::Fault;
 use super::rows::{self, passage_id};
 use super::session::embedding;
 use super::writing::Writing;
-use crate::domain::{DocumentId, Embedding, PassageContext, PassageId, PassageSpan};
-use crate::store::{PendingPassage, PreparedDocument, StoreError, Upserted};
+use crate::domain::{DocumentId, Embedding, PassageId};
+use crate::store::{PendingPassage, PreparedDocument, Upserted};
 
 /// Stores documents. If an id occurs twice, the document is stored twice and the last one stays. Only the last one reports
 /// passages to embed.
 pub(super) fn upsert(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<Vec<Upserted>, Fault> {
     for document in documents {
-        document.passages.iter().try_for_each(|span| passage_text(document, span).map(drop))?;
+        document.passages.iter().try_for_each(|span| document.passage_text(span).map(drop))?;
     }
     let mut outcomes: Vec<Upserted> = Vec::with_capacity(documents.len());
     let mut last: HashMap<&DocumentId, usize> = HashMap::with_capacity(documents.len());
@@ -111,7 +111,7 @@ fn replace(
     if removed.is_empty() && stored.language.as_deref() != document.language.map(|language| language.code()) {
         let spans = stored.passages.iter().map(|passage| passage.passage).zip(&document.passages);
         for (passage, span) in spans {
-            let text = context(document, span).with(passage_text(document, span)?).into_owned();
+            let text = document.indexed_text(span)?;
             batch.renew_terms(stored.key, passage, &(writing.terms_of)(&text, document.language));
         }
     }
@@ -194,7 +194,7 @@ fn reusable_passages(stored: &[StoredPassage], document: &PreparedDocument) -> R
             return Ok(None);
         }
         if passage.is_pending {
-            pending.push(pending_passage(passage.passage, document, span)?);
+            pending.push(document.pending_passage(passage_id(passage.passage), span)?);
         }
     }
     Ok(Some(pending))
@@ -211,11 +211,10 @@ pub(super) fn add_passages(
     for (ordinal, span) in document.passages.iter().enumerate() {
         let passage = writing.next_passage();
         let embedded = document.embedding.as_ref().map(|embedding| (embedding, writing.next_sequence()));
-        let text = context(document, span).with(passage_text(document, span)?).into_owned();
-        let terms = (writing.terms_of)(&text, document.language);
+        let terms = (writing.terms_of)(&document.indexed_text(span)?, document.language);
         batch.add_passage((key, passage, ordinal), span, embedded, &terms);
         if document.embedding.is_none() {
-            pending.push(pending_passage(passage, document, span)?);
+            pending.push(document.pending_passage(passage_id(passage), span)?);
         }
     }
     Ok(pending)
@@ -237,20 +236,4 @@ pub(super) fn remove(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, pas
     writing.next_sequence();
     batch.remove_document(key);
     removed
-}
-
-/// Returns the context that a passage is embedded and searched with.
-pub(super) fn context(document: &PreparedDocument, span: &PassageSpan) -> PassageContext {
-    PassageContext { title: document.title.clone(), headings: span.headings.clone() }
-}
-
-fn pending_passage(passage: i64, document: &PreparedDocument, span: &PassageSpan) -> Result<PendingPassage, Fault> {
-    let text = passage_text(document, span)?.to_owned();
-    Ok(PendingPassage { id: passage_id(passage), context: context(document, span), text })
-}
-
-/// Returns the text of a passage.
-pub(super) fn passage_text<'d>(document: &'d PreparedDocument, span: &PassageSpan) -> Result<&'d str, StoreError> {
-    let (start, end) = (span.range.start, span.range.end);
-    document.text.get(span.range.clone()).ok_or_else(|| StoreError::InvalidPassage { id: document.id.clone(), start, end })
 }

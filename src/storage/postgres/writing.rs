@@ -4,7 +4,7 @@
 use postgres::types::Type;
 
 use super::fault::Fault;
-use super::names::{Names, at_ms};
+use super::names::{PartitionNames, time_literal};
 use super::session::Session;
 use crate::domain::Sequence;
 use crate::store::{StoreError, TermsOf};
@@ -24,7 +24,7 @@ pub(super) const BEGUN_MS: &str = "coalesce(nullif(current_setting('dragoman.now
 /// A transaction that writes into a collection.
 pub(super) struct Writing<'s> {
     pub(super) session: &'s mut Session,
-    pub(super) names: &'s Names,
+    pub(super) names: &'s PartitionNames,
     pub(super) key: i64,
     pub(super) terms_of: TermsOf,
     /// The number of this server, which embeds what it writes.
@@ -50,7 +50,7 @@ impl<'s> Writing<'s> {
     /// another collection has replaced this one.
     pub(super) fn begin(
         session: &'s mut Session,
-        names: &'s Names,
+        names: &'s PartitionNames,
         key: i64,
         terms_of: TermsOf,
         now: &str,
@@ -72,7 +72,7 @@ impl<'s> Writing<'s> {
             terms_of,
             writer: None,
             now_ms,
-            live: names.live(&at_ms(now_ms)),
+            live: names.live(&time_literal(now_ms)),
             first_expiry_ms: i64::MAX,
             passages: row.try_get(3)?,
             terms: row.try_get(4)?,

@@ -1,7 +1,5 @@
 //! `/v1/classifiers/{classifier}/evaluations` and `/v1/jobs/{job}/evaluation`.
 
-use dragoman::domain::Limits;
-use dragoman::http::settings::Settings;
 use serde_json::json;
 
 use super::{documents, text, weather_and_sports};
@@ -80,8 +78,7 @@ async fn a_job_of_another_type_has_no_evaluation() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restricted_key_cannot_evaluate_or_train_in_other_collections() {
-    let open = Server::with_settings(Limits::default(), Settings::default(), Some("open sesame"));
-    let admin = open.with_key("open sesame");
+    let admin = Server::with_admin_key();
     for collection in ["news", "blog"] {
         admin.post("/v1/collections", &json!({"name": collection})).await;
         admin.post(&format!("/v1/collections/{collection}/documents"), &json!({"documents": documents()})).await;
@@ -89,7 +86,7 @@ async fn a_restricted_key_cannot_evaluate_or_train_in_other_collections() {
         admin.classifier(&json!({"name": collection, "kind": "knn", "source": source})).await;
     }
     let key = admin.post("/v1/keys", &json!({"name": "news", "scope": "write", "collections": ["news"]})).await.body;
-    let restricted = open.with_key(text(&key["secret"]));
+    let restricted = admin.with_key(text(&key["secret"]));
     let of = |collection: &str| json!({"documents": {"collection": collection, "field": "topic"}});
     let job = restricted.finished(&restricted.post("/v1/classifiers/news/evaluations", &of("news")).await).await;
     assert_eq!(restricted.get(&format!("/v1/jobs/{}/evaluation", text(&job["id"]))).await.status, 200);

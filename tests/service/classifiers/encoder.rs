@@ -63,7 +63,7 @@ async fn a_training_waits_for_space_in_the_encoder_queue() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_narrow(folder.path()).await;
     let held = running.fill_queue().await;
-    let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 40)).await.unwrap();
+    let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 40), None).await.unwrap();
     running.stays_unfinished(&made.record.job).await;
     running.finish_all(held, &[made.record.job]).await;
     assert_eq!(running.told("rain").await.unwrap(), ["weather"]);
@@ -74,7 +74,7 @@ async fn a_training_waiting_for_the_encoder_queue_can_be_canceled() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_narrow(folder.path()).await;
     let held = running.fill_queue().await;
-    let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 40)).await.unwrap();
+    let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 40), None).await.unwrap();
     running.stays_unfinished(&made.record.job).await;
     running.service.cancel_job(&made.record.job).await.unwrap();
     assert_eq!(running.ended(&made.record.job).await.status, JobStatus::Canceled);

@@ -1,8 +1,8 @@
 //! Retraining: which version answers until it ends, and what happens at restarts, failures, deletions and model changes.
 
 use dragoman::domain::{
-    ClassifierDefinition, ClassifierKind, ClassifierState, Code, Filter, JobStatus, LabeledDocuments, NewClassifier, NewDocument,
-    Wait,
+    Alias, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, Code, Filter, JobStatus, LabeledDocuments,
+    Limits, NewClassifier, NewDocument, Wait,
 };
 use dragoman::embed::FakeOptions;
 use serde_json::json;
@@ -153,7 +153,7 @@ async fn a_failed_classifier_can_be_retrained() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.control.pause();
-    let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 300)).await.unwrap();
+    let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 300), None).await.unwrap();
     running.control.wait_until_blocked();
     let early = running.service.retrain_classifier(&topics()).await.unwrap_err();
     assert_eq!(early.code(), Code::ClassifierNotReady);
@@ -182,4 +182,29 @@ async fn deleting_a_classifier_cancels_its_retraining() {
     assert_eq!(running.ended(&job.id).await.status, JobStatus::Canceled);
     let gone = running.service.retrain_classifier(&topics()).await.unwrap_err();
     assert_eq!(gone.code(), Code::ClassifierNotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_training_keeps_the_alias_target_it_was_accepted_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = Limits { jobs_running_max: 1, ..Limits::default() };
+    let running = open_with(folder.path(), Setting { limits, ..Setting::default() }).await;
+    running.fill_labeled().await;
+    running.create("other").await;
+    let alias_of = |collection: &str| Alias { name: name("latest"), collection: name(collection) };
+    running.service.set_alias(alias_of("news")).await.unwrap();
+    running.control.pause();
+    let first = ClassifierName::parse("first").unwrap();
+    let first = NewClassifier { name: first, ..of_texts(ClassifierKind::Knn, 10) };
+    running.service.create_classifier(first, None).await.unwrap();
+    running.control.wait_until_blocked();
+    let source = LabeledDocuments { collection: name("latest"), field: field("topic"), filter: Filter::default() };
+    let definition = ClassifierDefinition { source: Some(source), ..definition(ClassifierKind::Mlp) };
+    let new = NewClassifier { name: topics(), definition, examples: Vec::new(), labels: Vec::new() };
+    let made = running.service.create_classifier(new, None).await.unwrap();
+    running.service.set_alias(alias_of("other")).await.unwrap();
+    running.control.resume();
+    let job = running.ended(&made.record.job).await;
+    assert_eq!((job.status, job.error, job.collection), (JobStatus::Succeeded, None, Some(name("news"))));
+    assert_eq!(running.service.get_classifier(&topics()).await.unwrap().report.unwrap().examples, 60);
 }

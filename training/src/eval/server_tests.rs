@@ -137,7 +137,7 @@ fn an_error_response_is_reported_and_not_retried() {
 }
 
 #[test]
-fn responses_without_valid_embeddings_are_rejected() {
+fn responses_without_valid_embeddings_are_refused() {
     for (answer, expect) in [
         (answer("200 OK", "", "hello"), "expected embeddings as JSON"),
         (embeddings(&[&[1.0]]), "expected one embedding for each of 2 texts, got 1"),

@@ -58,7 +58,7 @@ fn any_two_neighbors_that_form_a_piece_can_be_merged() {
 }
 
 #[test]
-fn the_leftmost_of_equal_scores_is_merged_first() {
+fn the_leftmost_of_tied_pairs_is_merged_first() {
     check(&letters_and(&[("aa", -1.0)]), "aaa", &["▁", "aa", "a"]);
     check(&letters_and(&[("aa", -1.0), ("aaa", -2.0)]), "aaaaa", &["▁", "aa", "aaa"]);
 }

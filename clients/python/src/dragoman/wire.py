@@ -514,6 +514,7 @@ class MiningOptions(TypedDict, total=False):
     unit: Literal["passage", "document"]
     exact: bool
     deduplicate: bool
+    skip_identical: bool
     threshold: float
     known_pairs: list[TextPair]
 

@@ -13,7 +13,10 @@ use std::time::Instant;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{CollectionName, Embedding, Job, JobId, JobUnit, ProjectionCenter, ProjectionRequest, RequestKey, Scope};
+use crate::domain::{
+    CollectionName, Embedding, Job, JobId, JobType, JobUnit, ProjectionCenter, ProjectionRequest, RequestKey, Scope,
+};
+use crate::mining::parallel::{in_parallel, parallelism};
 use crate::mining::{BLOCK_SENTENCES, NeighborLists};
 use crate::projection::{FuzzyGraph, Layout, Neighborhood, Point, Vectors, bytes_needed, epochs, principal_plane};
 use crate::service::blocking::blocking;
@@ -21,9 +24,7 @@ use crate::service::collections::projections::ProjectionError;
 use crate::service::collections::projections::file::{Origin, ProjectionFile};
 use crate::service::error::Error;
 use crate::service::jobs::folder::Folder;
-use crate::service::jobs::kind::HasJobType as _;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, Steps, new_job_id, stored};
-use crate::service::mining::parallelism::{in_parallel, parallelism};
 use crate::service::mining::{MineError, memory};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
@@ -122,11 +123,12 @@ impl State {
 }
 
 impl JobKind for ProjectJob {
+    const TYPE: JobType = JobType::Project;
     type Request = ProjectionRequest;
     type Details = ProjectDetails;
 
     fn access(_: &ProjectionRequest, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, reach: JobVisibility::of(collection) }
+        JobAccess { scope: Scope::Write, visibility: JobVisibility::for_collection(collection) }
     }
 
     async fn run(context: &JobContext, plan: ProjectionRequest) -> Result<(), JobError> {
@@ -255,7 +257,8 @@ fn neighbors(context: &JobContext, vectors: Vectors, neighbors: usize) -> Result
     for begin in (0..parts).step_by(BLOCKS_PER_CORE * parallelism()) {
         check_not_stopped(context)?;
         let range = begin..parts.min(begin + BLOCKS_PER_CORE * parallelism());
-        found.extend(in_parallel(range, 1, |part| Ok(neighborhood.compare(part.start).map_err(MineError::from)?))?);
+        let compared = in_parallel(range, 1, parallelism(), |part| neighborhood.compare(part.start));
+        found.extend(compared.map_err(MineError::from)?);
         context.set_done(before + found.len() as u64);
     }
     Ok(neighborhood.lists(found).map_err(MineError::from)?)

@@ -2,7 +2,6 @@
 //! under another name, synced and renamed, so that a crash leaves the old file intact. Because a projection can be computed
 //! again, a damaged file or one of another database counts as missing, and snapshots do not include it.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::ProjectionCenter;
 use crate::service::error::Error;
-use crate::service::folders::sync_dir;
+use crate::service::folders::replace_durably;
 
 /// The version of the file.
 const FORMAT: u32 = 1;
@@ -76,11 +75,7 @@ impl ProjectionFile {
             let mut text = serde_json::to_vec(self)?;
             let checksum = crc32fast::hash(&text);
             writeln!(text, "\n{checksum:08x}")?;
-            let mut file = File::create(&new)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            std::fs::rename(&new, &path)?;
-            sync_dir(folder)
+            replace_durably(&new, &path, &text)
         };
         write().map_err(|source: io::Error| {
             // The partial file may be what filled the disk.

@@ -47,26 +47,20 @@ impl CollectionHandle {
         let budget = AnswerBudget::new(self.service.limits().answer_bytes_max);
         let collection = self.open();
         let read = collection.read(move |collection| {
-            spend(&budget, file::bytes(&collection.folder, center))?;
+            charge(&budget, file::bytes(&collection.folder, center))?;
             let Some(file) = ProjectionFile::read(&collection.folder, center, &collection.identity)? else {
                 return Err(ProjectionError::NotFound { collection: collection.row.name.clone(), center }.into());
             };
-            spend(&budget, file.ids.len() as u64 * POINT_BYTES)?;
+            charge(&budget, file.ids.len() as u64 * POINT_BYTES)?;
             assemble_projection(collection, file, center, field.as_ref())
         });
         read.await
     }
 }
 
-fn spend(budget: &AnswerBudget, bytes: u64) -> Result<(), Error> {
-    if budget.spend(bytes) {
-        return Ok(());
-    }
-    let too_large = || {
-        let advice = "compute the projection again with fewer documents (max_documents)";
-        Error::AnswerTooLarge { bytes: budget.spent(), limit: budget.limit(), advice }
-    };
-    Err(budget.refusal().unwrap_or_else(too_large))
+fn charge(budget: &AnswerBudget, bytes: u64) -> Result<(), Error> {
+    let advice = "compute the projection again with fewer documents (max_documents)";
+    if budget.charge(bytes) { Ok(()) } else { Err(budget.too_large(advice)) }
 }
 
 fn summary(file: ProjectionFile, center: ProjectionCenter, sequence: u64) -> ProjectionSummary {

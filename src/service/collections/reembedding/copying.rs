@@ -3,18 +3,17 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::task::JoinHandle;
 
-use crate::domain::{Metadata, PassageBounds, PassageContext, PassageEmbedding, Sequence};
-use crate::embed::{EmbedError, EmbedText, Embedder, Priority};
+use crate::domain::{Embedded, Metadata, PassageBounds, PassageContext, PassageEmbedding, Sequence};
+use crate::embed::{EmbedText, Embedder};
 use crate::service::blocking::blocking;
 use crate::service::embedding::{PROBE, is_transient};
 use crate::service::error::Error;
-use crate::service::jobs::{JobContext, JobError};
+use crate::service::jobs::{JobContext, JobError, try_embed};
 use crate::service::open_collection::OpenCollection;
-use crate::service::state::State;
 use crate::storage::Storage;
 use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, Revision, StoreError};
 
@@ -28,8 +27,6 @@ const TEXT_BYTES: usize = 4 << 20;
 const TEXTS_PER_TURN: usize = 128;
 /// Pause between two counts, in multiples of the time that a count takes, because some engines count row by row.
 const COUNTING_SHARE: u32 = 20;
-/// Pause before another attempt when the encoder's queue is full.
-const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// One run of the job.
 pub(crate) struct CollectionCopier<'c> {
@@ -180,13 +177,14 @@ impl<'c> CollectionCopier<'c> {
     /// Embeds texts. If the encoder fails, embeds each text alone, and leaves the texts that still fail to the replacement's
     /// worker. If the encoder itself is broken, fails the job.
     async fn embed_part(&mut self, texts: &[EmbedText]) -> Result<Vec<Option<PassageEmbedding>>, JobError> {
-        if let Ok(embeddings) = self.embed_with_retry(texts).await? {
-            return Ok(embeddings.into_iter().map(Some).collect());
+        let embedding = |one: Embedded| Some(PassageEmbedding::from(one));
+        if let Ok(embedded) = try_embed(self.context, texts, is_transient).await? {
+            return Ok(embedded.into_iter().map(embedding).collect());
         }
         let (mut embeddings, mut failures) = (Vec::with_capacity(texts.len()), 0_u64);
         for text in texts {
-            match self.embed_with_retry(std::slice::from_ref(text)).await? {
-                Ok(one) => embeddings.extend(one.into_iter().map(Some)),
+            match try_embed(self.context, std::slice::from_ref(text), is_transient).await? {
+                Ok(one) => embeddings.extend(one.into_iter().map(embedding)),
                 Err(error) => {
                     failures += 1;
                     let error = &error as &dyn std::error::Error;
@@ -196,23 +194,10 @@ impl<'c> CollectionCopier<'c> {
             }
         }
         if failures > 0 {
-            self.embed_with_retry(&[PROBE.to_owned().into()]).await?.map_err(Error::from)?;
+            try_embed(self.context, &[PROBE.to_owned().into()], is_transient).await?.map_err(Error::from)?;
         }
         self.not_embedded += failures;
         Ok(embeddings)
-    }
-
-    /// Embeds all texts or none. Retries while the encoder's queue is full.
-    async fn embed_with_retry(&self, texts: &[EmbedText]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, JobError> {
-        loop {
-            self.context.check()?;
-            let state = self.context.state()?;
-            match embed_now(&state, texts).await? {
-                Err(error) if is_transient(&error) => drop(state),
-                answer => return Ok(answer),
-            }
-            self.context.pause(RETRY_PAUSE).await?;
-        }
     }
 
     /// Waits until the previous documents are stored, then starts to store these.
@@ -243,15 +228,6 @@ impl<'c> CollectionCopier<'c> {
         let progress = self.context.job.progress().0;
         self.passages += passages;
         self.publish((progress.done + documents).min(progress.total)).await
-    }
-}
-
-async fn embed_now(state: &State, texts: &[EmbedText]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, Error> {
-    let _turn = state.background_turns.acquire().await;
-    match state.embedder.embed_in_context(texts.to_vec(), Priority::Ingest).await {
-        Ok(embedded) if embedded.len() == texts.len() => Ok(Ok(embedded.into_iter().map(PassageEmbedding::from).collect())),
-        Ok(embedded) => Err(Error::EncoderAnswers { asked: texts.len(), got: embedded.len() }),
-        Err(error) => Ok(Err(error)),
     }
 }
 

@@ -17,11 +17,10 @@ use std::time::Duration;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::domain::{CollectionCounts, CollectionId, CollectionName, Job, JobId, JobUnit, PassageBounds, Scope, chain};
+use crate::domain::{CollectionCounts, CollectionId, CollectionName, Job, JobId, JobType, JobUnit, PassageBounds, Scope, chain};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::handle::CollectionHandle;
-use crate::service::jobs::kind::HasJobType as _;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id, stored};
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
@@ -151,11 +150,12 @@ fn fit_bounds(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds
 }
 
 impl JobKind for ReembedJob {
+    const TYPE: JobType = JobType::Reembed;
     type Request = ReembedPlan;
     type Details = ReembedDetails;
 
     fn access(_: &ReembedPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Admin, reach: JobVisibility::of(collection) }
+        JobAccess { scope: Scope::Admin, visibility: JobVisibility::for_collection(collection) }
     }
 
     /// Builds the replacement and swaps it in. Waits while the database server is unreachable.

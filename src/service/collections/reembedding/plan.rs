@@ -82,7 +82,7 @@ impl ReembedPlan {
         if state.collection_by_id(&replacement.0).is_some() {
             return;
         }
-        if let Err(error) = state.remove_unnamed(&replacement) {
+        if let Err(error) = state.remove_unlisted(&replacement) {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(id = %replacement, error, "cannot remove an unfinished collection; the next start tries again");
         }
@@ -100,7 +100,9 @@ impl ReembedPlan {
             orphaned::mark(&folder);
             let row = self.row(old);
             let next = state.open_or_make(row, &folder, there)?;
-            next.mark_replacement(job)?;
+            if let Some(server) = next.server() {
+                server.mark_replacement(job)?;
+            }
             sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
             next.store.set_metadata_indexes(old.store.metadata_indexes())?;
             Ok(Arc::new(next))
@@ -109,7 +111,7 @@ impl ReembedPlan {
             Err(Error::Store(error)) if error.is_damage() => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(collection = %old.row.name, error, "an unfinished collection is damaged; starting over");
-                state.remove_unnamed(&self.replacement)?;
+                state.remove_unlisted(&self.replacement)?;
                 open()
             }
             opened => opened,

@@ -18,7 +18,7 @@ use crate::service::folders::orphaned;
 use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
-use crate::storage::{CatalogPart, HeldWrites};
+use crate::storage::{BlockedWrites, CatalogPart, Postgres};
 
 /// Pause between two checks whether a replaced collection is still in use here.
 const RETIRE_PAUSE: Duration = Duration::from_millis(200);
@@ -42,8 +42,8 @@ pub(super) async fn swap(
     let names_lock = Arc::clone(&context.state()?.names_lock).lock_owned().await;
     // From here on, no new write to the old collection can begin.
     let writes = Arc::clone(&pair.old.writes).write_owned().await;
-    let holding = Arc::clone(&pair.old);
-    let held = blocking(move || holding.hold_writes()).await?;
+    let old = Arc::clone(&pair.old);
+    let blocked = blocking(move || old.block_writes()).await?;
     copying.copy_changes(seen).await?;
     if !copying.is_equal().await? {
         // Something was deleted.
@@ -57,7 +57,7 @@ pub(super) async fn swap(
     let (state, plan, job) = (context.state()?, plan.clone(), context.job.id.clone());
     Ok(blocking(move || {
         let _waiting = (names_lock, writes);
-        plan.put_in_place(&state, &job, &pair, held)
+        plan.activate_replacement(&state, &job, &pair, blocked)
     })
     .await?)
 }
@@ -65,12 +65,18 @@ pub(super) async fn swap(
 impl ReembedPlan {
     /// Swaps in the replacement. No write to the old collection may run meanwhile. Waiting writes continue with the
     /// replacement. Blocks.
-    fn put_in_place(&self, state: &Arc<State>, job: &JobId, pair: &Pair, mut held: Option<HeldWrites>) -> Result<(), Error> {
+    fn activate_replacement(
+        &self,
+        state: &Arc<State>,
+        job: &JobId,
+        pair: &Pair,
+        mut blocked: Option<BlockedWrites>,
+    ) -> Result<(), Error> {
         state.check_running()?;
         let Pair { old, next } = pair;
         let name = &old.row.name;
         let not_found = || Error::CollectionNotFound { name: name.clone() };
-        let indexes = held.as_mut().map_or_else(|| Ok(old.store.metadata_indexes()), HeldWrites::metadata_indexes)?;
+        let indexes = blocked.as_mut().map_or_else(|| Ok(old.store.metadata_indexes()), BlockedWrites::metadata_indexes)?;
         if next.store.metadata_indexes() != indexes {
             next.store.set_metadata_indexes(indexes)?;
         }
@@ -84,8 +90,8 @@ impl ReembedPlan {
                     open.get(name).filter(|open| Arc::ptr_eq(open, old)).ok_or_else(not_found)?;
                 }
                 let row = self.row(old);
-                let is_there = match (state.catalog.shared(), &mut held) {
-                    (Some(catalog), Some(held)) => catalog.swap_in(held, job, &old.row.id, &row)?,
+                let is_there = match (state.catalog.shared(), &mut blocked) {
+                    (Some(catalog), Some(blocked)) => catalog.swap_in(blocked, job, &old.row.id, &row)?,
                     _ => state.embedded_catalog()?.swap_in(&old.row.id, &row)?,
                 };
                 if !is_there {
@@ -119,7 +125,7 @@ async fn retire(old: Arc<OpenCollection>, mut stop: watch::Receiver<bool>) {
     old.stop();
     let reading = Arc::clone(&old);
     // If this task fails, the rows may be removed while they are still read here.
-    let _ = tokio::task::spawn_blocking(move || reading.keep_replaced()).await;
+    let _ = tokio::task::spawn_blocking(move || reading.server().map(Postgres::retain_replaced)).await;
     while Arc::strong_count(&old) > 1 {
         tokio::time::sleep(RETIRE_PAUSE).await;
     }

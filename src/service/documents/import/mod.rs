@@ -3,7 +3,8 @@
 //! Each batch commits its documents and the job's checkpoint in one transaction. The checkpoint has the position in the file,
 //! the counts, and the batch's results. After the commit the results are appended to a file, which is durable before the next
 //! batch. After a crash, the file is truncated to the length in the checkpoint, and the checkpoint's own results are written
-//! again. So no line is lost or counted twice. While the storage refuses writes, on a full disk for example, an import waits and then continues in the same way.
+//! again. So no line is lost or counted twice. While the storage refuses writes, on a full disk for example, an import waits and
+//! then continues in the same way.
 //!
 //! The collection's worker embeds the documents. The import pauses while many passages wait for the worker, and ends when all
 //! documents can be found.
@@ -20,11 +21,11 @@ use crate::service::blocking::blocking;
 use crate::service::documents::ingest::{new_id, prepare};
 use crate::service::documents::input::read_document;
 use crate::service::error::Error;
+use crate::service::folders::ignore_not_found;
 use crate::service::handle::CollectionHandle;
 use crate::service::jobs::folder::Folder;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
-use crate::service::retries::retry_pause;
 use crate::service::state::State;
 use crate::service::upload_receiver::{UploadBounds, check_disk_space, receive};
 use futures::Stream;
@@ -35,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{
     Code, Collection, CollectionId, CollectionName, ColumnTypes, DocumentFailure, DocumentId, FileEncoding, FileFormat, Job,
-    JobId, JobUnit, NewDocument, RefusedDocument, Scope,
+    JobId, JobType, JobUnit, NewDocument, RefusedDocument, Scope,
 };
 use crate::store::{PreparedDocument, StoreError, Upserted};
 
@@ -46,9 +47,6 @@ const BATCH_RECORDS: usize = 500;
 const BATCH_BYTES: usize = 4 << 20;
 /// Pause between checks of how many passages wait for their embedding.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(50);
-/// Pause before another attempt after the storage refused a batch. Doubles with each attempt that gets no further.
-const STORAGE_PAUSE: Duration = Duration::from_secs(1);
-const STORAGE_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// A file of documents from a caller.
 #[derive(Debug, Clone)]
@@ -94,7 +92,7 @@ impl CollectionHandle {
         let collection = Some(collection.row.name.clone());
         let new: NewJob<ImportJob> = NewJob { id, collection, request, details: None, total, unit: JobUnit::Bytes };
         let job = service.submit_job(permit, new).await?;
-        folder.keep();
+        folder.retain();
         Ok(job)
     }
 }
@@ -113,6 +111,7 @@ pub(crate) struct ImportPlan {
 }
 
 impl JobKind for ImportJob {
+    const TYPE: JobType = JobType::Import;
     type Request = ImportPlan;
     /// `None` before anything is stored.
     type Details = Option<Counts>;
@@ -120,7 +119,7 @@ impl JobKind for ImportJob {
     const NEEDS_FILES: bool = true;
 
     fn access(_: &ImportPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, reach: JobVisibility::of(collection) }
+        JobAccess { scope: Scope::Write, visibility: JobVisibility::for_collection(collection) }
     }
 
     /// Stores the file's documents, starting at the last checkpoint.
@@ -136,7 +135,7 @@ impl JobKind for ImportJob {
                     let done = context.job.progress().0.done;
                     failures = if done > reached { 0 } else { failures };
                     reached = done;
-                    wait_for_storage(context, failures, &error).await?;
+                    context.wait_for_storage("an import waits for the storage", failures, &error).await?;
                     failures += 1;
                 }
                 ended => break ended,
@@ -153,26 +152,15 @@ impl JobKind for ImportJob {
     }
 
     fn finish(state: &State, id: &JobId, plan: &ImportPlan) {
-        state.forget_checkpoints(id, &plan.collection_id);
+        state.delete_checkpoints(id, &plan.collection_id);
     }
 
     /// Removes the uploaded file and keeps the results.
     fn clean_up(folder: &Path) {
-        if let Err(error) = std::fs::remove_file(folder.join(SOURCE))
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
+        if let Err(error) = ignore_not_found(std::fs::remove_file(folder.join(SOURCE))) {
             tracing::warn!(path = %folder.display(), error = &error as &dyn std::error::Error, "removing an import's file failed");
         }
     }
-}
-
-/// Pauses an import that the storage refused after `failures` other times.
-async fn wait_for_storage(context: &JobContext, failures: u32, error: &Error) -> Result<(), JobError> {
-    if (failures + 1).is_power_of_two() {
-        let error = error as &dyn std::error::Error;
-        tracing::warn!(job = %context.job.id, failures, error, "an import waits for the storage");
-    }
-    context.pause(retry_pause(STORAGE_PAUSE, STORAGE_PAUSE_MAX, failures)).await
 }
 
 async fn store_all(

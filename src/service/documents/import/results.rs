@@ -10,7 +10,7 @@ use serde_json::json;
 use super::records::Place;
 use crate::domain::{RefusedDocument, UpsertCounts};
 use crate::service::error::Error;
-use crate::service::folders::sync_dir;
+use crate::service::folders::{open_with_length, sync_dir};
 
 const RESULTS: &str = "results.ndjson";
 
@@ -153,11 +153,7 @@ impl Results {
 /// Opens the results of a job and returns their length in bytes. `None` if the job has no results.
 pub(crate) fn open(folder: &Path) -> Result<Option<(File, u64)>, Error> {
     let path = folder.join(RESULTS);
-    let opened = File::open(&path).and_then(|file| {
-        let bytes = file.metadata()?.len();
-        Ok((file, bytes))
-    });
-    match opened {
+    match open_with_length(&path) {
         Ok(opened) => Ok(Some(opened)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::Folder { path, source }),

@@ -17,7 +17,6 @@ const COLUMNS: &str =
     created_at_ms, trained_at_ms, version, next_job";
 
 impl PostgresCatalog {
-    /// Adds a classifier with its texts. Returns whether the name was free.
     pub(crate) fn create_classifier(
         &self,
         row: &StoredClassifier,
@@ -35,17 +34,14 @@ impl PostgresCatalog {
         })
     }
 
-    /// Finds a classifier by its name.
     pub(crate) fn classifier(&self, name: &ClassifierName) -> Result<Option<StoredClassifier>, StoreError> {
         self.run("reading a classifier", |session| find(session, "name", name.as_str()))
     }
 
-    /// Finds a classifier by its id.
     pub(crate) fn classifier_by_id(&self, id: &str) -> Result<Option<StoredClassifier>, StoreError> {
         self.run("reading a classifier", |session| find(session, "id", id))
     }
 
-    /// Lists classifiers, sorted by name.
     pub(crate) fn classifiers(&self, page: &Page<ClassifierName>) -> Result<Vec<StoredClassifier>, StoreError> {
         let sql = format!("select {COLUMNS} from dragoman.classifiers where name > $1 order by name limit $2");
         let after = page.after.as_ref().map_or("", ClassifierName::as_str);
@@ -55,14 +51,12 @@ impl PostgresCatalog {
         })
     }
 
-    /// Returns the number of classifiers.
     pub(crate) fn classifier_count(&self) -> Result<usize, StoreError> {
         self.run("counting classifiers", |session| {
             Ok(session.query_number("select count(*) from dragoman.classifiers", &[])? as usize)
         })
     }
 
-    /// Reads everything that a classifier needs for predictions.
     pub(crate) fn classifier_contents(&self, id: &str) -> Result<Option<ClassifierContents>, StoreError> {
         self.run("reading a classifier", |session| {
             session.in_transaction(SNAPSHOT, |session| {
@@ -75,18 +69,14 @@ impl PostgresCatalog {
         })
     }
 
-    /// Returns the texts of a classifier in order, each with its key.
     pub(crate) fn classifier_texts(&self, id: &str) -> Result<Vec<(i64, ClassifierText)>, StoreError> {
         self.run("reading a classifier's texts", |session| texts(session, id))
     }
 
-    /// Stores the languages and embeddings of a classifier's texts, by their keys.
     pub(crate) fn embed_classifier_texts(&self, embedded: &[(i64, Option<Language>, Embedding)]) -> Result<(), StoreError> {
         self.run("storing the embeddings of a classifier", |session| store_embeddings(session, embedded))
     }
 
-    /// Records that a job retrains a classifier. Returns false if the classifier does not exist, or if another job is training
-    /// it.
     pub(crate) fn begin_retraining(&self, id: &str, job: &JobId) -> Result<bool, StoreError> {
         let sql = "update dragoman.classifiers set next_job = $2, trainer = $3
                    where id = $1 and next_job is null and state <> 'training'";
@@ -94,7 +84,6 @@ impl PostgresCatalog {
         self.run("storing a training", |session| Ok(session.execute(sql, &values)? > 0))
     }
 
-    /// Replaces the result of the previous training. Returns whether the classifier was still waiting for this training.
     pub(crate) fn finish_training(&self, done: &FinishedTraining) -> Result<bool, StoreError> {
         let sql = "update dragoman.classifiers set state = 'ready', job = $2, next_job = null, version = version + 1, model = $3,
                        model_fingerprint = $4, dimension = $5, report = $6, weights = $7, error_code = null,
@@ -126,8 +115,6 @@ impl PostgresCatalog {
         })
     }
 
-    /// Records that a training job failed. A classifier that was trained before stays as it was, and the error is stored beside
-    /// it.
     pub(crate) fn fail_training(&self, job: &JobId, error: &JobFailure) -> Result<(), StoreError> {
         let sql = "update dragoman.classifiers set error_code = $2, error_detail = $3,
                        state = case when next_job = $1 then state else 'failed' end,
@@ -144,7 +131,6 @@ impl PostgresCatalog {
         self.change("storing a failed training", sql, &values)
     }
 
-    /// Returns the jobs that train or retrain classifiers, except for jobs that another living server may be about to create.
     pub(crate) fn trainings(&self) -> Result<Vec<JobId>, StoreError> {
         let sql = "select coalesce(next_job, job) from dragoman.classifiers
                    where (state = 'training' or next_job is not null)
@@ -158,7 +144,6 @@ impl PostgresCatalog {
         })
     }
 
-    /// Removes a classifier and returns it.
     pub(crate) fn delete_classifier(&self, name: &ClassifierName) -> Result<Option<StoredClassifier>, StoreError> {
         let sql = format!("delete from dragoman.classifiers where name = $1 returning {COLUMNS}");
         self.run("deleting a classifier", |session| {

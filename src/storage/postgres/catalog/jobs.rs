@@ -23,9 +23,9 @@ const COLUMNS: &str = "id, type, status, collection, request, details, done, tot
 #[derive(Debug)]
 pub struct ClaimedJobs {
     /// Jobs of dead servers that belong to this server from now on, in the order in which they were accepted.
-    pub taken: Vec<Job>,
-    /// Whether a server has died since the last look, no matter which server noticed it.
-    pub has_left: bool,
+    pub claimed: Vec<Job>,
+    /// Whether a server has died since the last check, no matter which server noticed it.
+    pub server_died: bool,
 }
 
 /// What a server must do with an unfinished job.
@@ -40,8 +40,8 @@ pub enum JobOwnership {
 }
 
 impl PostgresCatalog {
-    /// Takes over the unfinished jobs of dead servers. Takes a job of the types `with_files` only if it is among `files_here`,
-    /// and a re-embedding only if it is to the model of this server. Takes canceled jobs in any case.
+    /// Claims the unfinished jobs of dead servers. Claims a job of the types `with_files` only if it is among `files_here`,
+    /// and a re-embedding only if it is to the model of this server. Claims canceled jobs in any case.
     pub fn claim_orphaned_jobs(
         &self,
         with_files: &[JobType],
@@ -66,12 +66,12 @@ impl PostgresCatalog {
                  for update skip locked
              ) returning {COLUMNS}"
         );
-        let (others, mut taken) = self.transaction("taking over jobs", |session| {
+        let (others, mut claimed) = self.transaction("taking over jobs", |session| {
             Ok((remove_dead_servers(session, me)?, read_all(session, &sql, &values)?))
         })?;
-        taken.sort_by(|a, b| a.id.cmp(&b.id));
+        claimed.sort_by(|a, b| a.id.cmp(&b.id));
         let before = std::mem::replace(&mut *self.others.lock(), others.clone());
-        Ok(ClaimedJobs { taken, has_left: before.iter().any(|id| !others.contains(id)) })
+        Ok(ClaimedJobs { claimed, server_died: before.iter().any(|id| !others.contains(id)) })
     }
 
     /// Returns what this server must do with those of these jobs that are unfinished.
@@ -80,25 +80,23 @@ impl PostgresCatalog {
         let sql = "select id, cancel_requested, owner is not distinct from $2 from dragoman.jobs
                    where id = any($1) and finished_at_ms is null";
         self.run("looking at jobs", |session| {
-            let mut holds = Vec::new();
+            let mut found = Vec::new();
             for row in session.rows(sql, &[(&ids, Type::TEXT_ARRAY), (&self.member.id(), Type::INT8)])? {
-                let hold = match (row.try_get(2)?, row.try_get(1)?) {
+                let ownership = match (row.try_get(2)?, row.try_get(1)?) {
                     (false, _) => JobOwnership::Lost,
                     (true, true) => JobOwnership::Canceled,
                     (true, false) => JobOwnership::Own,
                 };
-                holds.extend(JobId::parse(row.try_get(0)?).ok().map(|id| (id, hold)));
+                found.extend(JobId::parse(row.try_get(0)?).ok().map(|id| (id, ownership)));
             }
-            Ok(holds)
+            Ok(found)
         })
     }
 
-    /// Adds a job.
     pub(crate) fn create_job(&self, job: &Job) -> Result<(), StoreError> {
         self.run("creating a job", |session| insert(session, job, self.member.id()))
     }
 
-    /// Adds a job, unless this request was accepted before; then returns the id of that job.
     pub(crate) fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
         self.transaction("creating a job", |session| {
             creations::lock_request_key(session, request)?;
@@ -111,12 +109,10 @@ impl PostgresCatalog {
         })
     }
 
-    /// Returns the job that this request created earlier.
     pub(crate) fn find_job_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
         self.run("reading an idempotency record", |session| Ok(parse_created_job(creations::find(session, request, now_ms)?)?))
     }
 
-    /// Finds a job.
     pub(crate) fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
         let sql = format!("select {COLUMNS} from dragoman.jobs where id = $1");
         self.run("reading a job", |session| {
@@ -124,7 +120,6 @@ impl PostgresCatalog {
         })
     }
 
-    /// Lists jobs, newest first.
     pub(crate) fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Vec<Job>, StoreError> {
         let sql = format!(
             "select {COLUMNS} from dragoman.jobs where ($1 is null or id < $1) and ($2 is null or type = $2)
@@ -144,7 +139,6 @@ impl PostgresCatalog {
         self.run("listing jobs", |session| read_all(session, &sql, &values))
     }
 
-    /// Returns the number of jobs of each type and status that has any.
     pub(crate) fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
         self.run("counting jobs", |session| {
             let mut counts = Vec::new();
@@ -158,13 +152,11 @@ impl PostgresCatalog {
         })
     }
 
-    /// Returns the unfinished jobs in the order in which they were accepted.
     pub(crate) fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
         let sql = format!("select {COLUMNS} from dragoman.jobs where finished_at_ms is null order by id");
         self.run("reading unfinished jobs", |session| read_all(session, &sql, &[]))
     }
 
-    /// Records that a job is running. If it ran before, keeps its first start time.
     pub(crate) fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
         let sql = "update dragoman.jobs set status = 'running', started_at_ms = coalesce(started_at_ms, $2)
                    where id = $1 and owner = $3";
@@ -172,7 +164,6 @@ impl PostgresCatalog {
         self.change_own_job("starting a job", sql, &values)
     }
 
-    /// Records a job's progress.
     pub(crate) fn record_progress(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
         let sql = "update dragoman.jobs set done = $2, total = $3, details = $4 where id = $1 and owner = $5";
         let values: [Parameter<'_>; 5] = [
@@ -185,13 +176,11 @@ impl PostgresCatalog {
         self.change_own_job("recording a job's progress", sql, &values)
     }
 
-    /// Records that a job should stop. Does nothing to a finished one.
     pub(crate) fn request_cancel(&self, id: &JobId) -> Result<(), StoreError> {
         let sql = "update dragoman.jobs set cancel_requested = true where id = $1 and finished_at_ms is null";
         self.change("canceling a job", sql, &[(&id.as_str(), Type::TEXT)])
     }
 
-    /// Records how a job ended.
     pub(crate) fn finish_job(
         &self,
         id: &JobId,
@@ -214,8 +203,6 @@ impl PostgresCatalog {
         self.change_own_job("finishing a job", sql, &values)
     }
 
-    /// Keeps the `kept_max` jobs that finished last, unless they finished before `before_ms`, and deletes all other finished
-    /// jobs. Returns the ids of deleted jobs.
     pub(crate) fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
         let sql = "delete from dragoman.jobs where finished_at_ms < $1 or id in
                    (select id from dragoman.jobs where finished_at_ms is not null order by finished_at_ms desc, id desc offset $2)

@@ -5,11 +5,11 @@
 
 mod classifiers;
 mod creations;
+mod import;
 mod jobs;
 mod rows;
 mod swap;
 mod versions;
-mod whole;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -129,8 +129,7 @@ impl PostgresCatalog {
     /// Does nothing: statements of the catalog are short and never wait for long.
     pub(crate) fn interrupt_after(&self, _: Instant) {}
 
-    /// Adds a collection. With a request, records that this request created it.
-    pub(crate) fn create_once(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
+    pub(crate) fn create(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
         let inserted = self.change_part("creating a collection", CatalogPart::Names, |session| {
             let inserted = insert(session, collection)?;
             if let Some(request) = request.filter(|_| inserted > 0) {
@@ -144,12 +143,10 @@ impl PostgresCatalog {
         Ok(())
     }
 
-    /// Returns the id of what this request created earlier.
     pub(crate) fn find_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
         self.run("reading an idempotency record", |session| creations::find(session, request, now_ms))
     }
 
-    /// Stores changes to a collection. Returns whether it existed.
     pub(crate) fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
         let sql = "update dragoman.catalog set description = $2, ef_search = $3, default_languages = $4 where id = $1";
         let description = collection.description.as_deref().map(text);
@@ -160,7 +157,6 @@ impl PostgresCatalog {
         self.change_part("changing a collection", CatalogPart::Names, |session| Ok(session.execute(sql, &values)? > 0))
     }
 
-    /// Lists collections, sorted by name.
     pub(crate) fn list(&self, page: &Page<CollectionName>) -> Result<Vec<Collection>, StoreError> {
         let sql = format!("select {COLUMNS} from dragoman.catalog where name > $1 order by name limit $2");
         let after = page.after.as_ref().map_or("", CollectionName::as_str);
@@ -170,7 +166,6 @@ impl PostgresCatalog {
         })
     }
 
-    /// Removes a collection with its documents and aliases, and returns it.
     pub(crate) fn delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
         let begun = Instant::now();
         loop {
@@ -193,12 +188,10 @@ impl PostgresCatalog {
         })
     }
 
-    /// Returns all aliases, sorted by name.
     pub(crate) fn aliases(&self) -> Result<Vec<Alias>, StoreError> {
         self.run("reading the aliases", read_aliases)
     }
 
-    /// Points `name` to a collection, replacing any previous target.
     pub(crate) fn set_alias(&self, name: &CollectionName, collection: &CollectionId) -> Result<(), StoreError> {
         let sql = "insert into dragoman.aliases (name, collection)
                    select $1, $2 where not exists (select 1 from dragoman.catalog where name = $1)
@@ -210,26 +203,22 @@ impl PostgresCatalog {
         }
     }
 
-    /// Removes an alias. Returns whether it existed.
     pub(crate) fn delete_alias(&self, name: &CollectionName) -> Result<bool, StoreError> {
         let sql = "delete from dragoman.aliases where name = $1";
         let name = [(&name.as_str() as _, Type::TEXT)];
         self.change_part("deleting an alias", CatalogPart::Names, |session| Ok(session.execute(sql, &name)? > 0))
     }
 
-    /// Adds a key.
     pub(crate) fn add_key(&self, stored: &StoredKey) -> Result<(), StoreError> {
         self.change_part("adding a key", CatalogPart::Keys, |session| insert_key(session, stored))
     }
 
-    /// Returns all keys, sorted by id.
     pub(crate) fn keys(&self) -> Result<Vec<StoredKey>, StoreError> {
         let sql = "select key, id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms from dragoman.api_keys
                    order by id";
         self.run("reading keys", |session| session.rows(sql, &[])?.into_iter().map(|row| read_key(&CatalogRow(row))).collect())
     }
 
-    /// Removes a key. Returns whether it existed.
     pub(crate) fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
         let sql = "delete from dragoman.api_keys where id = $1";
         let id = [(&id.as_str() as _, Type::TEXT)];

@@ -7,25 +7,31 @@ use super::versions::{self, CatalogPart};
 use crate::domain::{Collection, CollectionId, JobId};
 use crate::storage::postgres::changes::check_job;
 use crate::storage::postgres::fault::Fault;
-use crate::storage::postgres::replacing::HeldWrites;
+use crate::storage::postgres::replacing::BlockedWrites;
 use crate::storage::postgres::session::{Parameter, Session};
 use crate::storage::postgres::writing::NOW_MS;
 use crate::store::StoreError;
 
 impl PostgresCatalog {
-    /// Replaces the collection `old`, whose writes are held, by `new`, in one transaction: its name, aliases and idempotency
+    /// Replaces the collection `old`, whose writes are blocked, by `new`, in one transaction: its name, aliases and idempotency
     /// records, and the checkpoints of unfinished jobs. From then on, writes to the old collection fail with
     /// `StoreError::Replaced`. Fails with `StoreError::JobTakenOver` if another server has taken over the job. Returns whether
     /// the old collection existed.
-    pub fn swap_in(&self, held: &mut HeldWrites, job: &JobId, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
+    pub fn swap_in(
+        &self,
+        blocked: &mut BlockedWrites,
+        job: &JobId,
+        old: &CollectionId,
+        new: &Collection,
+    ) -> Result<bool, StoreError> {
         const DOING: &str = "replacing a collection";
-        let drawn = held.run(DOING, |session, old_key| {
+        let swapped = blocked.run(DOING, |session, old_key| {
             let version = versions::increment(session, CatalogPart::Names, self.known_version(CatalogPart::Names))?;
             check_job(session, job, self.member.id())?;
             if rename(session, old, new)? == 0 {
                 return Ok(None);
             }
-            hand_over(session, old_key, &new.id)?;
+            transfer_state(session, old_key, &new.id)?;
             let (old, new) = (&old.0, &new.id.0);
             let sql = "update dragoman.creations set answer = $2 where answer = $1";
             session.execute(sql, &[(old, Type::TEXT), (new, Type::TEXT)])?;
@@ -35,8 +41,8 @@ impl PostgresCatalog {
             session.execute(sql, &[(old, Type::TEXT), (new, Type::TEXT), (&job.as_str(), Type::TEXT)])?;
             Ok(Some(version))
         })?;
-        let Some(version) = drawn else { return Ok(false) };
-        held.commit(DOING)?;
+        let Some(version) = swapped else { return Ok(false) };
+        blocked.commit(DOING)?;
         self.set_known_version(CatalogPart::Names, version);
         Ok(true)
     }
@@ -67,7 +73,7 @@ fn rename(session: &mut Session, old: &CollectionId, new: &Collection) -> Result
 
 /// Copies sequence numbers, idempotency records and checkpoints from the old collection, which takes no more writes, to the new
 /// one.
-fn hand_over(session: &mut Session, old_key: i64, new: &CollectionId) -> Result<(), Fault> {
+fn transfer_state(session: &mut Session, old_key: i64, new: &CollectionId) -> Result<(), Fault> {
     let (old, new) = ((&old_key as _, Type::INT8), (&new.0 as _, Type::TEXT));
     let sql = "update dragoman.collections n set sequence = greatest(n.sequence, o.sequence), job = null,
                    documents_drawn = greatest(n.documents_drawn, o.documents_drawn)

@@ -80,6 +80,6 @@ pub(super) fn increment(session: &mut Session, part: CatalogPart, known: i64) ->
     let sql = format!(
         "update dragoman.catalog_state set version = version + 1, {column} = version + 1 where {column} = $1 returning {column}"
     );
-    let drawn = session.row(&sql, &[(&known, Type::INT8)])?.ok_or(StoreError::CatalogChanged)?;
-    Ok(drawn.try_get(0)?)
+    let row = session.row(&sql, &[(&known, Type::INT8)])?.ok_or(StoreError::CatalogChanged)?;
+    Ok(row.try_get(0)?)
 }

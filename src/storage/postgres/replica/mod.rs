@@ -1,9 +1,9 @@
 //! A streaming replica that answers reads: connections to it, its state, and counts of reads. `watch` monitors it.
-//! `crate::storage::postgres::spread` decides which reads it answers.
+//! `crate::storage::postgres::read_routing` decides which reads it answers.
 //!
 //! Nothing fails because of the replica. The primary answers whatever the replica cannot.
 
-mod known;
+mod tracker;
 mod watch;
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use r2d2::PooledConnection;
 use super::connector::Manager;
 use super::fault::Fault;
 use crate::store::StoreError;
-pub use known::ReplicaLag;
-use known::{Recent, ReplicaTracker};
+pub use tracker::ReplicaLag;
+use tracker::ReplicaTracker;
 use watch::Watcher;
 
 /// How to reach a replica, and what it may answer.
@@ -47,19 +47,20 @@ pub(super) enum Outcome {
     /// The replica had not applied everything that the read must see.
     Behind,
     /// The replica was not asked, because it did not answer recently or is no longer a replica.
-    Away,
+    Unavailable,
     /// The replica failed, or ended the read because it conflicted with changes to apply.
     Failed,
 }
 
 impl Outcome {
-    const ALL: [Self; 4] = [Self::Replica, Self::Behind, Self::Away, Self::Failed];
+    const ALL: [Self; 4] = [Self::Replica, Self::Behind, Self::Unavailable, Self::Failed];
 
+    /// The label in the metrics, which dashboards use.
     fn name(self) -> &'static str {
         match self {
             Self::Replica => "replica",
             Self::Behind => "behind",
-            Self::Away => "away",
+            Self::Unavailable => "away",
             Self::Failed => "failed",
         }
     }
@@ -67,43 +68,23 @@ impl Outcome {
 
 /// A replica, monitored until this is dropped.
 pub(super) struct Replica {
-    known: Arc<ReplicaTracker>,
+    pub(super) tracker: Arc<ReplicaTracker>,
     counts: [AtomicU64; Outcome::ALL.len()],
     _watcher: Watcher,
 }
 
 impl Replica {
-    /// Starts to monitor the replica. Fails if it is not a replica of this primary. A replica that is away may come back later.
+    /// Starts to monitor the replica. Fails if it is not a replica of this primary. An unreachable replica may come back later.
     pub(super) fn start(options: &ReplicaOptions, primary: &Manager, connections_max: u32) -> Result<Self, StoreError> {
         let manager = primary.for_replica(&options.url)?;
-        let known = Arc::new(ReplicaTracker::new(&manager, options.lag_max, connections_max));
-        let watcher = Watcher::start(primary.without_types(), manager.without_types(), &known)?;
-        Ok(Self { known, counts: Default::default(), _watcher: watcher })
+        let tracker = Arc::new(ReplicaTracker::new(&manager, options.lag_max, connections_max));
+        let watcher = Watcher::start(primary.without_types(), manager.without_types(), &tracker)?;
+        Ok(Self { tracker, counts: Default::default(), _watcher: watcher })
     }
 
     /// Returns a connection to it, or `None` while reads do not use it.
     pub(super) fn session(&self) -> Result<Option<PooledConnection<Manager>>, Fault> {
-        Ok(self.known.pool().map(|pool| pool.get()).transpose()?)
-    }
-
-    /// Whether reads use it.
-    pub(super) fn answers(&self) -> bool {
-        self.known.answers()
-    }
-
-    /// Returns the prefix of the names of the primary's timelines.
-    pub(super) fn system(&self) -> String {
-        self.known.system()
-    }
-
-    /// Returns what a search that may see an older state must still see. `None` if searches may not, or if that is not known.
-    pub(super) fn recent(&self) -> Option<Recent> {
-        self.known.recent()
-    }
-
-    /// Records that it failed. Reads do not use it again until the watcher finds it healthy.
-    pub(super) fn pause(&self) {
-        self.known.pause();
+        Ok(self.tracker.pool().map(|pool| pool.get()).transpose()?)
     }
 
     /// Counts a read.
@@ -114,6 +95,6 @@ impl Replica {
     /// Returns its state.
     pub(super) fn state(&self) -> ReplicaState {
         let count = |outcome: Outcome| (outcome.name(), self.counts[outcome as usize].load(Ordering::Relaxed));
-        ReplicaState { answers: self.answers(), lag: self.known.lag(), reads: Outcome::ALL.map(count).to_vec() }
+        ReplicaState { answers: self.tracker.answers(), lag: self.tracker.lag(), reads: Outcome::ALL.map(count).to_vec() }
     }
 }

@@ -8,7 +8,7 @@ use postgres::error::SqlState;
 use postgres::types::Type;
 use r2d2::ManageConnection as _;
 
-use super::known::{LogEnd, ReplicaTracker};
+use super::tracker::{LogEnd, ReplicaTracker};
 use crate::domain::chain;
 use crate::storage::postgres::connector::Manager;
 use crate::storage::postgres::fault::Fault;
@@ -45,24 +45,24 @@ pub(super) struct Watcher {
 
 impl Watcher {
     /// Checks once, and then continues in a thread.
-    pub(super) fn start(primary: Manager, replica: Manager, known: &Arc<ReplicaTracker>) -> Result<Self, StoreError> {
+    pub(super) fn start(primary: Manager, replica: Manager, tracker: &Arc<ReplicaTracker>) -> Result<Self, StoreError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (primary, replica) = (MonitoredServer::of(primary), MonitoredServer::of(replica));
-        let mut watch = Watch { primary, replica, system: String::new(), last_reported: None, known: Arc::clone(known) };
+        let (primary, replica) = (MonitoredServer::new(primary), MonitoredServer::new(replica));
+        let mut watch = Watch { primary, replica, system: String::new(), last_reported: None, tracker: Arc::clone(tracker) };
         match watch.check() {
             Err(Problem::Primary(fault)) => return Err(fault.into_store_error("looking at the primary of a replica")),
             Err(Problem::Unsuitable(problem)) => return Err(StoreError::UnsuitableReplica { problem }),
-            looked => watch.report(looked),
+            checked => watch.report(checked),
         }
         let stopped = Arc::clone(&stop);
-        let keep = move || {
+        let monitor = move || {
             while !stopped.load(Ordering::Acquire) {
-                std::thread::park_timeout(watch.known.interval());
-                let looked = watch.check();
-                watch.report(looked);
+                std::thread::park_timeout(watch.tracker.interval());
+                let checked = watch.check();
+                watch.report(checked);
             }
         };
-        let spawned = std::thread::Builder::new().name("postgres-replica".to_owned()).spawn(keep);
+        let spawned = std::thread::Builder::new().name("postgres-replica".to_owned()).spawn(monitor);
         let spawned = spawned.map_err(|source| StoreError::File { path: "postgres-replica".into(), source: Arc::new(source) })?;
         Ok(Self { stop, thread: spawned.thread().clone() })
     }
@@ -83,7 +83,7 @@ struct Watch {
     system: String,
     /// The problem that was logged last.
     last_reported: Option<String>,
-    known: Arc<ReplicaTracker>,
+    tracker: Arc<ReplicaTracker>,
 }
 
 /// A server and the connection to it.
@@ -93,7 +93,7 @@ struct MonitoredServer {
 }
 
 impl MonitoredServer {
-    fn of(manager: Manager) -> Self {
+    fn new(manager: Manager) -> Self {
         Self { manager, session: None }
     }
 
@@ -108,15 +108,15 @@ impl MonitoredServer {
 
 impl Watch {
     /// Records the result of a check, and logs what has changed.
-    fn report(&mut self, looked: Result<(), Problem>) {
-        let (problem, fault) = match looked {
+    fn report(&mut self, checked: Result<(), Problem>) {
+        let (problem, fault) = match checked {
             Ok(()) => (String::new(), None),
             Err(Problem::Primary(fault)) => ("the primary does not answer".to_owned(), Some(fault)),
             Err(Problem::Unreachable(fault)) => ("it does not answer".to_owned(), Some(fault)),
             Err(Problem::Unsuitable(problem)) => (problem, None),
         };
         if !problem.is_empty() {
-            self.known.mark_unavailable();
+            self.tracker.mark_unavailable();
         }
         if self.last_reported.as_ref() == Some(&problem) {
             return;
@@ -131,16 +131,16 @@ impl Watch {
     }
 
     fn check(&mut self) -> Result<(), Problem> {
-        let looked = self.check_primary().map_err(Problem::Primary);
-        if looked.is_err() {
+        let checked = self.check_primary().map_err(Problem::Primary);
+        if checked.is_err() {
             self.primary.session = None;
-            return looked;
+            return checked;
         }
-        let looked = self.check_replica();
-        if looked.is_err() {
+        let checked = self.check_replica();
+        if checked.is_err() {
             self.replica.session = None;
         }
-        self.known.mark_healthy(looked?).map_err(|error| Problem::Unreachable(error.into()))
+        self.tracker.mark_healthy(checked?).map_err(|error| Problem::Unreachable(error.into()))
     }
 
     fn check_primary(&mut self) -> Result<(), Fault> {
@@ -151,19 +151,19 @@ impl Watch {
             self.system = row.try_get(0)?;
             let timeline = format!("{}{}", self.system, row.try_get::<_, &str>(1)?);
             let mark = timeline_mark(session, &timeline)?;
-            self.known.record_primary(self.system.clone(), mark);
+            self.tracker.record_primary(self.system.clone(), mark);
         }
-        self.known.record_log_end(LogEnd { at, bytes: row.try_get(2)?, now_ms: row.try_get(3)? });
+        self.tracker.record_log_end(LogEnd { at, bytes: row.try_get(2)?, now_ms: row.try_get(3)? });
         Ok(())
     }
 
     /// Returns how much of the log the replica has applied.
     fn check_replica(&mut self) -> Result<i64, Problem> {
-        let away = |fault: Fault| match refusal(&fault) {
+        let connection_problem = |fault: Fault| match refusal(&fault) {
             Some(problem) => Problem::Unsuitable(problem),
             None => Problem::Unreachable(fault),
         };
-        let (session, is_new) = self.replica.session().map_err(away)?;
+        let (session, is_new) = self.replica.session().map_err(connection_problem)?;
         let row = session.row(REPLICA, &[]).map_err(Problem::Unreachable)?;
         let Some(row) = row else { return Err(Problem::Unsuitable("it does not say what it is".to_owned())) };
         let read = || Ok::<(String, bool, i64), postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));

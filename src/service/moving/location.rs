@@ -33,8 +33,8 @@ pub(super) struct OpenLocation {
 }
 
 enum Engine {
-    /// The folder of the collections, and whether its files must not change.
-    Folder { collections: PathBuf, unchanged: bool },
+    /// The folder of the collections, and whether it is only read.
+    Folder { collections: PathBuf, read_only: bool },
     /// A database server. For the source, its connections refuse changes.
     Server(Arc<PostgresServer>),
 }
@@ -44,7 +44,7 @@ impl OpenLocation {
     pub(super) fn open_for_reading(which: &'static str, place: &DataLocation) -> Result<Self, MoveError> {
         let opened = match place {
             DataLocation::Folder(data_dir) => Catalog::open_read_only(data_dir).map(|catalog| {
-                let engine = Engine::Folder { collections: data_dir.join(COLLECTIONS_DIR), unchanged: true };
+                let engine = Engine::Folder { collections: data_dir.join(COLLECTIONS_DIR), read_only: true };
                 Self { which, catalog: Box::new(catalog), engine }
             }),
             DataLocation::Server(options) => PostgresServer::connect_to_read(options).and_then(|server| {
@@ -60,7 +60,7 @@ impl OpenLocation {
         let which = "target";
         let opened = match place {
             DataLocation::Folder(data_dir) => open_catalog(data_dir).map(|catalog| {
-                let engine = Engine::Folder { collections: data_dir.join(COLLECTIONS_DIR), unchanged: false };
+                let engine = Engine::Folder { collections: data_dir.join(COLLECTIONS_DIR), read_only: false };
                 Self { which, catalog: Box::new(catalog), engine }
             }),
             DataLocation::Server(options) => PostgresServer::connect(options).map_err(Error::from).and_then(|server| {
@@ -75,11 +75,11 @@ impl OpenLocation {
     pub(super) fn collection(&self, row: &Collection) -> Result<Box<dyn Storage>, MoveError> {
         let opened: Result<Box<dyn Storage>, StoreError> = match &self.engine {
             Engine::Server(server) => Postgres::open(server, row, passage_terms, WRITES_MAX).map(|store| Box::new(store) as _),
-            Engine::Folder { collections, unchanged } => {
+            Engine::Folder { collections, read_only } => {
                 let folder = collections.join(&row.id.0);
                 let (write_queue_max, slots) = (WRITES_MAX, None);
                 let options = StoreOptions { power_safe: true, write_queue_max, readers_max: 1, terms_of: passage_terms, slots };
-                let open = if *unchanged { DocumentStore::open_read_only } else { DocumentStore::open };
+                let open = if *read_only { DocumentStore::open_read_only } else { DocumentStore::open };
                 open(&folder, &options).map(|store| Box::new(Embedded::new(row, store)) as _)
             }
         };

@@ -6,10 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use serde_json::json;
 
-#[path = "support/program.rs"]
-mod program;
-
-use program::{Program, command};
+use super::program::{self, Program, command};
 
 /// How long a stopped server may take to exit: the grace periods for requests and for statements, plus a margin for slow
 /// machines.

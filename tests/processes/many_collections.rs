@@ -1,14 +1,9 @@
 //! More collections than the process may have open files: databases are opened on use.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/program.rs"]
-mod program;
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use program::{Client, Program};
+use super::program::{self, Client, Program};
 use serde_json::json;
 
 const COLLECTIONS: usize = 120;

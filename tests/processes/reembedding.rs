@@ -1,14 +1,9 @@
 //! Re-embedding through the real program: kill -9 during the embedding, and around the swap of old and new.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/program.rs"]
-mod program;
-
 use std::path::Path;
 use std::time::Duration;
 
-use program::{Client, Program};
+use super::program::{Client, Program};
 use serde_json::{Value, json};
 
 const OLD: &str = "fake:64";
@@ -74,7 +69,7 @@ fn folders(data: &Path) -> usize {
 }
 
 #[test]
-fn re_embedding_resumes_from_its_progress_after_kill_9() {
+fn reembedding_resumes_from_its_progress_after_kill_9() {
     const DOCUMENTS: usize = 6_000;
     let folder = tempfile::tempdir().unwrap();
     fill(folder.path(), DOCUMENTS);

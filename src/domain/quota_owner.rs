@@ -1,4 +1,4 @@
-//! Which account a request is charged to: limits apply per payer, not per request.
+//! Which account a request is charged to: limits apply per account, not per request.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -18,7 +18,7 @@ pub enum QuotaOwner {
 }
 
 impl QuotaOwner {
-    /// The payer for a caller whose request came from `address`.
+    /// The account of a caller whose request came from `address`.
     pub fn for_caller(caller: &Caller, address: Option<IpAddr>) -> Self {
         match caller {
             Caller::Holder(key) => Self::Key(key.id.clone()),
@@ -27,13 +27,13 @@ impl QuotaOwner {
         }
     }
 
-    /// The payer for an anonymous caller at `address`.
+    /// The account of an anonymous caller at `address`.
     pub fn for_address(address: Option<IpAddr>) -> Self {
-        let subscriber = |address: IpAddr| match address.to_canonical() {
+        let network = |address: IpAddr| match address.to_canonical() {
             IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
             v4 => v4,
         };
-        address.map_or(Self::Others, |address| Self::Address(subscriber(address)))
+        address.map_or(Self::Others, |address| Self::Address(network(address)))
     }
 }
 

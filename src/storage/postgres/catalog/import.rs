@@ -11,10 +11,9 @@ use crate::storage::postgres::session::{Parameter, Session};
 use crate::store::{CatalogContents, ClassifierContents, StoreError};
 
 impl PostgresCatalog {
-    /// Adds the content of another catalog, all or nothing.
-    pub(crate) fn import_contents(&self, whole: &CatalogContents) -> Result<(), StoreError> {
+    pub(crate) fn import_contents(&self, contents: &CatalogContents) -> Result<(), StoreError> {
         self.transaction("importing a catalog", |session| {
-            for row in &whole.collections {
+            for row in &contents.collections {
                 if row_exists(session, "aliases", "name", row.name.as_str())? {
                     return Err(StoreError::AliasExists { name: row.name.clone() }.into());
                 }
@@ -22,12 +21,12 @@ impl PostgresCatalog {
                     return Err(StoreError::CollectionExists { name: row.name.clone() }.into());
                 }
             }
-            for Alias { name, collection } in &whole.aliases {
-                if let Some(row) = whole.collections.iter().find(|row: &&Collection| row.name == *collection) {
+            for Alias { name, collection } in &contents.aliases {
+                if let Some(row) = contents.collections.iter().find(|row: &&Collection| row.name == *collection) {
                     add_alias(session, name, &row.id)?;
                 }
             }
-            for stored in &whole.keys {
+            for stored in &contents.keys {
                 if !row_exists(session, "api_keys", "id", stored.key.id.as_str())? {
                     super::insert_key(session, stored)?;
                 }
@@ -36,11 +35,10 @@ impl PostgresCatalog {
         })
     }
 
-    /// Adds a classifier of another catalog unchanged. Returns whether the name was free.
-    pub(crate) fn import_classifier(&self, whole: &ClassifierContents) -> Result<bool, StoreError> {
+    pub(crate) fn import_classifier(&self, contents: &ClassifierContents) -> Result<bool, StoreError> {
         self.transaction("importing a classifier", |session| {
-            let Some(key) = insert_classifier(session, whole)? else { return Ok(false) };
-            insert_texts(session, key, &whole.texts)?;
+            let Some(key) = insert_classifier(session, contents)? else { return Ok(false) };
+            insert_texts(session, key, &contents.texts)?;
             Ok(true)
         })
     }
@@ -65,12 +63,12 @@ fn add_alias(session: &mut Session, name: &CollectionName, collection: &Collecti
 }
 
 /// Adds a row and returns its key, or `None` if the name is taken.
-fn insert_classifier(session: &mut Session, whole: &ClassifierContents) -> Result<Option<i64>, Fault> {
+fn insert_classifier(session: &mut Session, contents: &ClassifierContents) -> Result<Option<i64>, Fault> {
     let sql = "insert into dragoman.classifiers (id, name, job, next_job, version, state, model, model_fingerprint, dimension,
                    definition, report, weights, error_code, error_detail, created_at_ms, trained_at_ms)
                values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
                on conflict (name) do nothing returning key";
-    let (row, record) = (&whole.row, &whole.row.record);
+    let (row, record) = (&contents.row, &contents.row.record);
     let error = record.error.as_ref();
     let detail = error.map(|error| text(&error.detail));
     let values: [Parameter<'_>; 16] = [
@@ -85,7 +83,7 @@ fn insert_classifier(session: &mut Session, whole: &ClassifierContents) -> Resul
         (&(row.dimension as i64), Type::INT8),
         (&json(&row.definition), Type::TEXT),
         (&row.report.as_ref().map(json), Type::TEXT),
-        (&whole.weights, Type::BYTEA),
+        (&contents.weights, Type::BYTEA),
         (&error.map(|error| error.code.name()), Type::TEXT),
         (&detail.as_deref(), Type::TEXT),
         (&record.created_at_ms, Type::INT8),

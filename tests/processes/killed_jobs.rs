@@ -3,18 +3,13 @@
 //!
 //! `DRAGOMAN_TEST_KILLS` sets how often each kind of work is killed, `DRAGOMAN_TEST_SEED` repeats the moments.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/program.rs"]
-mod program;
-
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-use program::{Client, Program};
+use super::program::{Client, Program};
 use serde_json::{Value, json};
 
 const MODEL: &str = "fake:64";

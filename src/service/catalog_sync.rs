@@ -1,9 +1,9 @@
 //! Keeps this server in sync with a catalog that several servers share. Collections, aliases and keys are cached in memory, and
 //! other servers may change them.
 //!
-//! Each request first calls `Service::sync_catalog`. After that, the memory is at least as new as the catalog was when the request
-//! arrived. A change goes through `State::change_catalog`, which checks it against the memory. The catalog accepts the change
-//! only if the memory is up to date.
+//! Each request first calls `Service::sync_catalog`. After that, the memory is at least as new as the catalog was when the
+//! request arrived. A change goes through `State::change_catalog`, which checks it against the memory. The catalog accepts the
+//! change only if the memory is up to date.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use super::blocking::blocking;
 use super::error::Error;
-use super::followed::CatalogCheck;
 use super::state::{BrokenCollection, Service, State};
+use super::sync_state::CatalogCheck;
 use crate::domain::{Collection, CollectionId, chain};
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{CatalogNames, CatalogPart, PostgresCatalog};
@@ -29,19 +29,19 @@ impl Service {
             return Ok(());
         }
         let arrived = Instant::now();
-        let mut last_check = self.state.following.last_check.lock().await;
-        if let Some(look) = last_check.as_ref().filter(|look| look.begun >= arrived) {
-            return look.failure.clone().map_or(Ok(()), |failure| Err(failure.into()));
+        let mut last_check = self.state.catalog_sync.last_check.lock().await;
+        if let Some(check) = last_check.as_ref().filter(|check| check.begun >= arrived) {
+            return check.failure.clone().map_or(Ok(()), |failure| Err(failure.into()));
         }
         let (begun, state) = (Instant::now(), Arc::clone(&self.state));
-        let followed = blocking(move || state.catch_up()).await;
-        let failure = match &followed {
+        let synced = blocking(move || state.catch_up()).await;
+        let failure = match &synced {
             Ok(()) => None,
             Err(Error::Store(error)) => Some(error.clone()),
-            Err(_) => return followed,
+            Err(_) => return synced,
         };
         *last_check = Some(CatalogCheck { begun, failure });
-        followed
+        synced
     }
 }
 
@@ -51,12 +51,12 @@ impl State {
         let Some(catalog) = self.catalog.shared() else { return Ok(()) };
         let versions = catalog.versions()?;
         for part in CatalogPart::ALL {
-            let (followed, version) = (&self.following.parts[part as usize], versions.of(part));
-            if followed.version.load(Ordering::SeqCst) >= version {
+            let (sync_state, version) = (&self.catalog_sync.parts[part as usize], versions.of(part));
+            if sync_state.version.load(Ordering::SeqCst) >= version {
                 continue;
             }
-            let _applying = followed.applying.lock();
-            if followed.version.load(Ordering::SeqCst) >= version {
+            let _applying = sync_state.applying.lock();
+            if sync_state.version.load(Ordering::SeqCst) >= version {
                 continue;
             }
             self.check_running()?;
@@ -67,7 +67,7 @@ impl State {
                 CatalogPart::Classifiers => (),
             }
             catalog.set_known_version(part, version);
-            followed.version.store(version, Ordering::SeqCst);
+            sync_state.version.store(version, Ordering::SeqCst);
         }
         Ok(())
     }
@@ -75,17 +75,17 @@ impl State {
     /// Changes a part of the catalog together with the memory. `change` checks the memory and then changes both. It runs again
     /// if another server changed that part of the catalog meanwhile. Blocks.
     pub(super) fn change_catalog<T>(&self, part: CatalogPart, mut change: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-        let followed = &self.following.parts[part as usize];
+        let sync_state = &self.catalog_sync.parts[part as usize];
         let mut attempts = 0;
         loop {
             self.catch_up()?;
             attempts += 1;
-            let _applying = followed.applying.lock();
+            let _applying = sync_state.applying.lock();
             match change() {
                 Err(Error::Store(StoreError::CatalogChanged)) if attempts < ATTEMPTS_MAX => (),
                 changed => {
                     if let Some(catalog) = self.catalog.shared().filter(|_| changed.is_ok()) {
-                        followed.version.store(catalog.known_version(part), Ordering::SeqCst);
+                        sync_state.version.store(catalog.known_version(part), Ordering::SeqCst);
                     }
                     return changed;
                 }
@@ -101,15 +101,15 @@ impl State {
 
     /// Waits for running changes of the memory to finish, because the server is stopping. Nothing changes the memory after
     /// this.
-    pub(super) fn end_following(&self) {
-        self.following.parts.iter().for_each(|followed| drop(followed.applying.lock()));
+    pub(super) fn wait_for_catalog_sync(&self) {
+        self.catalog_sync.parts.iter().for_each(|sync_state| drop(sync_state.applying.lock()));
     }
 
     /// Records the versions of the catalog that were read at start-up.
-    pub(super) fn begin_following(&self) {
+    pub(super) fn record_catalog_versions(&self) {
         let Some(catalog) = self.catalog.shared() else { return };
         for part in CatalogPart::ALL {
-            self.following.parts[part as usize].version.store(catalog.known_version(part), Ordering::SeqCst);
+            self.catalog_sync.parts[part as usize].version.store(catalog.known_version(part), Ordering::SeqCst);
         }
     }
 
@@ -125,12 +125,14 @@ impl State {
                 if collection.current() != row {
                     collection.set_current(row);
                 }
-                collection.refresh_metadata_indexes(indexes);
+                if let Some(server) = collection.server() {
+                    server.refresh_metadata_indexes(indexes);
+                }
             } else if let Some(collection) = self.open_found(row)? {
                 opened.push(Arc::new(collection));
             }
         }
-        let stays = |row: &Collection| ids.get(&row.id) == Some(&row.name);
+        let is_current = |row: &Collection| ids.get(&row.id) == Some(&row.name);
         // This order keeps every name resolvable: add the new collections, switch the aliases, then remove the old collections.
         let mut gone: Vec<Arc<OpenCollection>> = Vec::new();
         {
@@ -142,10 +144,10 @@ impl State {
         *self.aliases.write() = aliases.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         {
             let mut open = self.open.write();
-            gone.extend(open.values().filter(|collection| !stays(&collection.row)).cloned());
-            open.retain(|_, collection| stays(&collection.row));
+            gone.extend(open.values().filter(|collection| !is_current(&collection.row)).cloned());
+            open.retain(|_, collection| is_current(&collection.row));
         }
-        self.broken.write().retain(|_, broken| stays(&broken.row));
+        self.broken.write().retain(|_, broken| is_current(&broken.row));
         opened.iter().for_each(|collection| self.start_worker(collection));
         for collection in gone {
             match self.successor(&replaced, &collection.row.id) {
@@ -170,8 +172,8 @@ impl State {
 
     /// Waits until this server knows the replacement of a collection that another server has replaced.
     pub(super) async fn find_replacement(self: &Arc<Self>, old: &OpenCollection) -> Result<(), Error> {
-        let following = Arc::clone(self);
-        blocking(move || following.catch_up()).await?;
+        let state = Arc::clone(self);
+        blocking(move || state.catch_up()).await?;
         if old.is_deleted() {
             return Err(Error::CollectionNotFound { name: old.row.name.clone() });
         }

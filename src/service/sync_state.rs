@@ -1,4 +1,4 @@
-//! Tracks which version of a shared catalog this server has in memory. `following` brings the memory up to date.
+//! Tracks which version of a shared catalog this server has in memory. `catalog_sync` brings the memory up to date.
 
 use std::sync::atomic::AtomicI64;
 use std::time::Instant;
@@ -10,10 +10,10 @@ use crate::store::StoreError;
 
 /// The versions of the catalog that this server has in memory.
 #[derive(Default)]
-pub(super) struct CatalogSync {
+pub(super) struct CatalogSyncState {
     /// The last check of the catalog. One of several concurrent requests checks on behalf of all.
     pub(super) last_check: tokio::sync::Mutex<Option<CatalogCheck>>,
-    pub(super) parts: [PartSync; CatalogPart::ALL.len()],
+    pub(super) parts: [PartSyncState; CatalogPart::ALL.len()],
 }
 
 /// A check of the catalog for changes.
@@ -24,7 +24,7 @@ pub(super) struct CatalogCheck {
 
 /// The version of one part of the catalog in memory.
 #[derive(Default)]
-pub(super) struct PartSync {
+pub(super) struct PartSyncState {
     /// The version that is in memory.
     pub(super) version: AtomicI64,
     /// Held while the memory changes, and during changes that this server makes to the catalog, so that an older state of the

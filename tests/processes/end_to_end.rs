@@ -1,11 +1,6 @@
 //! The real program with the shipped model: documents in many languages and scripts, queries in others.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/program.rs"]
-mod program;
-
-use program::{Client, Program, marked};
+use super::program::{self, Client, Program, marked};
 use serde_json::{Value, json};
 
 const MODEL: &str = "models/ems-small";

@@ -1,4 +1,4 @@
-//! Secret settings.
+//! Texts that must stay secret.
 
 use std::fmt;
 

@@ -11,13 +11,13 @@ use crate::domain::{CollectionName, RequestKey};
 /// Held by the request whose turn it is.
 type Turn = tokio::sync::Mutex<()>;
 
-/// The keys of the requests that run now, each with its collection.
+/// One lock for each idempotency key of a running request, per collection.
 #[derive(Default)]
-pub(crate) struct RequestKeyLocks(Mutex<HashMap<(CollectionName, String), Weak<Turn>>>);
+pub(crate) struct IdempotencyLocks(Mutex<HashMap<(CollectionName, String), Weak<Turn>>>);
 
-impl RequestKeyLocks {
-    /// Waits until no other request with this key runs. This one runs until the result is dropped.
-    pub(super) async fn enter(&self, collection: &CollectionName, request: &RequestKey) -> OwnedMutexGuard<()> {
+impl IdempotencyLocks {
+    /// Waits until no other request with this key runs. Drop the result when this one has ended.
+    pub(super) async fn lock(&self, collection: &CollectionName, request: &RequestKey) -> OwnedMutexGuard<()> {
         let key = (collection.clone(), request.record_key());
         let turn = {
             let mut running = self.0.lock();
@@ -38,20 +38,20 @@ mod tests {
 
     #[tokio::test]
     async fn only_requests_with_the_same_key_wait_for_each_other() {
-        let same_key = RequestKeyLocks::default();
+        let locks = IdempotencyLocks::default();
         let collection = CollectionName::parse("news").unwrap();
         let request = |key: &str, body: &str| RequestKey::new(key, body.to_owned()).unwrap();
-        let first = same_key.enter(&collection, &request("k", "one")).await;
-        let _other = same_key.enter(&collection, &request("l", "one")).await;
+        let first = locks.lock(&collection, &request("k", "one")).await;
+        let _other = locks.lock(&collection, &request("l", "one")).await;
         let pause = std::time::Duration::from_millis(20);
         let second = request("k", "two");
-        let waiting = same_key.enter(&collection, &second);
+        let waiting = locks.lock(&collection, &second);
         tokio::pin!(waiting);
         assert!(tokio::time::timeout(pause, &mut waiting).await.is_err());
         drop(first);
         drop(waiting.await);
-        assert_eq!(same_key.0.lock().len(), 2);
-        let _third = same_key.enter(&collection, &request("m", "one")).await;
-        assert_eq!(same_key.0.lock().len(), 2, "finished requests are removed");
+        assert_eq!(locks.0.lock().len(), 2);
+        let _third = locks.lock(&collection, &request("m", "one")).await;
+        assert_eq!(locks.0.lock().len(), 2, "finished requests are removed");
     }
 }

@@ -6,13 +6,13 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 
 use super::catalog::{CATALOG_FILE, lock};
-use super::classifiers::{ClassifierContents, insert_texts, json};
+use super::classifiers::{ClassifierContents, insert_texts};
 use super::connection::check_exists;
 use super::error::Fault;
 use super::migrate::CATALOG;
-use super::rows::to_sql;
+use super::read_only::open_read_only;
+use super::rows::{json, to_sql};
 use super::snapshot_metadata::{insert_all, set_alias};
-use super::unchanged::open_read_only;
 use super::{Catalog, StoreError, StoredKey, keys};
 use crate::domain::{Alias, Collection};
 
@@ -37,20 +37,17 @@ impl Catalog {
         Self::from_connection(open_read_only(&path, &CATALOG)?, lock)
     }
 
-    /// Adds the content of another catalog, all or nothing. Keys that already exist here stay. Fails with
-    /// `StoreError::CollectionExists` if a collection here has the name of a new collection or alias, and with
-    /// `StoreError::AliasExists` if an alias here has the name of a new collection.
-    pub fn import_contents(&self, whole: &CatalogContents) -> Result<(), StoreError> {
+    pub(crate) fn import_contents(&self, contents: &CatalogContents) -> Result<(), StoreError> {
         self.run("importing a catalog", |connection| {
             let transaction = connection.unchecked_transaction()?;
-            check_aliases(&transaction, &whole.collections)?;
-            insert_all(&transaction, &whole.collections)?;
-            for Alias { name, collection } in &whole.aliases {
-                if let Some(row) = whole.collections.iter().find(|row| row.name == *collection) {
+            check_aliases(&transaction, &contents.collections)?;
+            insert_all(&transaction, &contents.collections)?;
+            for Alias { name, collection } in &contents.aliases {
+                if let Some(row) = contents.collections.iter().find(|row| row.name == *collection) {
                     set_alias(&transaction, name, &row.id, false)?;
                 }
             }
-            for stored in &whole.keys {
+            for stored in &contents.keys {
                 let known = "select exists (select 1 from api_keys where id = ?1)";
                 if !transaction.query_row(known, [stored.key.id.as_str()], |row| row.get(0))? {
                     keys::insert(&transaction, stored)?;
@@ -60,13 +57,12 @@ impl Catalog {
         })
     }
 
-    /// Adds a classifier of another catalog unchanged. Returns whether the name was free.
-    pub fn import_classifier(&self, whole: &ClassifierContents) -> Result<bool, StoreError> {
+    pub(crate) fn import_classifier(&self, contents: &ClassifierContents) -> Result<bool, StoreError> {
         self.run("importing a classifier", |connection| {
             let transaction = connection.unchecked_transaction()?;
-            let inserted = insert_classifier(&transaction, whole)?;
+            let inserted = insert_classifier(&transaction, contents)?;
             if inserted > 0 {
-                insert_texts(&transaction, transaction.last_insert_rowid(), &whole.texts)?;
+                insert_texts(&transaction, transaction.last_insert_rowid(), &contents.texts)?;
             }
             transaction.commit()?;
             Ok(inserted > 0)
@@ -86,11 +82,11 @@ fn check_aliases(connection: &Connection, collections: &[Collection]) -> Result<
 }
 
 /// Adds a row. Returns 0 if the name is taken.
-fn insert_classifier(connection: &Connection, whole: &ClassifierContents) -> Result<usize, Fault> {
+fn insert_classifier(connection: &Connection, contents: &ClassifierContents) -> Result<usize, Fault> {
     let sql = "insert into classifiers (id, name, job, next_job, version, state, model, model_fingerprint, dimension, definition,
                    report, weights, error_code, error_detail, created_at_ms, trained_at_ms)
                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) on conflict (name) do nothing";
-    let (row, record) = (&whole.row, &whole.row.record);
+    let (row, record) = (&contents.row, &contents.row.record);
     let error = record.error.as_ref();
     let values = params![
         row.id,
@@ -104,7 +100,7 @@ fn insert_classifier(connection: &Connection, whole: &ClassifierContents) -> Res
         to_sql(row.dimension as u64),
         json(&row.definition)?,
         row.report.as_ref().map(json).transpose()?,
-        whole.weights,
+        contents.weights,
         error.map(|error| error.code.name()),
         error.map(|error| error.detail.as_str()),
         record.created_at_ms,

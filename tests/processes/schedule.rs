@@ -1,19 +1,12 @@
 //! Scheduled snapshots of the real program, to a folder and to an S3-compatible store: created, kept, pruned, retried after
 //! failures and kills, and restored by another server.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/program.rs"]
-mod program;
-#[path = "support/s3.rs"]
-mod s3;
-
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::Ordering;
 
-use program::{Client, Program};
-use s3::S3;
+use super::program::{self, Client, Program};
+use super::s3::S3;
 use serde_json::{Value, json};
 
 /// A server that makes snapshots as often as possible.

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 
 use serde_json::{Value, json};
 
-use super::program::Client;
+use crate::program::Client;
 
 /// The collection that all clients write to.
 pub const COLLECTION: &str = "crash";

@@ -55,11 +55,12 @@ pub(in crate::storage::postgres) struct Recent {
     pub(in crate::storage::postgres) now_ms: i64,
 }
 
-pub(super) struct ReplicaTracker {
+/// What is known of a replica.
+pub(in crate::storage::postgres) struct ReplicaTracker {
     manager: Manager,
     connections_max: u32,
     lag_max: Duration,
-    seen: RwLock<TrackedState>,
+    state: RwLock<TrackedState>,
 }
 
 struct TrackedState {
@@ -75,7 +76,7 @@ struct TrackedState {
 
 impl ReplicaTracker {
     pub(super) fn new(manager: &Manager, lag_max: Duration, connections_max: u32) -> Self {
-        let seen = TrackedState {
+        let state = TrackedState {
             pool: None,
             answers: false,
             checked_at: Instant::now(),
@@ -84,7 +85,7 @@ impl ReplicaTracker {
             mark: String::new(),
             ends: VecDeque::new(),
         };
-        Self { manager: manager.clone(), connections_max, lag_max, seen: RwLock::new(seen) }
+        Self { manager: manager.clone(), connections_max, lag_max, state: RwLock::new(state) }
     }
 
     /// Returns the time until the next check.
@@ -92,55 +93,58 @@ impl ReplicaTracker {
         if self.lag_max.is_zero() { CHECK_INTERVAL_MAX } else { (self.lag_max / 4).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX) }
     }
 
-    pub(super) fn answers(&self) -> bool {
-        self.seen.read().is_usable()
+    /// Whether reads use the replica.
+    pub(in crate::storage::postgres) fn answers(&self) -> bool {
+        self.state.read().is_usable()
     }
 
     pub(super) fn pool(&self) -> Option<Pool<Manager>> {
-        let seen = self.seen.read();
-        seen.pool.clone().filter(|_| seen.is_usable())
+        let state = self.state.read();
+        state.pool.clone().filter(|_| state.is_usable())
     }
 
-    pub(super) fn system(&self) -> String {
-        self.seen.read().system.clone()
+    /// Returns the prefix of the names of the primary's timelines.
+    pub(in crate::storage::postgres) fn system(&self) -> String {
+        self.state.read().system.clone()
     }
 
     pub(super) fn lag(&self) -> Option<ReplicaLag> {
-        let seen = self.seen.read();
-        seen.lag.filter(|_| seen.is_usable())
+        let state = self.state.read();
+        state.lag.filter(|_| state.is_usable())
     }
 
-    pub(super) fn recent(&self) -> Option<Recent> {
+    /// Returns what a search that may see an older state must still see. `None` if searches may not, or if that is not known.
+    pub(in crate::storage::postgres) fn recent(&self) -> Option<Recent> {
         if self.lag_max.is_zero() {
             return None;
         }
-        let seen = self.seen.read();
-        let end = seen.ends.iter().find(|end| end.at.elapsed() <= self.lag_max)?;
+        let state = self.state.read();
+        let end = state.ends.iter().find(|end| end.at.elapsed() <= self.lag_max)?;
         let since_ms = i64::try_from(end.at.elapsed().as_millis()).unwrap_or(i64::MAX);
-        Some(Recent { bytes: end.bytes, mark: seen.mark.clone(), now_ms: end.now_ms.saturating_add(since_ms) })
+        Some(Recent { bytes: end.bytes, mark: state.mark.clone(), now_ms: end.now_ms.saturating_add(since_ms) })
     }
 
     /// Stops reads from using the replica until `mark_healthy`.
-    pub(super) fn pause(&self) {
-        self.seen.write().answers = false;
+    pub(in crate::storage::postgres) fn pause(&self) {
+        self.state.write().answers = false;
     }
 
     /// Like `pause`, after a check found that it is unreachable or not a replica.
     pub(super) fn mark_unavailable(&self) {
-        let mut seen = self.seen.write();
-        (seen.lag, seen.answers) = (None, false);
+        let mut state = self.state.write();
+        (state.lag, state.answers) = (None, false);
     }
 
     /// Records a new primary, or the same one after it was unreachable.
     pub(super) fn record_primary(&self, system: String, mark: String) {
-        let mut seen = self.seen.write();
-        (seen.system, seen.mark) = (system, mark);
-        seen.ends.clear();
+        let mut state = self.state.write();
+        (state.system, state.mark) = (system, mark);
+        state.ends.clear();
     }
 
     /// Records where the primary's log ends now.
     pub(super) fn record_log_end(&self, end: LogEnd) {
-        let ends = &mut self.seen.write().ends;
+        let ends = &mut self.state.write().ends;
         if ends.len() < ENDS_MAX {
             ends.push_back(end);
         }
@@ -149,14 +153,14 @@ impl ReplicaTracker {
     /// Records that the replica is healthy and has applied the log up to `applied` bytes.
     pub(super) fn mark_healthy(&self, applied: i64) -> Result<(), StoreError> {
         // Makes a new pool after a failure, because earlier connections are broken.
-        let was_asked = self.seen.read().answers;
+        let was_asked = self.state.read().answers;
         let pool = (!was_asked).then(|| pool(&self.manager, self.connections_max)).transpose()?;
-        let mut seen = self.seen.write();
-        seen.lag = lag(&mut seen.ends, applied);
-        seen.checked_at = Instant::now();
-        seen.answers = true;
-        let left = pool.and_then(|pool| seen.pool.replace(pool));
-        drop(seen);
+        let mut state = self.state.write();
+        state.lag = lag(&mut state.ends, applied);
+        state.checked_at = Instant::now();
+        state.answers = true;
+        let left = pool.and_then(|pool| state.pool.replace(pool));
+        drop(state);
         // Dropped outside the lock, because closing connections takes a moment.
         drop(left);
         Ok(())

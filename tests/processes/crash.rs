@@ -4,12 +4,7 @@
 //!
 //! `DRAGOMAN_TEST_KILLS` sets the number of kills, `DRAGOMAN_TEST_SEED` repeats a run's random choices.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "crash/clients.rs"]
 mod clients;
-#[path = "support/program.rs"]
-mod program;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,8 +13,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::program::{Client, Program, command};
 use clients::{COLLECTION, Documents, Namer, Random, Writer};
-use program::{Client, Program, command};
 use serde_json::{Value, json};
 
 /// Kills of a running server; kills during start-up are additional.

@@ -16,7 +16,7 @@ use postgres::SimpleQueryRow;
 use postgres::types::Type;
 
 use super::fault::Fault;
-use super::partition::Partition;
+use super::partition::Postgres;
 use super::replica::{Outcome, Replica};
 use super::server::run_blocking;
 use super::session::{SNAPSHOT, Session};
@@ -61,17 +61,14 @@ impl RequiredState {
     }
 }
 
-impl Partition {
+impl Postgres {
     /// Runs a read of one statement, which a replica may answer. It may see a state as old as the options allow.
     pub(super) fn search<T>(
         &self,
         doing: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        match self.read_on_replica(doing, true, &mut work)? {
-            Some(found) => Ok(found),
-            None => self.read(doing, work),
-        }
+        self.read_on_replica(doing, true, &mut work)?.map_or_else(|| self.run(doing, work), Ok)
     }
 
     /// Like `search`, but for several statements that all see the same state.
@@ -80,10 +77,7 @@ impl Partition {
         doing: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        match self.read_on_replica(doing, true, &mut work)? {
-            Some(found) => Ok(found),
-            None => self.snapshot(doing, work),
-        }
+        self.read_on_replica(doing, true, &mut work)?.map_or_else(|| self.snapshot(doing, work), Ok)
     }
 
     /// Like `search`, but for jobs, which always see the last change.
@@ -92,10 +86,7 @@ impl Partition {
         doing: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        match self.read_on_replica(doing, false, &mut work)? {
-            Some(found) => Ok(found),
-            None => self.read(doing, work),
-        }
+        self.read_on_replica(doing, false, &mut work)?.map_or_else(|| self.run(doing, work), Ok)
     }
 
     /// Like `read_latest`, but for several statements that all see the same state.
@@ -104,10 +95,7 @@ impl Partition {
         doing: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        match self.read_on_replica(doing, false, &mut work)? {
-            Some(found) => Ok(found),
-            None => self.snapshot(doing, work),
-        }
+        self.read_on_replica(doing, false, &mut work)?.map_or_else(|| self.snapshot(doing, work), Ok)
     }
 
     /// Runs a read on the replica. Returns `None` if the primary has to answer.
@@ -118,11 +106,11 @@ impl Partition {
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
     ) -> Result<Option<T>, StoreError> {
         let Some(replica) = self.server.replica() else { return Ok(None) };
-        if !replica.answers() {
-            replica.count(Outcome::Away);
+        if !replica.tracker.answers() {
+            replica.count(Outcome::Unavailable);
             return Ok(None);
         }
-        let recent = if may_lag { replica.recent() } else { None };
+        let recent = if may_lag { replica.tracker.recent() } else { None };
         let wanted = match recent {
             Some(recent) => {
                 Some(RequiredState { mark: recent.mark, sequence: 0, log_bytes: Some(recent.bytes), now_ms: recent.now_ms })
@@ -140,7 +128,7 @@ impl Partition {
             Err(fault) => {
                 // If the rows are wrong, the primary will report it. The replica itself is fine.
                 if !matches!(fault, Fault::Store(_)) {
-                    replica.pause();
+                    replica.tracker.pause();
                 }
                 let error = fault.into_store_error(doing);
                 tracing::debug!(error = &error as &dyn std::error::Error, "the primary answers a read instead of the replica");
@@ -153,8 +141,8 @@ impl Partition {
 
     /// Returns what a read must see to see every change. `None` if the collection is gone or the timeline has no mark yet.
     fn required_state(&self, doing: &'static str, replica: &Replica) -> Result<Option<RequiredState>, StoreError> {
-        let system = replica.system();
-        self.read(doing, |session| {
+        let system = replica.tracker.system();
+        self.run(doing, |session| {
             let Some(row) = session.row(NEWEST, &[(&self.key, Type::INT8), (&system, Type::TEXT)])? else { return Ok(None) };
             let (sequence, now_ms): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
             let mark: Option<String> = row.try_get(2)?;

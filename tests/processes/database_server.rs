@@ -3,18 +3,13 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[path = "support/postgres.rs"]
-mod postgres_server;
-#[path = "support/program.rs"]
-mod program;
-
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use postgres_server::Database;
-use program::{Client, PATIENCE, Program, command};
+use super::postgres_server::Database;
+use super::program::{Client, PATIENCE, Program, command};
 use serde_json::{Value, json};
 
 const MODEL: &str = "fake:64";

@@ -1,26 +1,25 @@
-//! Processes the parts of a range on all cores.
+//! Processes the parts of a range on several threads.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::service::error::Error;
-
-/// Returns the number of threads.
+/// Returns the number of cores.
 pub(crate) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Splits `range` into parts of `size` (the last may be smaller), calls `work` for each on all cores, and returns the results
-/// in order. Stops at the first error. Blocks.
-pub(crate) fn in_parallel<T: Send>(
+/// Splits `range` into parts of `size` (the last may be smaller), calls `work` for each on up to `threads` threads, and returns
+/// the results in order. Stops at the first error. Blocks.
+pub(crate) fn in_parallel<T: Send, E: Send>(
     range: Range<usize>,
     size: usize,
-    work: impl Fn(Range<usize>) -> Result<T, Error> + Sync,
-) -> Result<Vec<T>, Error> {
+    threads: usize,
+    work: impl Fn(Range<usize>) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
     let parts = range.len().div_ceil(size);
-    let threads = parallelism().min(parts);
+    let threads = threads.min(parts);
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let run = || -> Result<Vec<(usize, T)>, Error> {
+    let run = || -> Result<Vec<(usize, T)>, E> {
         let mut done = Vec::new();
         loop {
             let part = next.fetch_add(1, Ordering::Relaxed);
@@ -42,7 +41,7 @@ pub(crate) fn in_parallel<T: Send>(
         running.into_iter().try_for_each(|thread| match thread.join() {
             Ok(done) => {
                 all.extend(done?);
-                Ok::<(), Error>(())
+                Ok::<(), E>(())
             }
             Err(panic) => std::panic::resume_unwind(panic),
         })
@@ -74,21 +73,23 @@ mod tests {
 
     #[test]
     fn results_keep_their_order_and_an_error_is_returned() {
-        let sums = in_parallel(3..1_000, 7, |part| Ok(part.sum::<usize>())).unwrap();
-        assert_eq!((sums.len(), sums[0], sums.iter().sum::<usize>()), (143, 42, (3..1_000).sum()));
-        assert!(in_parallel(0..0, 7, |part| Ok(part.len())).unwrap().is_empty());
-        let failing = in_parallel(0..1_000, 1, |part| if part.start == 500 { Err(Error::Stopping) } else { Ok(()) });
-        assert!(matches!(failing, Err(Error::Stopping)));
+        for threads in [1, 2, parallelism()] {
+            let sums = in_parallel(3..1_000, 7, threads, |part| Ok::<_, ()>(part.sum::<usize>())).unwrap();
+            assert_eq!((sums.len(), sums[0], sums.iter().sum::<usize>()), (143, 42, (3..1_000).sum()));
+            assert!(in_parallel(0..0, 7, threads, |part| Ok::<_, ()>(part.len())).unwrap().is_empty());
+            let failing = in_parallel(0..1_000, 1, threads, |part| if part.start == 500 { Err(part.start) } else { Ok(()) });
+            assert_eq!(failing, Err(500));
+        }
     }
 
     #[test]
     fn no_part_starts_once_an_error_is_recorded() {
         let (started, ended) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
-        let result = in_parallel(0..10_000, 1, |part| {
+        let result = in_parallel(0..10_000, 1, parallelism(), |part| {
             started.fetch_add(1, Ordering::Relaxed);
             if part.start == 0 {
                 AT_THREAD_END.set(Some(SetOnDrop(Arc::clone(&ended))));
-                return Err(Error::Stopping);
+                return Err("stopped");
             }
             // Each other thread is still in its first part when the error is recorded.
             while !ended.load(Ordering::Acquire) {
@@ -96,7 +97,7 @@ mod tests {
             }
             Ok(())
         });
-        assert!(matches!(result, Err(Error::Stopping)));
+        assert_eq!(result, Err("stopped"));
         assert!((1..=parallelism()).contains(&started.into_inner()), "at most one part per thread starts");
     }
 }

@@ -1,14 +1,9 @@
 //! The log: one JSON line per request with what an operator needs, and never a key or a text.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/program.rs"]
-mod program;
-
-use program::Program;
+use super::program::{self, Program};
 use serde_json::{Value, json};
 
-const OPERATOR: &str = "operator-key-that-nobody-may-see";
+const ADMIN_KEY: &str = "operator-key-that-nobody-may-see";
 const TEXT: &str = "Die geheime Botschaft lautet Rhabarberkuchen.";
 const QUERY: &str = "quetschkartoffel";
 
@@ -16,9 +11,9 @@ const QUERY: &str = "quetschkartoffel";
 fn log_at(level: &str) -> (Vec<String>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let mut command = program::command(folder.path(), "fake:8");
-    command.args(["--log", level]).env("DRAGOMAN_ADMIN_KEY", OPERATOR);
+    command.args(["--log", level]).env("DRAGOMAN_ADMIN_KEY", ADMIN_KEY);
     let mut server = Program::run(command);
-    let operator = server.client().with_key(OPERATOR);
+    let operator = server.client().with_key(ADMIN_KEY);
     let (status, made) = operator.post("/v1/keys", &json!({ "name": "search", "scope": "read" }));
     assert_eq!(status, 201, "{made}");
     let secret = made["secret"].as_str().unwrap().to_owned();
@@ -35,7 +30,7 @@ fn log_at(level: &str) -> (Vec<String>, Vec<String>) {
     assert_eq!(server.client().with_key("a-wrong-key-of-somebody").get("/v1/models").0, 401);
     assert_eq!(operator.post("/v1/embeddings", &json!({ "input": TEXT, "model": QUERY })).0, 404);
     let digits = secret.rsplit('_').next().unwrap().to_owned();
-    let forbidden = [OPERATOR, &digits, "a-wrong-key-of-somebody", "Rhabarberkuchen", QUERY, "Vanillesauce"];
+    let forbidden = [ADMIN_KEY, &digits, "a-wrong-key-of-somebody", "Rhabarberkuchen", QUERY, "Vanillesauce"];
     (server.kill(), forbidden.iter().map(|word| (*word).to_owned()).collect())
 }
 

@@ -1,10 +1,5 @@
 //! The program's start and end: clear one-line errors, and a clean shutdown.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/program.rs"]
-mod program;
-
 use std::fs::Permissions;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -12,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use program::Program;
+use super::program::{self, Program};
 use serde_json::json;
 
 /// Runs the program, which must fail, and returns its last line of output.

@@ -1,14 +1,9 @@
 //! Imports through the real program: kill -9 in the middle of one, and the memory that a large one takes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "support/program.rs"]
-mod program;
-
 use std::collections::BTreeSet;
 use std::io::{Cursor, Read};
 
-use program::{Client, Program};
+use super::program::{Client, Program};
 use serde_json::{Value, json};
 
 const MODEL: &str = "fake:64";

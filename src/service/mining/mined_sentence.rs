@@ -5,13 +5,13 @@ use crate::service::error::Error;
 use crate::store::PassageRow;
 
 /// Converts a document.
-pub(crate) fn document(document: Document) -> MinedSentence {
+pub(crate) fn from_document(document: Document) -> MinedSentence {
     let (id, language) = (document.id.as_str().to_owned(), document.language);
     MinedSentence { id, language, text: document.text, start: None, end: None }
 }
 
 /// Converts a passage.
-pub(crate) fn passage(row: PassageRow) -> Result<MinedSentence, Error> {
+pub(crate) fn from_passage(row: PassageRow) -> Result<MinedSentence, Error> {
     let PassageRow { passage, document } = row;
     let (before, text) = match (document.text.get(..passage.start), document.text.get(passage.start..passage.end)) {
         (Some(before), Some(text)) => (before, text.to_owned()),
