@@ -46,7 +46,7 @@ impl FileEncoding {
         (self != Self::Identity).then(|| self.name())
     }
 
-    /// Decompresses a file.
+    /// Returns a reader of the content that `packed` has in this encoding.
     pub fn decoder<'a>(self, packed: impl io::Read + 'a) -> io::Result<Box<dyn io::Read + 'a>> {
         Ok(match self {
             Self::Identity => Box::new(packed),

@@ -330,8 +330,8 @@ pub struct RankedScore {
     pub score: f32,
 }
 
-/// `index`: by the index's graph, or by comparing up to 1,000 passages. `scan`: by comparing all that match, for
-/// `exact`, mostly up to 131,072 passages, or if few match.
+/// `index`: by the index's graph, or by comparing up to 1,000 passages. `scan`: by comparing all that match: with
+/// `exact`, if few match, or mostly up to 131,072 passages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = DenseSearchMethod)]

@@ -42,7 +42,7 @@ async fn the_documented_example_request_succeeds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_invalid_search_refuses_the_whole_batch_and_is_identified() {
+async fn a_batch_with_an_invalid_search_is_refused_and_the_error_names_it() {
     let server = Server::with_documents(documents()).await;
     let check = async |search: Value, status: u16, code: &str, place: &str, words: &[&str]| {
         let body = json!({"searches": [{"query": "good"}, search]});

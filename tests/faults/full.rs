@@ -153,6 +153,7 @@ fn restart_on_a_full_disk(folder: &Path, stop: impl FnOnce(Program)) -> Option<(
     stop(server);
     disk.fill_up();
     let server = start(disk.command(&command(folder, MODEL)));
+    assert!(!disk.path().join("emergency-space").exists(), "there was room without the emergency space");
     Some((disk, server))
 }
 
@@ -168,7 +169,35 @@ fn a_server_starts_on_a_full_disk_after_a_crash() {
 fn a_server_starts_on_a_full_disk_after_a_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let stopped = restart_on_a_full_disk(folder.path(), |server| assert!(server.terminate().success()));
-    let Some((_disk, server)) = stopped else { return };
+    let Some((disk, mut server)) = stopped else { return };
+    (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
+    server.kill();
+    disk.free();
+    let server = start(disk.command(&command(folder.path(), MODEL)));
+    (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
+    assert_eq!(disk.path().join("emergency-space").metadata().unwrap().len(), 4 * MIB as u64);
+}
+
+#[test]
+fn a_server_without_emergency_space_starts_on_a_full_disk_or_says_that_it_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::small(folder.path(), 16 * MIB) else { return };
+    let mut server = start(disk.command(&command(folder.path(), MODEL)));
+    create(&server.client(), "news");
+    fill(&server.client(), "news", BEFORE);
+    server.kill();
+    std::fs::remove_file(disk.path().join("emergency-space")).unwrap();
+    disk.fill_up();
+    match Program::try_spawn(disk.command(&command(folder.path(), MODEL))) {
+        // The server may start if everything that it needs already exists; then it must serve.
+        Ok(server) => {
+            server.client().wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
+            (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
+        }
+        Err(error) => assert!(error.contains("full"), "{error}"),
+    }
+    disk.free();
+    let server = start(disk.command(&command(folder.path(), MODEL)));
     (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
 }
 
