@@ -69,6 +69,8 @@ fn finishes_before_the_disk_is_full(disk: &Disk, client: &Client, path: &str, bo
         return true;
     }
     assert_eq!((&job["status"], job["error"]["code"].as_str()), (&json!("failed"), Some("storage_unavailable")), "{job}");
+    let detail = job["error"]["detail"].as_str().unwrap();
+    assert!(!detail.contains("cannot copy collection"), "the error does not say that the storage is full: {detail}");
     false
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::domain::{
-    Collection, CollectionName, Job, JobId, JobType, JobUnit, Page, Scope, SnapshotClassifier, SnapshotId, chain,
+    Collection, CollectionName, ErrorClass, Job, JobId, JobType, JobUnit, Page, Scope, SnapshotClassifier, SnapshotId, chain,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -195,9 +195,16 @@ impl SnapshotBuilder {
         }
         let copied = match collection.embedded()?.store.copy_to(&copy, stop) {
             Err(_) if collection.is_deleted() => return Ok(false),
-            copied => copied.map_err(|error| match collection.report_damage(error.into()) {
-                Error::Store(source) => Error::NotCopied { collection: collection.row.name.clone(), source: Box::new(source) },
-                other => other,
+            copied => copied.map_err(|error| {
+                let error = collection.report_damage(error.into());
+                // A job shows other failures with their reason, such as a full disk.
+                let is_server_failure = error.code().class() == ErrorClass::Server;
+                match error {
+                    Error::Store(source) if is_server_failure => {
+                        Error::NotCopied { collection: collection.row.name.clone(), source: Box::new(source) }
+                    }
+                    other => other,
+                }
             })?,
         };
         let row = collection.current();
