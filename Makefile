@@ -15,7 +15,7 @@ run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipp
 # method of a search: of a few passages a database server compares with all, by their values in full.
 NOT_ON_POSTGRES = archives snapshot imported_and_restored event_streams_have_their_own_limit event_streams_are_not_compressed \
 	no_request_causes_a_server_error no_foreign_page_starts a_job_is_canceled_by_those_who_may \
-	the_encoder_are_counted scans_all_passages_and_reports_the_method can_set_ef_search_and_oversampling
+	the_encoder_are_counted uses_the_graph_below_a_thousand_passages can_set_ef_search_and_oversampling
 
 # The whole workspace at once, so that dependencies are built once. The modules that the trainer uses must also compile without the
 # server's features.

@@ -1,8 +1,8 @@
 //! Dragoman: a vector-search database that embeds and searches text across 62 languages.
 //!
 //! Read the modules in this order; each imports only from those above it. The shared ones (`domain`, `bundle`, `text`,
-//! `vectors`, `classify`, `mining`, `ranking`, `evaluation`, `projection`) compile alone, without the `server` feature, and are
-//! what the training subproject uses.
+//! `vectors`, `parallel`, `classify`, `mining`, `ranking`, `evaluation`, `projection`) compile alone, without the `server`
+//! feature, and are what the training subproject uses.
 
 /// Plain values: names, ids, languages, embeddings, documents, limits, error codes.
 pub mod domain;
@@ -18,6 +18,13 @@ pub mod store;
 
 /// Arithmetic on vectors that several modules need.
 pub mod vectors;
+
+/// Work on the parts of a range, on several threads.
+pub(crate) mod parallel;
+
+/// Decompression of files.
+#[cfg(feature = "server")]
+pub mod compression;
 
 /// How much room a disk has left.
 #[cfg(feature = "server")]

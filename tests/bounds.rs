@@ -274,15 +274,15 @@ fn greedy_callers_do_not_starve_others() {
     raise_limit();
     let (size, folder) = (Size::chosen(), tempfile::tempdir().unwrap());
     let program = start(folder.path(), size);
-    let operator = program.client().with_key(ADMIN_KEY);
+    let admin = program.client().with_key(ADMIN_KEY);
     let hits = size.hits();
-    fill(&operator, hits);
-    let keys: Vec<String> = (0..size.callers).map(|_| make_key(&operator, "read")).collect();
-    let honest = program.client().with_key(&make_key(&operator, "write"));
-    let job = begin_import(&operator);
+    fill(&admin, hits);
+    let keys: Vec<String> = (0..size.callers).map(|_| make_key(&admin, "read")).collect();
+    let honest = program.client().with_key(&make_key(&admin, "write"));
+    let job = begin_import(&admin);
     let (before, _) = program.memory();
 
-    let (told, address) = (Arc::new(Told::default()), operator.address().to_owned());
+    let (told, address) = (Arc::new(Told::default()), admin.address().to_owned());
     let idle = open_idle(&address, size.of(4_096));
     let streams = open_streams(&address, &job, &keys, size.of(1_024));
     let callers: Vec<JoinHandle<()>> = keys
@@ -302,7 +302,7 @@ fn greedy_callers_do_not_starve_others() {
         move || run_honest_caller(honest, told)
     });
     thread::sleep(size.duration());
-    let (status, running) = operator.get(&job);
+    let (status, running) = admin.get(&job);
     assert_eq!((status, &running["status"]), (200, &json!("running")), "the streams had something to wait for");
     told.stop.store(true, Ordering::Relaxed);
     let (health, honest) = (health.join().unwrap(), honest.join().unwrap());
@@ -334,5 +334,5 @@ fn greedy_callers_do_not_starve_others() {
     assert!(most < memory_max, "{} MiB, at most {} expected", mib(most), mib(memory_max));
     assert!(percentile(&health, percent) < 0.1, "/healthz took {} s", percentile(&health, percent));
     assert!(honest.len() > 2, "an honest caller was served {} times", honest.len());
-    assert_eq!(operator.post(&format!("{job}/cancel"), &Value::Null).0, 200);
+    assert_eq!(admin.post(&format!("{job}/cancel"), &Value::Null).0, 200);
 }

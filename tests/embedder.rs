@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use dragoman::bundle::{Bundle, Preprocessing, TOKENIZER};
-use dragoman::domain::{Device, Language, PassageBounds};
-use dragoman::embed::{DeviceChoice, EmbedError, EmbedOptions, Embedder, FakeControl, FakeOptions, Priority};
+use dragoman::domain::{Device, DeviceChoice, Language, PassageBounds};
+use dragoman::embed::{EmbedError, EmbedOptions, Embedder, FakeControl, FakeOptions, Priority};
 use dragoman::text::language::head::{Features, LanguageHead};
 use dragoman::text::{LanguageDetector, Tokenizer};
 use tiny_bundle::BundleOptions;

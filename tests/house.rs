@@ -269,6 +269,22 @@ fn forbidden_imports_of_the_trainer_are_found() {
 }
 
 #[test]
+fn modules_of_the_trainer_have_no_items_behind_features() {
+    assert_all_sources_follow(layers::items_behind_features);
+}
+
+#[test]
+fn items_behind_features_are_found() {
+    let rule = layers::items_behind_features;
+    check(rule, "src/domain/ids.rs", "#[cfg(feature = \"server\")]\nuse std::io;", 1);
+    check(rule, "src/vectors/mod.rs", "#![cfg(any(test, feature = \"otel\"))]", 1);
+    check(rule, "src/bundle.rs", "fn f() {}\n#[cfg(not(feature = \"server\"))]\nfn limits() {}", 1);
+    check(rule, "src/domain/mod.rs", "#[cfg(feature = \"server\")]\npub use limits::Limits; #[cfg(feature = \"x\")] mod a;", 1);
+    check(rule, "src/domain/key.rs", "#[cfg_attr(feature = \"server\", derive(clap::Args))] #[cfg(test)] struct A;", 0);
+    check(rule, "src/store/mod.rs", "#[cfg(feature = \"server\")]\nuse std::io;", 0);
+}
+
+#[test]
 fn files_are_short() {
     assert_all_sources_follow(too_long_file);
 }

@@ -14,8 +14,8 @@ use std::path::Path;
 
 use clusters::Random;
 use dragoman::bundle::Bundle;
-use dragoman::domain::{Embedding, HnswSettings, Metric, PassageId, Quantization};
-use dragoman::embed::{DeviceChoice, EmbedOptions, Embedder, Priority};
+use dragoman::domain::{DeviceChoice, Embedding, HnswSettings, Metric, PassageId, Quantization};
+use dragoman::embed::{EmbedOptions, Embedder, Priority};
 use dragoman::index::{Among, Index, IndexParameters, search_exact};
 use passages::SENTENCES;
 

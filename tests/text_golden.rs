@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use dragoman::bundle::{Bundle, GOLDEN, GoldenText, TOKENIZER};
-use dragoman::domain::Language;
-use dragoman::embed::{DeviceChoice, EmbedOptions, Embedder, Priority};
+use dragoman::domain::{DeviceChoice, Language};
+use dragoman::embed::{EmbedOptions, Embedder, Priority};
 use dragoman::text::Tokenizer;
 
 /// Largest allowed difference of one value on a CPU. Kernels on another processor may round differently, and then an activation

@@ -25,7 +25,7 @@ pub enum ClassifyError {
     Saved(#[from] SavedError),
 }
 
-/// Rejects a temperature that is not a finite number above 0.
+/// Refuses a temperature that is not a finite number above 0.
 pub(super) fn check_temperature(temperature: f32) -> Result<(), ClassifyError> {
     match temperature.is_finite() && temperature > 0.0 {
         true => Ok(()),

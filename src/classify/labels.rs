@@ -50,7 +50,7 @@ impl Targets<'_> {
         }
     }
 
-    /// Rejects labels that are not below `labels`, and repeated labels of an example.
+    /// Refuses labels that are not below `labels`, and repeated labels of an example.
     pub fn check(&self, labels: usize) -> Result<(), ClassifyError> {
         for example in 0..self.len() {
             let of_example = self.of(example);

@@ -16,7 +16,7 @@ pub use calibrate::{fit_temperature, reliability};
 pub use error::ClassifyError;
 pub use evaluate::{ClassCounts, ClassReport, Confusion, LanguageReport, evaluate_classes, evaluate_languages, majority};
 pub use evaluate_labels::{LabelReport, evaluate_labels};
-pub use knn::{VoteRule, Votes, vote};
+pub use knn::{VoteRule, VoteWeight, Votes, vote};
 pub use labels::{LabelNames, TargetKind, Targets};
 pub use mlp::{Mlp, Training};
 pub use prototype::Prototypes;

@@ -98,8 +98,8 @@ impl OpenTarget {
             Err(error) => return Err(error),
         }
         let (reader, mut writer) = io::pipe().map_err(CliError::io("make a pipe".to_owned()))?;
-        let (target, of) = (self.target.clone(), about.clone());
-        let fetching = self.runtime.spawn(async move { target.fetch(&of, &mut writer, |_| ()).await });
+        let (target, snapshot) = (self.target.clone(), about.clone());
+        let fetching = self.runtime.spawn(async move { target.fetch(&snapshot, &mut writer, |_| ()).await });
         let bar = output.progress(Some(about.archive_bytes), Unit::Bytes);
         let mut content = bar.wrap_read(reader);
         let bytes = Some(about.archive_bytes);

@@ -273,7 +273,7 @@ codes! {
         "Repeat after `Retry-After`. `GET /readyz` shows the server's progress.");
     /// The disk is full or read-only, so that only reads work; or the database server does not answer.
     StorageUnavailable = ("storage_unavailable", 503, Capacity,
-        "the disk needs 1000000 bytes besides a reserve of 67108864, but has 5000000 free; nothing was accepted",
+        "the disk needs 1000000 bytes besides a reserve of 67108864, but has 5000000 free",
         "Repeat after `Retry-After`, once the disk has room and is writable, or the database answers. The server needs no restart.");
     /// The collection's database is damaged at the place that the detail names; damaged data is never returned.
     CollectionDamaged = ("collection_damaged", 500, Server,

@@ -35,12 +35,12 @@ pub struct Evaluation {
 pub struct EvaluationScores {
     /// Number of examples.
     pub examples: usize,
-    /// Number of examples on which the classifier abstained; they count as wrong.
+    /// Number of abstentions, which count as wrong.
     pub abstained: usize,
     /// The share of correct predictions; with `multi_label` the share with exactly the right labels.
     #[schema(minimum = 0, maximum = 1)]
     pub accuracy: f64,
-    /// The unweighted mean of the labels' F1.
+    /// The unweighted mean F1 of the labels that were expected or predicted.
     #[schema(minimum = 0, maximum = 1)]
     pub macro_f1: f64,
     /// Micro precision over all predicted labels; with `multi_label`.

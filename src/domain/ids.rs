@@ -99,7 +99,7 @@ impl DocumentId {
     /// Maximum length of an id, in bytes.
     pub const BYTES_MAX: usize = 512;
 
-    /// Parses the id of a document to store. Also rejects `.` and `..`: clients remove them from a path before they send it, so
+    /// Parses the id of a document to store. Also refuses `.` and `..`: clients remove them from a path before they send it, so
     /// such a document could never be requested.
     pub fn parse_new(text: &str) -> Result<Self, InvalidId> {
         if text == "." || text == ".." {

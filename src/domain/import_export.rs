@@ -1,8 +1,5 @@
 //! Imported and exported files: their formats and compressions.
 
-#[cfg(feature = "server")]
-use std::io;
-
 use serde::{Deserialize, Serialize};
 
 use super::names::names;
@@ -39,20 +36,10 @@ pub enum FileEncoding {
 
 names!(FileEncoding { Identity = "identity", Gzip = "gzip", Zstd = "zstd" });
 
-#[cfg(feature = "server")]
 impl FileEncoding {
     /// The value of the header `content-encoding`, if a file is compressed.
     pub fn content_encoding(self) -> Option<&'static str> {
         (self != Self::Identity).then(|| self.name())
-    }
-
-    /// Returns a reader of the content that `packed` has in this encoding.
-    pub fn decoder<'a>(self, packed: impl io::Read + 'a) -> io::Result<Box<dyn io::Read + 'a>> {
-        Ok(match self {
-            Self::Identity => Box::new(packed),
-            Self::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
-            Self::Zstd => Box::new(zstd::stream::read::Decoder::new(packed)?),
-        })
     }
 }
 

@@ -4,6 +4,7 @@
 const SYMBOL_BITS: u32 = 5;
 const SYMBOLS_BITS: u32 = SYMBOL_BITS * SOUND_SYMBOLS_MAX as u32;
 const SYMBOL_MASK: u64 = (1 << SYMBOL_BITS) - 1;
+const SYMBOLS_MASK: u64 = (1 << SYMBOLS_BITS) - 1;
 /// Maximum number of symbols of a sound. The rest of a longer word is ignored.
 pub const SOUND_SYMBOLS_MAX: usize = 12;
 
@@ -109,7 +110,7 @@ impl Sound {
 
     /// Returns the symbols, in order.
     pub fn symbols(self) -> impl Iterator<Item = SoundSymbol> {
-        let packed = self.0 & ((1 << SYMBOLS_BITS) - 1);
+        let packed = self.0 & SYMBOLS_MASK;
         let number = move |at: usize| (packed >> (at as u32 * SYMBOL_BITS) & SYMBOL_MASK) as usize;
         (0..SOUND_SYMBOLS_MAX).map_while(move |at| SoundSymbol::ALL.get(number(at).wrapping_sub(1)).copied())
     }
@@ -127,8 +128,9 @@ impl Sound {
     /// Reads the output of `to_bits`. Returns `None` for a number that is no sound.
     pub fn from_bits(bits: u64) -> Option<Self> {
         let sound = Self(bits);
-        let symbols: Vec<SoundSymbol> = sound.symbols().collect();
-        (Self::new(sound.script(), &symbols) == sound).then_some(sound)
+        // Nothing follows the last symbol.
+        let after = (bits & SYMBOLS_MASK) >> (SYMBOL_BITS * sound.symbols().count() as u32);
+        ((bits >> SYMBOLS_BITS) < Script::ALL.len() as u64 && after == 0).then_some(sound)
     }
 }
 

@@ -100,11 +100,6 @@ impl WordCounts {
         std::iter::from_fn(move || next_word(&mut rest))
     }
 
-    /// The number of words, including repetitions.
-    pub fn total(&self) -> usize {
-        self.iter().map(|word| usize::from(word.count)).sum()
-    }
-
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -232,7 +227,6 @@ mod tests {
         let counts = WordCounts::from_words(words.into_iter().chain([last.into(); 40]));
         let expect = [(7, 1, sound), (9, 2, sound), (last, WORD_COUNT_MAX, Sound::NONE)];
         assert_eq!(counts.iter().map(|word| (word.key, word.count, word.sound)).collect::<Vec<_>>(), expect);
-        assert_eq!(counts.total(), 18);
         assert_eq!(WordCounts::from_bytes(&counts.to_bytes()), Some(counts));
     }
 

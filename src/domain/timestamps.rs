@@ -13,7 +13,7 @@ pub fn rfc3339(milliseconds: i64) -> String {
 
 /// Parses an RFC 3339 time, or a date, which stands for its start in UTC, as milliseconds since the Unix epoch.
 pub fn parse(text: &str) -> Option<i64> {
-    // Rejects most other texts cheaply.
+    // Refuses most other texts cheaply.
     if text.len() < DATE_BYTES || !text.as_bytes().first().is_some_and(u8::is_ascii_digit) {
         return None;
     }

@@ -27,7 +27,6 @@ pub use queue::Priority;
 pub use text_reader::EmbedText;
 
 use crate::bundle::{Bundle, TRANSLATIONS};
-pub use crate::domain::DeviceChoice;
 use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, PassageContext, PassageSpan, TokenSet};
 use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;

@@ -27,7 +27,7 @@ fn the_threshold_maximizes_f1() {
 }
 
 #[test]
-fn tied_pairs_are_accepted_or_rejected_together() {
+fn tied_pairs_are_kept_or_left_out_together() {
     // Only a cut between the two pairs at 1.2 would give F1 = 1, which no threshold can do. All three: 2 / (3 + 1) = 0.5; two:
     // 2 / 3.
     let pairs = [pair(0, 0, 1.2), pair(1, 1, 1.2), pair(2, 2, 1.0)];

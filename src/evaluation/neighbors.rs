@@ -8,8 +8,8 @@ use std::ops::Range;
 use super::encoder::Embeddings;
 use super::error::EvaluationError;
 use crate::mining::blocks::{BLOCK_SENTENCES, Block, Comparison, Nearest};
-use crate::mining::parallel::{in_parallel, parallelism};
 use crate::mining::{MiningError, NeighborLists};
+use crate::parallel::{in_parallel, parallelism};
 
 /// Finds the `count` nearest neighbors in `second` for each row of `first` and vice versa; fewer if a set is smaller.
 pub fn bidirectional_neighbors(

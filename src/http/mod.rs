@@ -94,7 +94,8 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     let routes = middleware::request::wrap(routes, requests, &description.operations).layer(middleware::compression::layer());
     let routes: Router = routes.with_state(api);
     // The path is trimmed before routing, because it determines the route.
-    Router::new().fallback_service(ServiceExt::<Request>::map_request(routes, middleware::trailing_slash::trim))
+    let prepare = |request| middleware::compression::accept_uncompressed(middleware::trailing_slash::trim(request));
+    Router::new().fallback_service(ServiceExt::<Request>::map_request(routes, prepare))
 }
 
 /// The OpenAPI document of `router`, which `/openapi.json` serves and `openapi/openapi.json` contains.

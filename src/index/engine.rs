@@ -32,7 +32,13 @@ pub(super) struct Engine {
     quantization: Quantization,
     /// Number of removed nodes.
     removed_nodes: AtomicU64,
+    /// All nodes that represent a passage have lower keys. `u64::MAX` if the bound is not known.
+    key_bound: AtomicU64,
 }
+
+/// The time that usearch takes to list `n` nodes grows with n²: in that time, about n² / `SQUARE_PER_TEST` numbers can be tested
+/// for being a key.
+const SQUARE_PER_TEST: u64 = 256;
 
 /// The possible arithmetic error of a cosine.
 const ROUNDING: f32 = 1e-5;
@@ -105,19 +111,22 @@ impl Engine {
         };
         let usearch = usearch::Index::new(&options).map_err(|source| failed("create an index", source))?;
         let IndexParameters { dimension, metric, quantization, .. } = *parameters;
-        Ok(Self { usearch, dimension, metric, quantization, removed_nodes: AtomicU64::new(0) })
+        Ok(Self { usearch, dimension, metric, quantization, removed_nodes: AtomicU64::new(0), key_bound: AtomicU64::new(0) })
     }
 
-    /// Loads a saved graph into memory. The bytes must have been verified, because usearch trusts them.
-    pub(super) fn load(&self, path: &Path) -> Result<(), IndexError> {
+    /// Loads a saved graph with this bound of its keys into memory. The bytes must have been verified, because usearch trusts
+    /// them.
+    pub(super) fn load(&self, path: &Path, key_bound: u64) -> Result<(), IndexError> {
         self.usearch.load(utf8(path)?).map_err(|source| failed("load the saved index", source))?;
+        self.key_bound.store(key_bound, Ordering::Relaxed);
         self.count_removed_nodes();
         Ok(())
     }
 
-    /// Maps a saved graph, to search it in its file without changing it.
-    pub(super) fn view(&self, path: &Path) -> Result<(), IndexError> {
+    /// Maps a saved graph with this bound of its keys, to search it in its file without changing it.
+    pub(super) fn view(&self, path: &Path, key_bound: u64) -> Result<(), IndexError> {
         self.usearch.view(utf8(path)?).map_err(|source| failed("map the saved index", source))?;
+        self.key_bound.store(key_bound, Ordering::Relaxed);
         self.count_removed_nodes();
         Ok(())
     }
@@ -154,6 +163,17 @@ impl Engine {
         self.removed_nodes.load(Ordering::Relaxed) as usize
     }
 
+    /// Returns a number that is greater than the key of any node that represents a passage, or `u64::MAX` if none is known.
+    pub(super) fn key_bound(&self) -> u64 {
+        self.key_bound.load(Ordering::Relaxed)
+    }
+
+    fn raise_key_bound(&self, key: u64) {
+        if key < REMOVED_KEYS_START {
+            self.key_bound.fetch_max(key + 1, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn capacity(&self) -> usize {
         self.usearch.capacity()
     }
@@ -173,6 +193,7 @@ impl Engine {
 
     /// Adds values from another graph with the same parameters.
     pub(super) fn add_values(&self, key: u64, values: &Values<'_>) -> Result<(), IndexError> {
+        self.raise_key_bound(key);
         let added = match values {
             Values::Floats(values) => self.usearch.add(key, values),
             Values::Integers(values) => self.usearch.add(key, values),
@@ -194,6 +215,7 @@ impl Engine {
 
     /// Gives a node another key.
     pub(super) fn rename(&self, from: u64, to: u64) -> Result<(), IndexError> {
+        self.raise_key_bound(to);
         self.usearch.rename(from, to).map(drop).map_err(|source| failed("rename", source))
     }
 
@@ -255,9 +277,17 @@ impl Engine {
         Ok(found.first().map(|(key, _)| *key))
     }
 
-    /// Returns the keys of all nodes that represent a passage. Nothing may be added meanwhile.
+    /// Returns the keys of all nodes that represent a passage, sorted by number or by score. Nothing may be added meanwhile.
     pub(super) fn keys(&self) -> Result<Vec<u64>, IndexError> {
-        Ok(self.compare_all(&self.arbitrary_query(), self.size())?.into_iter().map(|(key, _)| key).collect())
+        let (bound, size) = (self.key_bound(), self.size() as u64);
+        if bound <= size.saturating_mul(size) / SQUARE_PER_TEST {
+            return Ok((0..bound).filter(|key| self.contains(*key)).collect());
+        }
+        // usearch only lists nodes by score, and sorts them by insertion.
+        let listed = self.compare_all(&self.arbitrary_query(), self.size())?;
+        let keys: Vec<u64> = listed.into_iter().map(|(key, _)| key).collect();
+        self.key_bound.store(keys.iter().max().map_or(0, |key| key + 1), Ordering::Relaxed);
+        Ok(keys)
     }
 
     /// Returns an arbitrary query.

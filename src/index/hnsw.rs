@@ -64,7 +64,7 @@ pub struct Index {
     added: AtomicU64,
     /// Number of nodes that `check` still has to search for.
     unchecked: AtomicU64,
-    /// The rows of all passages, once a search has needed them.
+    /// The rows of all passages, once a search has needed them or `prepare_scan` was called.
     scan: RwLock<Option<Scan>>,
 }
 
@@ -174,9 +174,9 @@ impl Index {
         self.graph.read().viewed.is_some()
     }
 
-    /// Writes the graph to one path and the near-duplicates to another. Returns the number of passages in both. Changes wait
-    /// meanwhile, searches do not.
-    pub(super) fn write_to(&self, path: &Path, near_duplicates_path: &Path) -> Result<usize, IndexError> {
+    /// Writes the graph to one path and the near-duplicates to another. Returns the number of passages in both, and the bound of
+    /// the graph's keys if it is known. Changes wait meanwhile, searches do not.
+    pub(super) fn write_to(&self, path: &Path, near_duplicates_path: &Path) -> Result<(usize, Option<u64>), IndexError> {
         let _no_changes = self.changes.write();
         let graph = self.graph.read();
         graph.engine.save(path)?;
@@ -192,18 +192,19 @@ impl Index {
             std::io::Write::flush(&mut file)
         };
         write_near_duplicates().map_err(|source| IndexError::File { path: near_duplicates_path.to_owned(), source })?;
-        Ok(graph.len())
+        Ok((graph.len(), Some(graph.engine.key_bound()).filter(|bound| *bound < u64::MAX)))
     }
 
     /// Reads the output of `write_to`. With `view`, the graph stays in its file until the first change. The bytes must have
     /// been verified, because usearch trusts them.
     pub(super) fn read_from(
-        path: &Path,
-        near_duplicates_path: &Path,
+        (path, near_duplicates_path): (&Path, &Path),
         parameters: &IndexParameters,
+        key_bound: Option<u64>,
         view: bool,
     ) -> Result<Self, IndexError> {
         let head = check_head(path, parameters)?;
+        let key_bound = key_bound.unwrap_or(u64::MAX);
         let (present, free) = (head.count_present as usize, head.count_deleted as usize);
         let read_near_duplicates = || {
             let mut file = std::io::BufReader::new(std::fs::File::open(near_duplicates_path)?);
@@ -223,9 +224,9 @@ impl Index {
         if view {
             // Creates the thread contexts first, because a viewed graph cannot be given more.
             graph.engine.reserve(0, permits.total)?;
-            graph.engine.view(path)?;
+            graph.engine.view(path, key_bound)?;
         } else {
-            graph.engine.load(path)?;
+            graph.engine.load(path, key_bound)?;
             graph.engine.reserve(CAPACITY_MIN.max(present + free), permits.total)?;
         }
         Ok(Self::from_graph(graph, permits, parameters))
@@ -258,7 +259,7 @@ impl Index {
         let mut graph = self.graph.write();
         if let Some(path) = &graph.viewed {
             let engine = Engine::create(&self.parameters)?;
-            engine.load(path)?;
+            engine.load(path, graph.engine.key_bound())?;
             engine.reserve(CAPACITY_MIN.max(graph.nodes.load(Ordering::Relaxed)), self.permits.total)?;
             graph.engine = engine;
             graph.viewed = None;

@@ -178,7 +178,7 @@ impl NearDuplicates {
 
     fn detach_member(&mut self, passage: u64, id: u32) -> Removal {
         let Some(group) = self.groups.get_mut(&id) else { return Removal::Node };
-        group.forget(passage, self.dimension);
+        group.remove(passage, self.dimension);
         let bears_its_key = group.orphaned && group.node == passage;
         if group.passages.is_empty() {
             self.orphaned -= usize::from(group.orphaned);
@@ -336,7 +336,7 @@ impl Group {
         values.zip(&self.passages).filter_map(|(values, passages)| Some((values?, passages.as_slice())))
     }
 
-    fn forget(&mut self, passage: u64, dimension: usize) {
+    fn remove(&mut self, passage: u64, dimension: usize) {
         for index in 0..self.passages.len() {
             let Ok(at) = self.passages[index].binary_search(&passage) else { continue };
             self.passages[index].remove(at);

@@ -80,6 +80,14 @@ impl Scan {
         Self { metric, center, positions, keys, integers, steps, signs }
     }
 
+    /// Makes room for so many more passages.
+    pub(super) fn reserve(&mut self, passages: usize) {
+        self.positions.reserve(passages);
+        self.keys.reserve(passages);
+        self.integers.reserve(passages * self.center.len());
+        self.steps.reserve(passages);
+    }
+
     /// The number of passages.
     pub(super) fn len(&self) -> usize {
         self.keys.len()

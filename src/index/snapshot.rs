@@ -100,7 +100,8 @@ fn load_or_view(folder: &Path, parameters: &IndexParameters, origin: &str, view_
     let (graph, copies) = (folder.join(GRAPH), folder.join(COPIES));
     description.graph.check(&graph)?;
     description.copies.check(&copies)?;
-    let index = Index::read_from(&graph, &copies, parameters, description.graph.bytes >= view_bytes_min)?;
+    let index =
+        Index::read_from((&graph, &copies), parameters, description.key_bound, description.graph.bytes >= view_bytes_min)?;
     if index.len() != description.count {
         let (expected, got) = (description.count.to_string(), index.len().to_string());
         return Err(IndexError::Parameters { what: "count", expected, got });
@@ -135,6 +136,9 @@ struct Description {
     /// Whether searches were known to find every node. An index saved before this field existed is checked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     checked: bool,
+    /// All passages in the graph have lower keys. Unknown for an index saved before this field existed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key_bound: Option<u64>,
     /// CRC-32 of this description with 0 in this field. Without it, a flipped digit of `sequence` would hide documents from
     /// searches.
     description_crc32: u32,
@@ -208,7 +212,7 @@ fn write_files(index: &Index, (sequence, origin): (Sequence, &str), paths: &[Pat
     let [graph, copies, description] = paths;
     // Asked before writing: nodes that are added after this may not be found, and may or may not be part of the save.
     let checked = index.is_checked();
-    let count = index.write_to(graph, copies)?;
+    let (count, key_bound) = index.write_to(graph, copies)?;
     sync(graph)?;
     sync(copies)?;
     let parameters = index.parameters();
@@ -225,6 +229,7 @@ fn write_files(index: &Index, (sequence, origin): (Sequence, &str), paths: &[Pat
         graph: FileSum::of(graph)?,
         copies: FileSum::of(copies)?,
         checked,
+        key_bound,
         description_crc32: 0,
     };
     described.write(description)?;

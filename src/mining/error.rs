@@ -23,7 +23,7 @@ pub enum MiningError {
     Directions { forward_queries: usize, forward_others: usize, backward_queries: usize, backward_others: usize },
 }
 
-/// Rejects a sentence number that is not below `sentences`.
+/// Refuses a sentence number that is not below `sentences`.
 pub(super) fn check_below(name: &'static str, got: u32, sentences: usize) -> Result<(), MiningError> {
     match (got as usize) < sentences {
         true => Ok(()),
@@ -37,7 +37,7 @@ impl MiningError {
     }
 }
 
-/// Rejects `got` outside of `min` to `max`.
+/// Refuses `got` outside of `min` to `max`.
 pub(super) fn check_range(name: &'static str, got: usize, min: usize, max: usize) -> Result<(), MiningError> {
     match (min..=max).contains(&got) {
         true => Ok(()),

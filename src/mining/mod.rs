@@ -10,7 +10,6 @@ pub mod duplicates;
 pub mod error;
 pub mod margin;
 pub mod neighbors;
-pub(crate) mod parallel;
 mod rounded;
 pub mod texts;
 pub mod threshold;

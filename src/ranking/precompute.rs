@@ -1,9 +1,9 @@
 //! Precomputes the near tokens of a whole vocabulary, so that a question in words that are new to the server is answered as fast
 //! as one in words that it has met.
 //!
-//! A thread begins with the first question. It computes for a fifth of the time, so that it hardly delays anything, and ends when
-//! it has all tokens (for the shipped table after about a minute), when they fill their part of the memory, or when the table is
-//! dropped.
+//! A thread begins when a server with passages starts, or else with the first question. It computes for a fifth of the time, so
+//! that it hardly delays anything, and ends when it has all tokens (for the shipped table after about a minute), when they fill
+//! their part of the memory, or when the table is dropped.
 
 use std::sync::{Arc, Once, Weak};
 use std::time::{Duration, Instant};

@@ -53,12 +53,17 @@ impl TokenScorer {
         self.relevance
     }
 
+    /// Starts to compute what questions need of the table, in the background. The first question does it, too.
+    pub fn precompute(&self) {
+        self.precomputation.start(&self.table);
+    }
+
     /// Compares the tokens of a question with those of all passages.
     pub fn question(&self, tokens: &[u32], index: &TokenIndex) -> Result<Question, ScorerError> {
         let counted = if index.is_empty() { Vec::new() } else { self.table.weigh_tokens(tokens) };
         let ids: Vec<u16> = counted.iter().map(|&(token, _)| token).collect();
         let near: Vec<Arc<[NearToken]>> = ids.iter().map(|id| self.table.near_tokens(*id)).collect();
-        self.precomputation.start(&self.table);
+        self.precompute();
         let passages = index.len() as f32;
         let share_min = SHARE_MIN.max(1.0 / (passages + 1.0));
         let weight = |(&(_, weight), near): (&(u16, f32), &Arc<[NearToken]>)| {

@@ -150,8 +150,8 @@ impl SoundIndex {
             return Vec::new();
         }
         let alike = variants(&classes(sound)).into_iter().filter_map(|variant| self.by_skeleton.get(&variant)).flatten();
-        let least = similar_min(sound);
-        let compared = |word: &SoundingWord| Some((*word, similarity(sound, word.sound, least)?));
+        let matcher = SoundMatcher::new(sound, similar_min(sound));
+        let compared = |word: &SoundingWord| Some((*word, matcher.similarity(word.sound)?));
         let mut found: Vec<(SoundingWord, f32)> = alike.take(COMPARED_MAX).filter_map(compared).collect();
         found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.place.cmp(&b.0.place)));
         let best = found.first().map_or(0.0, |(_, similar)| *similar);
@@ -169,19 +169,58 @@ pub(super) fn probability(sound: Sound, similarity: f32) -> f32 {
 
 /// Returns the least similarity with which a word is recognized: short words often sound alike by chance.
 fn similar_min(sound: Sound) -> f32 {
-    let weight = symbols(sound).as_slice().iter().map(|symbol| COSTS_OF[0].gap[usize::from(*symbol)]).sum::<u32>();
+    let weight = symbols(sound).total(&COSTS_OF[0].gap);
     let share = ((weight as f32 / CONSONANT as f32 - LIGHT) / (WEIGHTY - LIGHT)).clamp(0.0, 1.0);
     LIGHT_MIN + share * (SIMILAR_MIN - LIGHT_MIN)
 }
 
-/// Returns the similarity of two sounds, at most 1, or `None` if it is less than `least`.
-fn similarity(one: Sound, other: Sound, least: f32) -> Option<f32> {
-    let costs = &COSTS_OF[usize::from(one.script().omits_vowels() || other.script().omits_vowels())];
-    let (a, b) = (symbols(one), symbols(other));
-    let weight = |symbols: &Symbols| symbols.as_slice().iter().map(|symbol| costs.gap[usize::from(*symbol)]).sum::<u32>();
-    let most = weight(&a).max(weight(&b)).max(1) as f32;
-    let distance = distance(a.as_slice(), b.as_slice(), costs, ((1.0 - least) * most) as u32)?;
-    Some(1.0 - distance as f32 / most)
+/// A sound to compare others with.
+struct SoundMatcher {
+    sound: Sound,
+    symbols: Symbols,
+    /// Minimum similarity of a match.
+    least: f32,
+    /// What depends on whether both words are written with their vowels, as in `COSTS_OF`.
+    own_costs: [OwnCosts; 2],
+}
+
+/// The costs of a sound that do not depend on the one that it is compared with.
+#[derive(Clone, Copy)]
+struct OwnCosts {
+    /// Of leaving out all of its symbols.
+    weight: u32,
+    /// For each symbol of another sound, the least cost of any edit with it: none if this sound has the symbol too.
+    least: [u32; COSTS],
+}
+
+impl OwnCosts {
+    fn new(symbols: &Symbols, costs: &Costs) -> Self {
+        let own = symbols.as_slice();
+        let change = |symbol: usize| own.iter().map(|own| costs.change[usize::from(*own)][symbol]).min().unwrap_or(u32::MAX);
+        Self { weight: symbols.total(&costs.gap), least: std::array::from_fn(|symbol| costs.gap[symbol].min(change(symbol))) }
+    }
+}
+
+impl SoundMatcher {
+    fn new(sound: Sound, least: f32) -> Self {
+        let symbols = symbols(sound);
+        let own_costs = [OwnCosts::new(&symbols, &COSTS_OF[0]), OwnCosts::new(&symbols, &COSTS_OF[1])];
+        Self { sound, symbols, least, own_costs }
+    }
+
+    /// Returns the similarity of another sound, at most 1, or `None` if it is less than the minimum.
+    fn similarity(&self, other: Sound) -> Option<f32> {
+        let vowels_omitted = usize::from(self.sound.script().omits_vowels() || other.script().omits_vowels());
+        let (costs, own, other) = (&COSTS_OF[vowels_omitted], &self.own_costs[vowels_omitted], symbols(other));
+        let whole = own.weight.max(other.total(&costs.gap)).max(1) as f32;
+        let most = ((1.0 - self.least) * whole) as u32;
+        // Each symbol takes part in one edit, so no distance is less than this sum. It rules out most sounds.
+        if other.total(&own.least) > most {
+            return None;
+        }
+        let distance = distance(self.symbols.as_slice(), other.as_slice(), costs, most)?;
+        Some(1.0 - distance as f32 / whole)
+    }
 }
 
 /// The numbers of a sound's symbols.
@@ -193,6 +232,11 @@ struct Symbols {
 impl Symbols {
     fn as_slice(&self) -> &[u8] {
         &self.numbers[..self.length]
+    }
+
+    /// Returns the sum of the costs of all symbols.
+    fn total(&self, costs: &[u32; COSTS]) -> u32 {
+        self.as_slice().iter().map(|symbol| costs[usize::from(*symbol)]).sum()
     }
 }
 
@@ -275,6 +319,10 @@ mod tests {
         of(Script::Latin, symbols)
     }
 
+    fn similarity(one: Sound, other: Sound, least: f32) -> Option<f32> {
+        SoundMatcher::new(one, least).similarity(other)
+    }
+
     #[test]
     fn the_same_name_is_similar_in_all_scripts_and_spellings() {
         // Tchaikovsky, Rubinstein, Hodler and Menchik as English, Russian, Greek, Arabic or Hebrew, and Japanese write them.
@@ -308,6 +356,25 @@ mod tests {
         for (one, other) in words.iter().flat_map(|one| words.iter().map(move |other| (*one, *other))) {
             assert_eq!(similarity(one, other, 0.0), similarity(other, one, 0.0));
             assert_eq!(similarity(one, other, 0.0) == Some(1.0), symbols(one).as_slice() == symbols(other).as_slice());
+        }
+    }
+
+    #[test]
+    fn a_similarity_is_that_of_the_edit_distance() {
+        let words = ["men$ik", "mn$yk", "mehiko", "manin", "menin", "panters", "paintars", "bntrz", "wb", "obama", "hodler", "a"];
+        let scripts = [Script::Latin, Script::Arabic];
+        let sounds: Vec<Sound> = words.iter().flat_map(|word| scripts.map(|script| of(script, word))).collect();
+        for (one, other) in sounds.iter().flat_map(|one| sounds.iter().map(move |other| (*one, *other))) {
+            let costs = &COSTS_OF[usize::from(one.script().omits_vowels() || other.script().omits_vowels())];
+            let (a, b) = (symbols(one), symbols(other));
+            let (whole, edits) =
+                (a.total(&costs.gap).max(b.total(&costs.gap)), distance(a.as_slice(), b.as_slice(), costs, u32::MAX));
+            let similar = 1.0 - edits.unwrap() as f32 / whole as f32;
+            for least in [0.0, 0.5, 0.72, 0.85] {
+                let most = ((1.0 - least) * whole as f32) as u32;
+                let expected = edits.filter(|edits| *edits <= most).map(|_| similar);
+                assert_eq!(similarity(one, other, least), expected, "{one:?} {other:?} {least}");
+            }
         }
     }
 

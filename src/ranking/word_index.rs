@@ -166,11 +166,13 @@ impl WordIndex {
         }
         let slot = self.passages.len() as u32;
         self.version = self.version.wrapping_add(1);
+        let mut total = 0;
         for word in words.iter() {
             let place = self.place(word, translations);
             self.push(place, (slot << WORD_COUNT_BITS) | u32::from(word.count));
+            total += usize::from(word.count);
         }
-        let length = u16::try_from(words.total()).unwrap_or(u16::MAX);
+        let length = u16::try_from(total).unwrap_or(u16::MAX);
         self.length_sum += u64::from(length);
         self.lengths.push(length);
         self.passages.push(Some(passage));

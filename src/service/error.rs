@@ -134,7 +134,7 @@ pub enum Error {
     CompressionRatioTooHigh { packed: u64, limit: u64, ratio: u64 },
     #[error("the header row {problem}")]
     Header { problem: String },
-    #[error("the disk needs {needed} bytes besides a reserve of {reserve}, but has {free} free; nothing was accepted")]
+    #[error("the disk needs {needed} bytes besides a reserve of {reserve}, but has {free} free")]
     InsufficientDiskSpace { needed: u64, reserve: u64, free: u64 },
     #[error("there is no snapshot {id}")]
     SnapshotNotFound { id: SnapshotId },

@@ -1,6 +1,6 @@
-//! Opens the data directory, starts recovery, and shuts down.
+//! Opens the data directory and shuts down.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{CATALOG, COLLECTIONS_DIR, sync_dir};
 use super::jobs::{Jobs, collections_built_by, takeover};
-use super::search;
 use super::state::{BrokenCollection, Parts, Service, State};
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, JobId, Page, chain};
@@ -24,9 +23,6 @@ use crate::service::folders::orphaned;
 use crate::service::keys::keyring::Keyring;
 use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
-use crate::service::open_collection::damage::check_after_crash;
-use crate::service::open_collection::maintenance;
-use crate::service::open_collection::repair::recover;
 use crate::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer, ReplicaOptions};
 use crate::store::{self, Catalog, OpenDatabases, StoreError};
 
@@ -35,10 +31,6 @@ use crate::store::{self, Catalog, OpenDatabases, StoreError};
 const WRITE_THREADS: usize = 96;
 /// Maximum number of background batches at the encoder, over all collections: one running, one next.
 const BACKGROUND_TURNS: usize = 2;
-/// Maximum number of collections that recover at once. Rebuilding a single index already uses all cores.
-const RECOVERIES: usize = 2;
-/// Pause before another attempt to recover a collection.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How long statements may still run when the server stops. What an interrupted statement would have stored was not
 /// acknowledged yet, or the next start repeats it.
 const STATEMENT_GRACE: Duration = Duration::from_secs(3);
@@ -54,7 +46,8 @@ impl Service {
         let catalog = Box::new(emergency_space.retry_on_full_disk(|| open_catalog(&parts.data_dir))?);
         emergency_space.give_up_if_disk_is_full();
         let service = Self::open_with_catalog(parts, (catalog, None, None))?;
-        service.state.emergency_space.occupy();
+        // On a full disk, jobs wait until this succeeds.
+        let _ = service.state.occupy_emergency_space();
         Ok(service)
     }
 
@@ -120,9 +113,8 @@ impl Service {
         for row in rows {
             state.open_at_start(row, &unfinished_ids)?;
         }
-        let waiting: VecDeque<_> = state.open.read().values().cloned().collect();
         let service = Self { state: Arc::new(state) };
-        service.start_recovery(waiting)?;
+        service.start_recovery()?;
         service.prepare_snapshots()?;
         service.resume_jobs()?;
         let stop = service.state.stop_announced.subscribe();
@@ -169,32 +161,28 @@ impl Service {
                 worker.await?;
             }
         }
-        blocking(move || close_all(&open)).await
-    }
-
-    fn start_recovery(&self, waiting: VecDeque<Arc<OpenCollection>>) -> Result<(), Error> {
-        let threads = RECOVERIES.min(waiting.len());
-        let waiting = Arc::new(Mutex::new(waiting));
-        for number in 0..threads {
-            let (state, waiting) = (Arc::clone(&self.state), Arc::clone(&waiting));
-            let thread = std::thread::Builder::new().name(format!("recovery-{number}")).spawn(move || {
-                let mut recovered = Vec::new();
-                while let Some(collection) = pop_waiting(&waiting) {
-                    recover_until_done(&state, &collection);
-                    recovered.push(collection);
-                }
-                // Done after all collections have recovered, so that semantic search does not wait for lexical search.
-                recovered.iter().for_each(|collection| backfill_tokens(&state, collection));
-                recovered.iter().for_each(|collection| check_after_crash(collection));
-                recovered.iter().for_each(|collection| check_saved_index(collection));
-            });
-            self.state.recovery_threads.lock().push(thread.map_err(Error::Thread)?);
-        }
-        Ok(())
+        let state = Arc::clone(&self.state);
+        blocking(move || {
+            let closed = close_all(&open);
+            // The disk may be full at the next start, and there may be more collections than at this one.
+            let _ = state.occupy_emergency_space();
+            closed
+        })
+        .await
     }
 }
 
 impl State {
+    /// Occupies the space for emergencies, if the documents are in the data directory. Fails if nothing is occupied because the
+    /// disk lacks room. Creating a collection does not call this, because only a start needs more space for it. Blocks.
+    pub(super) fn occupy_emergency_space(&self) -> Result<(), Error> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        let collections = self.open.read().len() + self.broken.read().len();
+        self.emergency_space.occupy(collections.min(self.limits.databases_open_max))
+    }
+
     /// Ends the statements of all databases that are still running at `time`.
     fn end_statements_by(&self, time: Instant) {
         self.catalog.interrupt_after(time);
@@ -219,7 +207,7 @@ impl State {
                 match collection.store.delete_job_checkpoints(unfinished_ids) {
                     Err(StoreError::Closed) if self.server.is_some() => return Ok(()),
                     Err(error) if error.is_damage() => drop(collection.record_damage(&error)),
-                    forgotten => forgotten?,
+                    deleted => deleted?,
                 }
                 self.open.write().insert(name, Arc::new(collection));
             }
@@ -257,59 +245,6 @@ fn create_collections_dir(data_dir: &Path, collections_dir: &Path) -> std::io::R
         sync_dir(data_dir)?;
     }
     Ok(())
-}
-
-fn pop_waiting(waiting: &Mutex<VecDeque<Arc<OpenCollection>>>) -> Option<Arc<OpenCollection>> {
-    waiting.lock().pop_front()
-}
-
-/// Recovers a collection. Retries after a failure, until the collection is stopped.
-fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
-    let mut failures = 0u32;
-    while !collection.should_stop() {
-        match recover(collection) {
-            Ok(true) => {
-                collection.record_recovery(None);
-                return state.start_worker(collection);
-            }
-            Ok(false) => return,
-            Err(_) if collection.should_stop() => return,
-            Err(error) => {
-                let error = collection.report_damage(error);
-                collection.record_recovery(Some(&error));
-                let error = &error as &dyn std::error::Error;
-                failures += 1;
-                // A permanent failure must not fill the disk with log lines.
-                if failures.is_power_of_two() {
-                    tracing::error!(collection = %collection.row.name, failures, error, "cannot recover the index; trying again");
-                }
-                std::thread::park_timeout(RETRY_PAUSE);
-            }
-        }
-    }
-}
-
-/// Prepares a collection for lexical search and late interaction, if it is older than these. Retries after a failure.
-fn backfill_tokens(state: &State, collection: &OpenCollection) {
-    while !collection.should_stop() {
-        match search::fill(collection, &state.embedder) {
-            Ok(_) => return,
-            Err(_) if collection.should_stop() => return,
-            Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(collection = %collection.row.name, error, "cannot prepare for lexical search; trying again");
-                std::thread::park_timeout(RETRY_PAUSE);
-            }
-        }
-    }
-}
-
-/// Checks that a saved index finds every passage, unless it was checked before. The collection may have no worker to do it.
-fn check_saved_index(collection: &OpenCollection) {
-    if let Err(error) = maintenance::catch_up(collection) {
-        let error = &error as &dyn std::error::Error;
-        tracing::error!(collection = %collection.row.name, error, "cannot check the index");
-    }
 }
 
 /// Saves every index and closes every database, even if one of them fails. Returns the first failure.

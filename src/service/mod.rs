@@ -4,8 +4,8 @@
 //! and re-embedding), `documents` (with import and export), `jobs`, `keys`, `mining`, `models`, `search` and `snapshots`. Each
 //! job type is in the module of its resource, and `jobs` runs them all.
 //!
-//! `state` holds what all operations share. `lifecycle` opens it and shuts it down, and `catalog_sync` keeps it in sync with
-//! other servers. `open_collection` is a collection in use: its database and index, their repair and maintenance, and the
+//! `state` holds what all operations share. `lifecycle` opens it and shuts it down, `recovery` makes its collections ready after
+//! a start, and `catalog_sync` keeps it in sync with other servers. `open_collection` is a collection in use: its database and index, their repair and maintenance, and the
 //! background worker. A request works on a collection through a `handle`. `limits` bounds what all requests use together.
 //! `moving` moves data while no server uses it.
 
@@ -28,6 +28,7 @@ pub mod mining;
 pub mod models;
 pub mod moving;
 mod open_collection;
+mod recovery;
 mod retries;
 pub mod search;
 pub mod snapshots;

@@ -23,7 +23,7 @@ pub use nearest::{EMBEDDINGS_PER_READ, Nearest, NearestSearch, Unit};
 pub use operations::{RecordFn, Storage};
 pub use passage_set::PassageSet;
 pub use postgres::{
-    Adoption, BlockedWrites, CatalogNames, CatalogPart, CatalogVersions, ClaimedJobs, JobOwnership, Postgres, PostgresCatalog,
-    PostgresOptions, PostgresServer, ReplicaLag, ReplicaOptions, ReplicaState,
+    Adoption, BlockedWrites, CatalogNames, CatalogPart, CatalogVersions, JobOwnership, Postgres, PostgresCatalog,
+    PostgresOptions, PostgresServer, ReplicaLag, ReplicaOptions, ReplicaState, TakenOverJobs,
 };
 pub use scope::{RequiredPassages, Scope};

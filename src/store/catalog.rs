@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::check::check_structure;
 use super::columns::Columns;
-use super::connection::{check_exists, create_folder, file_error, open_existing_writer, open_writer};
+use super::connection::{check_exists, check_files, check_regular, create_folder, file_error, open_existing_writer, open_writer};
 use super::deadline::Deadline;
 use super::error::Fault;
 use super::idempotency_records;
@@ -42,6 +42,7 @@ impl Catalog {
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
         let lock = lock(data_dir)?;
         let path = data_dir.join(CATALOG_FILE);
+        check_files(&path)?;
         if check_exists(&path).is_ok() {
             log::check(&path)?;
         }
@@ -182,6 +183,7 @@ impl Catalog {
 pub fn lock(data_dir: &Path) -> Result<File, StoreError> {
     create_folder(data_dir)?;
     let path = data_dir.join("lock");
+    check_regular(&path)?;
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| file_error(&path, error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -315,6 +317,17 @@ mod tests {
         assert!(matches!(&error, StoreError::DataDirectoryInUse { path } if path == folder.path()), "{error:?}");
         drop(catalog);
         Catalog::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_fifo_in_place_of_a_file_is_refused() {
+        for file in ["lock", "catalog.sqlite", "catalog.sqlite-wal"] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(file);
+            assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+            let error = Catalog::open(folder.path()).err().unwrap();
+            assert!(matches!(&error, StoreError::NotRegular { path: named } if *named == path), "{file}: {error:?}");
+        }
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
+use rustix::io::Errno;
 
 use super::StoreError;
 use super::clock::{register_clock, system_clock};
@@ -18,6 +19,10 @@ use super::migrate::{Schema, applied, check_schema, migrate};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const OPENING: &str = "opening a database";
+
+/// What SQLite appends to the path of a database for the files beside it.
+pub(super) const LOG_SUFFIX: &str = "-wal";
+const OTHER_SUFFIXES: [&str; 2] = ["-shm", "-journal"];
 
 /// Maximum number of prepared statements that a connection keeps.
 const STATEMENTS_CACHED: usize = 64;
@@ -72,14 +77,48 @@ pub(super) fn open_existing_writer(path: &Path, schema: &Schema, power_safe: boo
     open().map_err(|fault| fault.into_store_error(OPENING))
 }
 
-/// Refuses a missing or empty database. Looks only at the file: SQLite removes the log of an empty database when opening it.
+/// Refuses a missing or empty database, and one with a file that is not regular. Looks only at the files: SQLite removes the log
+/// of an empty database when opening it.
 pub(super) fn check_exists(path: &Path) -> Result<(), StoreError> {
+    check_files(path)?;
     match path.metadata() {
         Ok(file) if file.len() == 0 => Err(StoreError::DatabaseEmpty { path: path.to_owned() }),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StoreError::DatabaseLost { path: path.to_owned() }),
         Err(error) => Err(file_error(path, error)),
     }
+}
+
+/// Refuses a database if one of its files exists and is not regular.
+pub(super) fn check_files(database: &Path) -> Result<(), StoreError> {
+    check_regular(database)?;
+    for suffix in [LOG_SUFFIX].into_iter().chain(OTHER_SUFFIXES) {
+        let path = beside(database, suffix);
+        // SQLite follows a link only to the database itself.
+        if path.is_symlink() {
+            return Err(StoreError::NotRegular { path });
+        }
+        check_regular(&path)?;
+    }
+    Ok(())
+}
+
+/// Refuses anything but a regular file, a link to one, or nothing: opening a FIFO can wait forever.
+pub(super) fn check_regular(path: &Path) -> Result<(), StoreError> {
+    match path.metadata() {
+        Ok(file) if file.is_file() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        // A loop of links, or a path through a file.
+        Err(error) if !matches!(Errno::from_io_error(&error), Some(Errno::LOOP | Errno::NOTDIR)) => Err(file_error(path, error)),
+        _ => Err(StoreError::NotRegular { path: path.to_owned() }),
+    }
+}
+
+/// Returns the path of a file beside a database.
+pub(super) fn beside(database: &Path, suffix: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// Opens a connection and applies the settings that all connections need.
@@ -159,6 +198,9 @@ pub(super) fn file_error(path: &Path, error: io::Error) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
     use super::super::migrate::COLLECTION;
     use super::*;
 
@@ -197,6 +239,40 @@ mod tests {
         let path = folder.path().join("a/b/c/documents.sqlite");
         drop(open_writer(&path, &COLLECTION, true).unwrap());
         assert!(path.is_file());
+    }
+
+    /// Lets `replace` put something at the path of a database or of a file beside it, and checks that this is refused.
+    fn check_refused(suffix: &str, replace: impl FnOnce(&Path)) {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("documents.sqlite");
+        drop(open_writer(&database, &COLLECTION, true).unwrap());
+        let path = beside(&database, suffix);
+        if suffix.is_empty() {
+            fs::rename(&database, folder.path().join("moved")).unwrap();
+        }
+        replace(&path);
+        let error = open_existing_writer(&database, &COLLECTION, true).unwrap_err();
+        assert!(matches!(&error, StoreError::NotRegular { path: named } if *named == path), "{suffix:?}: {error:?}");
+        assert!(error.is_damage());
+    }
+
+    #[test]
+    fn files_that_are_not_regular_are_refused() {
+        for suffix in ["", "-wal", "-shm", "-journal"] {
+            check_refused(suffix, |path| fs::create_dir(path).unwrap());
+            check_refused(suffix, |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success()));
+            check_refused(suffix, |path| symlink(path, path).unwrap());
+        }
+        check_refused("-wal", |path| symlink(path.with_file_name("elsewhere"), path).unwrap());
+    }
+
+    #[test]
+    fn a_link_to_a_database_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let [database, link] = ["documents.sqlite", "link"].map(|name| folder.path().join(name));
+        drop(open_writer(&database, &COLLECTION, true).unwrap());
+        symlink(&database, &link).unwrap();
+        open_existing_writer(&link, &COLLECTION, true).unwrap();
     }
 
     #[test]

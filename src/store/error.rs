@@ -106,6 +106,9 @@ pub enum StoreError {
     /// The database exists without any table.
     #[error("its database {} is empty", path.display())]
     DatabaseEmpty { path: PathBuf },
+    /// Something else is in the place of a file. Opening it could wait forever.
+    #[error("{} is not a regular file", path.display())]
+    NotRegular { path: PathBuf },
     /// The database lacks changes that the saved index has.
     #[error(
         "its database {} ends at change {}, but its saved index reaches change {}: the database lost changes, or is an older copy",
@@ -153,6 +156,7 @@ impl StoreError {
                 | Self::FolderLost { .. }
                 | Self::DatabaseLost { .. }
                 | Self::DatabaseEmpty { .. }
+                | Self::NotRegular { .. }
                 | Self::DatabaseBehind { .. }
                 | Self::LogDamaged { .. }
         )

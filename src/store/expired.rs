@@ -44,7 +44,7 @@ impl DocumentStore {
         if !more {
             // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
             let next = &self.connections.next_expiry;
-            next.forget();
+            next.clear();
             let first = self.read(DOING, first_expiry).inspect_err(|_| next.note(i64::MIN))?;
             next.note(first.unwrap_or(i64::MAX));
         }

@@ -40,8 +40,8 @@ impl NextExpiry {
         self.0.load(Ordering::SeqCst) <= now_ms
     }
 
-    /// Forgets the time. The caller must note the database's own next time afterwards.
-    pub(crate) fn forget(&self) {
+    /// Clears the time. The caller must note the database's own next time afterwards.
+    pub(crate) fn clear(&self) {
         self.0.store(i64::MAX, Ordering::SeqCst);
     }
 }

@@ -15,7 +15,7 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
 use super::StoreError;
-use super::connection::file_error;
+use super::connection::{check_files, file_error};
 use super::error::{Cause, Fault};
 use super::metadata_indexes::{create_index, is_index_name};
 use super::migrate::{CATALOG, COLLECTION, Schema, create_in_memory};
@@ -87,6 +87,7 @@ pub fn check_foreign(kind: DatabaseKind, path: &Path) -> Result<(), StoreError> 
 
 /// Whether a collection's database has any document. Nobody may have it open. A database without tables has none.
 pub fn has_documents(database: &Path) -> Result<bool, StoreError> {
+    check_files(database)?;
     any_document(database).map_err(|fault| fault.into_store_error("looking for documents"))
 }
 

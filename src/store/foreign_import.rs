@@ -144,13 +144,13 @@ fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str)
             }
             insert.raw_bind_parameter(column + 1, ToSqlOutput::Borrowed(value))?;
         }
-        insert.raw_execute().map_err(|error| rejected_row(error, table, number))?;
+        insert.raw_execute().map_err(|error| refused_row(error, table, number))?;
     }
     Ok(())
 }
 
 /// Converts the error of our table when it refuses a row with a duplicate key, a wrong type or a broken reference.
-fn rejected_row(error: rusqlite::Error, table: &'static str, row: i64) -> Fault {
+fn refused_row(error: rusqlite::Error, table: &'static str, row: i64) -> Fault {
     match error.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch) => {
             StoreError::CorruptRow { table, row, problem: "it violates the table's constraints" }.into()

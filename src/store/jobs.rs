@@ -125,7 +125,7 @@ impl Catalog {
     }
 
     pub(crate) fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
-        self.run("forgetting jobs", |connection| {
+        self.run("pruning jobs", |connection| {
             let sql = "delete from jobs where finished_at_ms < ?1 or id in
                        (select id from jobs where finished_at_ms is not null order by finished_at_ms desc, id desc limit -1 offset ?2)
                        returning id";

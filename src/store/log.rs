@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
-use super::connection::file_error;
+use super::connection::{LOG_SUFFIX, beside, file_error};
 
 const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
@@ -42,9 +42,7 @@ pub(super) fn check(database: &Path) -> Result<(), StoreError> {
 
 /// Returns the path of a database's log.
 pub(super) fn log_path(database: &Path) -> PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push("-wal");
-    PathBuf::from(name)
+    beside(database, LOG_SUFFIX)
 }
 
 /// The changes that SQLite would not reach.

@@ -7,14 +7,14 @@ use std::ops::Range;
 
 use super::language::rules::RuleDetector;
 use super::moses::Moses;
-use super::words::{WordFinder, space_japanese};
+use super::words::{ChineseSegmenter, space_japanese};
 use crate::bundle::Preprocessing;
 
 /// Prepares texts.
 pub(super) struct Preprocessor {
     detector: RuleDetector,
     moses: Moses,
-    words: WordFinder,
+    chinese: ChineseSegmenter,
 }
 
 /// A prepared text, and the source of its parts.
@@ -30,7 +30,9 @@ impl Preprocessor {
     /// Compiles what `preprocessing` needs. Dictionaries are loaded with the first text that needs them.
     pub(super) fn new(preprocessing: Preprocessing) -> Self {
         match preprocessing {
-            Preprocessing::MosesJieba => Self { detector: RuleDetector::new(), moses: Moses::new(), words: WordFinder::new() },
+            Preprocessing::MosesJieba => {
+                Self { detector: RuleDetector::new(), moses: Moses::new(), chinese: ChineseSegmenter::new() }
+            }
         }
     }
 
@@ -39,7 +41,7 @@ impl Preprocessor {
         let language = self.detector.detect(text).map(|detected| detected.language);
         let lower = text.to_lowercase();
         match language.map(|language| language.code()) {
-            Some("zh") => self.words.space_chinese(&lower),
+            Some("zh") => self.chinese.put_spaces(&lower),
             Some("ja") => space_japanese(&lower),
             _ => self.moses.separate_words(&lower, language),
         }

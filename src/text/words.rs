@@ -10,27 +10,27 @@ use jieba_rs::Jieba;
 
 use super::plain_words::UNSPACED;
 
-/// Segments Chinese.
-pub(super) struct WordFinder {
-    chinese: OnceLock<Jieba>,
+/// Segments Chinese texts into words.
+pub(super) struct ChineseSegmenter {
+    jieba: OnceLock<Jieba>,
 }
 
-impl WordFinder {
+impl ChineseSegmenter {
     /// Loads nothing yet.
     pub(super) fn new() -> Self {
-        Self { chinese: OnceLock::new() }
+        Self { jieba: OnceLock::new() }
     }
 
     /// Puts a space between the words of a Chinese text with jieba's default mode, which finds new words with a hidden Markov
     /// model.
-    pub(super) fn space_chinese(&self, text: &str) -> String {
-        let jieba = self.chinese.get_or_init(Jieba::new);
+    pub(super) fn put_spaces(&self, text: &str) -> String {
+        let jieba = self.jieba.get_or_init(Jieba::new);
         join(jieba.cut(text, true).into_iter().map(|token| token.word))
     }
 
     #[cfg(test)]
-    pub(super) fn has_loaded_chinese(&self) -> bool {
-        self.chinese.get().is_some()
+    pub(super) fn is_loaded(&self) -> bool {
+        self.jieba.get().is_some()
     }
 }
 
@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn chinese_is_segmented_by_its_dictionary() {
-        let finder = WordFinder::new();
-        let check = |text: &str, expect: &str| assert_eq!(finder.space_chinese(text), expect, "{text}");
+        let segmenter = ChineseSegmenter::new();
+        let check = |text: &str, expect: &str| assert_eq!(segmenter.put_spaces(text), expect, "{text}");
         check("我们明天去图书馆看书。", "我们 明天 去 图书馆 看书 。");
         check("今天 天气很好", "今天 天气 很 好");
         check("", "");
@@ -75,9 +75,9 @@ mod tests {
 
     #[test]
     fn the_chinese_dictionary_is_loaded_on_first_use() {
-        let finder = WordFinder::new();
-        assert!(!finder.has_loaded_chinese());
-        finder.space_chinese("你好");
-        assert!(finder.has_loaded_chinese());
+        let segmenter = ChineseSegmenter::new();
+        assert!(!segmenter.is_loaded());
+        segmenter.put_spaces("你好");
+        assert!(segmenter.is_loaded());
     }
 }

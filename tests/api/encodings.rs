@@ -107,3 +107,23 @@ async fn event_streams_are_not_compressed() {
     assert_eq!((events.status, events.header("content-encoding")), (200, None));
     assert!(events.text.starts_with("event: end"), "{}", events.text);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_is_answered_even_if_it_accepts_no_encoding() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Le train est en retard."}])).await;
+    for refused in ["identity;q=0", "*;q=0", "*;q=0, identity;q=0", "gzip;q=0, zstd; Q=0.0, identity; q=0.000", "br, *;q=0"] {
+        for path in ["/v1/collections/news", "/openapi.json", "/v1/collections/news/export"] {
+            let answer = ask(&server, path, refused).await;
+            assert_eq!((answer.status, answer.header("content-encoding")), (200, None), "{refused} {path}");
+        }
+    }
+    for preferred in ["identity, gzip;q=0.5, *;q=0", "identity;q=0.8, br;q=0, gzip;q=0.5, *;q=0.1"] {
+        assert_eq!(ask(&server, "/openapi.json", preferred).await.header("content-encoding"), None, "{preferred}");
+    }
+    for accepted in ["identity;q=0, gzip", "gzip, *;q=0", "zstd;q=0, *"] {
+        assert_eq!(ask(&server, "/openapi.json", accepted).await.header("content-encoding"), Some("gzip"), "{accepted}");
+    }
+    let request = Request::post("/v1/collections").header("content-type", "application/json").header("accept-encoding", "*;q=0");
+    let answer = server.send(request.body(Body::from(r#"{"name": "more"}"#)).expect("a request")).await;
+    assert_eq!(answer.status, 201, "{}", answer.text);
+}

@@ -158,7 +158,7 @@ async fn an_import_is_refused_when_disk_space_is_low() {
     let server = Server::with_limits(Limits { disk_reserve_bytes: u64::MAX / 2, ..Limits::default() });
     server.post("/v1/collections", &json!({"name": "news"})).await;
     let refused = server.send(request(NDJSON, "identity", "{}")).await;
-    refused.assert_error(503, "storage_unavailable", "", &["reserve", "nothing was accepted"]);
+    refused.assert_error(503, "storage_unavailable", "", &["reserve", "free"]);
     assert!(refused.header("retry-after").is_some());
 }
 

@@ -26,4 +26,8 @@ async fn identical_texts_are_no_pair_unless_requested() {
         assert!(COPIED.iter().all(|n| has(&pairs, &format!("a{n}"), &format!("copy{n}"))), "{pairs:?}");
         assert!((0..2).all(|n| !has(&pairs, &format!("a{n}"), &format!("b{n}"))), "{pairs:?}");
     }
+    let known = json!({"known_pairs": [{"first": "a0", "second": "copy0"}, {"first": "a1", "second": "copy1"}]});
+    let job = server.finished(&server.post("/v1/mine", &with(both(), known)).await).await;
+    assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("invalid_request")), "{job}");
+    assert!(job["error"]["detail"].as_str().expect("a detail").contains("identical texts"), "{job}");
 }

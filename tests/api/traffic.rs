@@ -46,7 +46,7 @@ async fn a_rate_limited_caller_gets_429_with_retry_after() {
 async fn rate_limits_apply_per_valid_key_and_per_address_for_invalid_ones() {
     let settings = Settings { rate: Some(Rate { per_second: 0.01, burst: 2 }), ..Settings::default() };
     let server = Server::with_settings(Limits::default(), settings, Some(ADMIN_KEY));
-    let (operator, wrong) = (server.with_key(ADMIN_KEY), server.with_key("a wrong one"));
+    let (admin, wrong) = (server.with_key(ADMIN_KEY), server.with_key("a wrong one"));
     let statuses = async |server: &Server| {
         let mut statuses = Vec::new();
         for _ in 0..3 {
@@ -55,7 +55,7 @@ async fn rate_limits_apply_per_valid_key_and_per_address_for_invalid_ones() {
         statuses
     };
     assert_eq!(statuses(&wrong).await, [401, 401, 429]);
-    assert_eq!(statuses(&operator).await, [200, 200, 429]);
+    assert_eq!(statuses(&admin).await, [200, 200, 429]);
 }
 
 /// A server whose encoder a test can pause.

@@ -74,10 +74,10 @@ impl Server {
         Duration::from_nanos(nanoseconds.sum())
     }
 
-    /// Waits until it is nearly idle, for a minute at most, so that start-up work is not measured.
+    /// Waits until it is nearly idle, for two minutes at most, so that start-up work is not measured.
     pub fn rest(&self) {
         let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(60) {
+        while begun.elapsed() < Duration::from_secs(120) {
             let before = self.computed();
             std::thread::sleep(Duration::from_secs(1));
             if self.computed().saturating_sub(before) < Duration::from_millis(20) {

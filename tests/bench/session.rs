@@ -1,7 +1,8 @@
 //! The bare ONNX session that the benchmarks compare with.
 
 use dragoman::bundle::{Bundle, MODEL_INT8};
-use dragoman::embed::{DeviceChoice, EmbedOptions, session};
+use dragoman::domain::DeviceChoice;
+use dragoman::embed::{EmbedOptions, session};
 use dragoman::text::Tokens;
 use ort::session::Session;
 use ort::value::TensorRef;

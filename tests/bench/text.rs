@@ -13,7 +13,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use dragoman::bundle::{Bundle, TOKENIZER};
-use dragoman::embed::{DeviceChoice, EmbedOptions, Embedder, Priority};
+use dragoman::domain::DeviceChoice;
+use dragoman::embed::{EmbedOptions, Embedder, Priority};
 use dragoman::text::Tokenizer;
 use measure::median;
 use serde_json::json;

@@ -114,7 +114,7 @@ fn only_the_owner_updates_a_job_until_the_owner_is_gone() {
     let (job, id) = (job(), job().id);
     CatalogStorage::create_job(&one, &job).unwrap();
     CatalogStorage::start_job(&one, &id, 2).unwrap();
-    assert_eq!(other.claim_orphaned_jobs(&[], &[], "").unwrap().claimed, [], "its owner is alive");
+    assert_eq!(other.take_over_orphaned_jobs(&[], &[], "").unwrap().jobs, [], "its owner is alive");
     let finish = |catalog: &PostgresCatalog| CatalogStorage::finish_job(catalog, &id, JobStatus::Succeeded, None, 3);
     for refused in [
         CatalogStorage::start_job(&other, &id, 2),
@@ -131,8 +131,8 @@ fn only_the_owner_updates_a_job_until_the_owner_is_gone() {
     );
     drop(one);
     wait("the takeover", || {
-        let found = other.claim_orphaned_jobs(&[], &[], "").unwrap();
-        found.server_died && found.claimed.iter().any(|job| job.id == id && job.cancel_requested)
+        let found = other.take_over_orphaned_jobs(&[], &[], "").unwrap();
+        found.server_died && found.jobs.iter().any(|job| job.id == id && job.cancel_requested)
     });
     finish(&other).unwrap();
     assert_eq!(other.job_ownership(&[id]).unwrap(), [], "a finished job has no owner");
@@ -152,7 +152,7 @@ fn a_server_cannot_write_documents_for_another_servers_job() {
     let refused = write(&second, "b").unwrap_err();
     assert!(matches!(refused, StoreError::JobTakenOver), "{refused:?}");
     drop(one);
-    wait("the takeover", || !other.claim_orphaned_jobs(&[], &[], "").unwrap().claimed.is_empty());
+    wait("the takeover", || !other.take_over_orphaned_jobs(&[], &[], "").unwrap().jobs.is_empty());
     write(&second, "b").unwrap();
     assert!(engine(&second, &row).get(&id("a")).unwrap().is_some());
 }
@@ -169,14 +169,14 @@ fn a_server_presumed_dead_keeps_working() {
                and (classid::bigint << 32) + objid::bigint = $1 and database = (select oid from pg_database where datname = current_database())";
     client.query(end, &[&mine]).unwrap();
     // It is chance whether the other server sees the lock free at that moment. What counts is that the first one keeps working.
-    let claimed = !other.claim_orphaned_jobs(&[], &[], "").unwrap().claimed.is_empty();
+    let taken_over = !other.take_over_orphaned_jobs(&[], &[], "").unwrap().jobs.is_empty();
     let there = "select count(*) from dragoman.servers where id = $1";
     wait("the first server", || {
         refresh(&one);
         client.query_one(there, &[&mine]).unwrap().get::<_, i64>(0) == 1
     });
     let ownership = one.job_ownership(std::slice::from_ref(&id)).unwrap();
-    assert_eq!(ownership, [(id, if claimed { JobOwnership::Lost } else { JobOwnership::Own })]);
+    assert_eq!(ownership, [(id, if taken_over { JobOwnership::Lost } else { JobOwnership::Own })]);
     CatalogStorage::create(&one, &named("one"), None).unwrap();
 }
 
@@ -253,7 +253,7 @@ fn a_server_recovers_after_the_database_is_killed() {
     wait("the lock", || lock_is_held(&mut client));
     assert!(server.is_reachable());
     assert!(
-        !PostgresCatalog::open(&database.connect()).unwrap().claim_orphaned_jobs(&[], &[], "").unwrap().server_died,
+        !PostgresCatalog::open(&database.connect()).unwrap().take_over_orphaned_jobs(&[], &[], "").unwrap().server_died,
         "no other server considers it dead"
     );
 }

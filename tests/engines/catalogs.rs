@@ -61,7 +61,7 @@ impl Opened {
             Place::Database(options) => {
                 let catalog = PostgresCatalog::open(&PostgresServer::connect(options).unwrap()).unwrap();
                 // As the next start does.
-                catalog.claim_orphaned_jobs(&[], &[], "").unwrap();
+                catalog.take_over_orphaned_jobs(&[], &[], "").unwrap();
                 Box::new(catalog)
             }
         });

@@ -267,7 +267,7 @@ over_both_engines! {
         assert!(matches!(refused, Err(StoreError::PathNotIndexable { .. })), "{refused:?}");
     }
 
-    fn a_closed_engine_rejects_calls(engine) {
+    fn a_closed_engine_refuses_calls(engine) {
         engine.put(document("a", "eins"));
         engine.close().unwrap();
         assert!(matches!(engine.get(&id("a")), Err(StoreError::Closed)));

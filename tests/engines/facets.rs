@@ -49,7 +49,7 @@ over_both_engines! {
         assert_eq!(facet(engine, "language", None).1.count, 0);
     }
 
-    fn histograms_with_too_many_buckets_are_rejected(engine) {
+    fn histograms_with_too_many_buckets_are_refused(engine) {
         let numbers: Vec<usize> = (0..=HistogramInterval::BUCKETS_MAX).collect();
         engine.put(with(document("a", "text"), json!({"n": numbers})));
         let refused = engine.facets(&SearchFilter::default(), &[request("n", Some(HistogramInterval::Width(1.0)))], 1_000);

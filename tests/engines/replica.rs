@@ -235,8 +235,8 @@ fn a_killed_replica_fails_no_read_and_is_used_again_after_a_restart() {
             pair.wait("answers of the replica", || reads(&pair.server, "replica") > before);
             pair.replica.kill();
             pair.wait("the end", || !state(&pair.server).answers);
-            let unavailable = reads(&pair.server, "away");
-            pair.wait("answers of the primary", || reads(&pair.server, "away") > unavailable + 10);
+            let reads_before = reads(&pair.server, "away");
+            pair.wait("answers of the primary", || reads(&pair.server, "away") > reads_before + 10);
             pair.replica.kill_and_start();
         }
         drop(stopping);

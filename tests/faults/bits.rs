@@ -377,6 +377,43 @@ fn a_collection_none_of_whose_passages_can_be_read_is_damaged() {
 }
 
 #[test]
+fn collections_that_cannot_be_recovered_do_not_keep_others_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Program::start(folder.path(), MODEL);
+    let damaged = ["damaged-1", "damaged-2", "damaged-3"];
+    for collection in damaged {
+        create(&server.client(), collection);
+        fill(&server.client(), collection, 300);
+    }
+    let folders = std::fs::read_dir(folder.path().join("collections")).unwrap();
+    let databases: Vec<PathBuf> = folders.map(|entry| entry.unwrap().path().join("documents.sqlite")).collect();
+    create(&server.client(), "other");
+    fill(&server.client(), "other", 20);
+    drop(server.kill());
+    databases.iter().for_each(|database| erase_pages(database, "passages", |pages| pages));
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    client.wait_until("the others are ready", |client| client.get("/v1/collections/other").1["index_state"] == "ready");
+    check_found(&client, "other", 7);
+    assert_eq!(readiness(&client), (200, json!(damaged)));
+}
+
+#[test]
+fn a_failed_mining_job_names_the_damaged_collection() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    flip_in(&news(folder.path()).join("documents.sqlite"), text(7).as_bytes());
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    // Proposes a pair for each document of `news`, so all of them are read for the results.
+    let all = json!({ "first": { "collection": "news" }, "second": { "collection": "other" }, "strategy": "forward" });
+    let job = finished(&client, "/v1/mine", &all);
+    assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("collection_damaged")), "{job}");
+    assert!(job["error"]["detail"].as_str().unwrap().contains("collection news is damaged: document 7"), "{job}");
+    assert_eq!(readiness(&client), (200, json!(["news"])));
+}
+
+#[test]
 fn a_failed_snapshot_names_the_damaged_collection() {
     let folder = tempfile::tempdir().unwrap();
     killed(folder.path(), 300);

@@ -10,6 +10,8 @@ use super::program::{Client, Program, command};
 use super::{MODEL, check_found, create, failure, fill, put, start};
 
 const MIB: usize = 1 << 20;
+/// Size of the emergency space of a server without collections, and what each collection adds.
+const SPACE: [u64; 2] = [4 << 20, 64 << 10];
 /// Documents stored before the disk is full.
 const BEFORE: usize = 40;
 
@@ -175,7 +177,22 @@ fn a_server_starts_on_a_full_disk_after_a_shutdown() {
     disk.free();
     let server = start(disk.command(&command(folder.path(), MODEL)));
     (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
-    assert_eq!(disk.path().join("emergency-space").metadata().unwrap().len(), 4 * MIB as u64);
+    assert_eq!(disk.path().join("emergency-space").metadata().unwrap().len(), SPACE[0] + SPACE[1]);
+}
+
+#[test]
+fn a_server_with_many_collections_starts_on_a_full_disk() {
+    const COLLECTIONS: usize = 150;
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::small(folder.path(), 512 * MIB) else { return };
+    let server = start(disk.command(&command(folder.path(), MODEL)));
+    (0..COLLECTIONS).for_each(|n| create(&server.client(), &format!("news-{n}")));
+    assert!(server.terminate().success());
+    disk.fill_up();
+    let server = start(disk.command(&command(folder.path(), MODEL)));
+    assert!(!disk.path().join("emergency-space").exists(), "there was room without the emergency space");
+    assert!(server.client().get("/readyz").1["damaged_collections"].is_null());
+    assert_eq!(server.client().get("/v1/collections?limit=1000").1["collections"].as_array().map(Vec::len), Some(COLLECTIONS));
 }
 
 #[test]
@@ -247,5 +264,5 @@ fn a_deletion_occupies_the_emergency_space_again_when_the_disk_has_room() {
     assert!(!disk.path().join("emergency-space").exists());
     disk.free();
     assert_eq!(server.client().try_delete("/v1/collections/second").unwrap().0, 204);
-    assert_eq!(disk.path().join("emergency-space").metadata().unwrap().len(), 4 * MIB as u64);
+    assert_eq!(disk.path().join("emergency-space").metadata().unwrap().len(), SPACE[0]);
 }

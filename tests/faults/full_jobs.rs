@@ -1,5 +1,6 @@
 //! The disk becomes full during a job: the job fails with the right error code, existing data is still served, no files of the
-//! job remain, and the same request succeeds once there is room. An import waits for room instead.
+//! job remain, and the same request succeeds once there is room. An import waits for room instead, and so does a job that has not
+//! begun.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +13,20 @@ use super::{MODEL, create, start};
 const MIB: usize = 1 << 20;
 const NEWS: &str = "/v1/collections/news";
 const DOCUMENTS: usize = 600;
+/// Lines of an import.
+const LINES: usize = 1_200;
 /// A different model from `MODEL`.
 const OTHER: &str = "fake:32";
 
 /// A text of a few kilobytes, different for each document.
 fn text(n: usize) -> String {
     format!("paragraph {n} of harbor{n}, {}", format!("lantern{n} and meadow{} ", n * 7919).repeat(150))
+}
+
+/// A file to import.
+fn lines() -> String {
+    let line = |n: usize| json!({ "id": n.to_string(), "text": text(n), "language": "en" }).to_string() + "\n";
+    (0..LINES).map(line).collect()
 }
 
 /// Creates `news` and fills it with a few megabytes.
@@ -32,8 +41,12 @@ fn fill(client: &Client) {
 }
 
 fn serve(disk: &Disk, model: &str) -> Program {
+    serve_with(disk, model, &[])
+}
+
+fn serve_with(disk: &Disk, model: &str, more: &[&str]) -> Program {
     let mut command = command(disk.folder(), model);
-    command.args(["--disk-reserve-bytes", "1"]);
+    command.args(["--disk-reserve-bytes", "1"]).args(more);
     start(disk.command(&command))
 }
 
@@ -155,15 +168,12 @@ fn a_snapshot_on_a_full_disk_is_complete_or_absent() {
 
 #[test]
 fn an_import_waits_on_a_full_disk_and_continues() {
-    const LINES: usize = 1_200;
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::small(folder.path(), 160 * MIB) else { return };
     let mut server = serve(&disk, MODEL);
     let client = server.client();
     create(&client, "news");
-    let line = |n: usize| json!({ "id": n.to_string(), "text": text(n), "language": "en" }).to_string() + "\n";
-    let lines: String = (0..LINES).map(line).collect();
-    let accepted = client.post_lines(&format!("{NEWS}/import"), std::io::Cursor::new(lines));
+    let accepted = client.post_lines(&format!("{NEWS}/import"), std::io::Cursor::new(lines()));
     client.wait_until("the import runs", |client| job_of(client, &accepted)["status"] != "queued");
     disk.fill_up();
     // Long enough for two attempts.
@@ -180,5 +190,37 @@ fn an_import_waits_on_a_full_disk_and_continues() {
     assert!(numbers.eq(1..=LINES as u64), "each line has one result");
     if !server.kill().iter().any(|line| line.contains("an import waits for the storage")) {
         println!("the import was done before the disk was full");
+    }
+}
+
+#[test]
+fn a_job_that_has_not_begun_waits_after_a_restart_on_a_full_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::small(folder.path(), 160 * MIB) else { return };
+    let mut server = serve_with(&disk, MODEL, &["--jobs-running-max", "1"]);
+    let client = server.client();
+    ["news", "other"].iter().for_each(|name| create(&client, name));
+    super::fill(&client, "other", 20);
+    let import = client.post_lines(&format!("{NEWS}/import"), std::io::Cursor::new(lines()));
+    let texts: Vec<String> = (0..20).map(super::text).collect();
+    let mining = client.post("/v1/mine", &json!({ "first": { "collection": "other" }, "second": { "texts": texts } }));
+    disk.fill_up();
+    let before = job_of(&client, &mining)["status"].clone();
+    server.kill();
+    if before != "queued" {
+        println!("the import was done before the disk was full");
+        return;
+    }
+    // Now both jobs may run at once.
+    let server = serve(&disk, MODEL);
+    let client = server.client();
+    assert!(!disk.path().join("emergency-space").exists(), "there was room without the emergency space");
+    // Long enough for two attempts.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(job_of(&client, &mining)["status"], "queued");
+    disk.free();
+    for accepted in [mining, import] {
+        let job = finished(&client, &accepted);
+        assert_eq!(job["status"], "succeeded", "{job}");
     }
 }

@@ -15,23 +15,39 @@ pub const SERVER: Layers = &[
     ("text", &["bundle", "domain"]),
     ("store", &["domain"]),
     ("vectors", &[]),
+    ("parallel", &[]),
+    ("compression", &["domain"]),
     ("disk", &[]),
     ("index", &["vectors", "disk", "domain"]),
     ("storage", &["store", "index", "domain"]),
     ("classify", &["domain"]),
     ("mining", &["domain"]),
     ("ranking", &["vectors", "domain"]),
-    ("evaluation", &["classify", "mining", "domain"]),
+    ("evaluation", &["parallel", "classify", "mining", "domain"]),
     ("projection", &["classify", "mining", "domain"]),
     ("embed", &["text", "bundle", "ranking", "domain"]),
     ("targets", &["domain"]),
     (
         "service",
-        &["store", "index", "storage", "classify", "mining", "ranking", "projection", "embed", "targets", "disk", "domain"],
+        &[
+            "store",
+            "index",
+            "storage",
+            "classify",
+            "mining",
+            "ranking",
+            "projection",
+            "embed",
+            "targets",
+            "parallel",
+            "compression",
+            "disk",
+            "domain",
+        ],
     ),
     ("http", &["service", "domain"]),
     ("server", &["http"]),
-    ("cli", &["embed", "evaluation", "text", "bundle", "targets", "domain"]),
+    ("cli", &["embed", "evaluation", "text", "bundle", "targets", "compression", "domain"]),
     ("config", &["cli", "domain"]),
     ("telemetry", &["config"]),
     (
@@ -112,6 +128,10 @@ pub const SHARED: Layers = &[
     ("main", &["text", "bundle", "domain"]),
 ];
 
+/// What only the server has in the modules that the trainer uses: a file, and a word of the declaration. The limits are settings
+/// of the server, and their type is its command-line arguments.
+const SERVER_ONLY: &[(&str, &str)] = &[("src/domain/mod.rs", "limits")];
+
 /// Finds imports of `package` (or `crate`) that its table does not allow. `folder` contains its sources.
 pub fn forbidden_imports(source: &Source, folder: &str, package: &str, layers: Layers) -> Vec<String> {
     let layer = layer_of(source, folder);
@@ -136,6 +156,38 @@ pub fn forbidden_shared_imports(source: &Source) -> Vec<String> {
         .filter(|(module, _)| !allowed.contains(&module.as_str()))
         .map(|(module, line)| format!("{}:{line}: {layer} imports dragoman::{module}", source.path))
         .collect()
+}
+
+/// Finds items that a module that the trainer uses has only with a feature. Both packages are tested in one build, which turns
+/// on the server's feature for the trainer, too. So it would not show that the trainer uses such an item.
+pub fn items_behind_features(source: &Source) -> Vec<String> {
+    if !modules_of_the_trainer().contains(&layer_of(source, "src")) {
+        return Vec::new();
+    }
+    let tokens = &source.tokens;
+    let mut found = Vec::new();
+    for at in (0..tokens.len()).filter(|&at| source.starts_with(at, &["[", "cfg", "("])) {
+        let depends_on_feature = tokens[at..].iter().take_while(|token| token.text != "]").any(|token| token.text == "feature");
+        let is_allowed = |file: &str, word: &str| {
+            let mut declaration = tokens[at..].iter().take_while(|token| ![";", "{"].contains(&token.text.as_str()));
+            source.path == file && declaration.any(|token| token.text == word)
+        };
+        if depends_on_feature && !SERVER_ONLY.iter().any(|(file, word)| is_allowed(file, word)) {
+            found.push(format!("{}:{}: an item behind a feature", source.path, tokens[at].line));
+        }
+    }
+    found
+}
+
+/// The modules of the server's library that the trainer uses: those that `SHARED` names, and those that they import.
+fn modules_of_the_trainer() -> Vec<&'static str> {
+    let mut used: Vec<&str> = SHARED.iter().flat_map(|(_, modules)| modules.iter().copied()).collect();
+    for (module, imports) in SERVER.iter().rev() {
+        if used.contains(module) {
+            used.extend(*imports);
+        }
+    }
+    used
 }
 
 /// Finds what an objective must not use: files, the network, processes.

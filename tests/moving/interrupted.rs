@@ -24,7 +24,7 @@ fn remove_trigger(places: &Places) {
     places.sql().batch_execute("drop function middle cascade").unwrap();
 }
 
-/// Rejects documents of the first collection up to a key: a resumed move must not store them again.
+/// Refuses documents of the first collection up to a key: a resumed move must not store them again.
 fn refuse_restored_documents(places: &Places) {
     let table = places.table("documents", 1);
     let trigger = format!(

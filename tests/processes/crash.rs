@@ -26,8 +26,10 @@ const MODELS: [&str; 2] = ["fake:64", "fake:48"];
 const CHANGES: (u64, u64) = (10, 160);
 /// The index is saved after this many changes, so that many kills hit a save.
 const INDEX_SAVE_CHANGES: &str = "15";
-/// How long a kill waits for a save to start.
-const SAVE_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a kill waits at most for a save to begin.
+const SAVE_PATIENCE: Duration = Duration::from_secs(10);
+/// Pause between two looks. A save takes some milliseconds.
+const SAVE_POLL: Duration = Duration::from_micros(200);
 /// Maximum lifetime of a server that is killed while it starts.
 const START_MS_MAX: u64 = 250;
 /// One in this many kills is followed by another during a re-embedding.
@@ -55,11 +57,12 @@ fn kill_while_starting(data: &Path, model: &str, random: &mut Random) {
     child.wait().unwrap();
 }
 
-/// Lets all clients write until `changes` changes are acknowledged, then kills the server: at once, or while it saves an index.
+/// Lets all clients write until `changes` changes are acknowledged, then kills the server: at once, or when a save of an index
+/// has begun.
 fn kill_while_writing(server: &mut Program, writers: &mut [Writer], namer: &mut Namer, changes: u64, saving_in: Option<&Path>) {
     let client = server.client();
     let (sender, acknowledged) = mpsc::channel();
-    thread::scope(|scope| {
+    let save_began = thread::scope(|scope| {
         for writer in writers {
             let (client, sender) = (&client, sender.clone());
             scope.spawn(move || writer.write(client, &sender));
@@ -67,12 +70,24 @@ fn kill_while_writing(server: &mut Program, writers: &mut [Writer], namer: &mut 
         scope.spawn(|| namer.write(&client));
         drop(sender);
         assert_eq!(acknowledged.iter().take(changes as usize).count() as u64, changes, "the writers stopped early");
-        if let Some(data) = saving_in {
-            let begun = Instant::now();
-            while !is_saving(data) && begun.elapsed() < SAVE_PATIENCE {}
-        }
+        let save_began = saving_in.is_none_or(wait_for_save);
+        // The writers stop only when the server is gone.
         server.kill();
+        save_began
     });
+    assert!(save_began, "no save of an index began within {SAVE_PATIENCE:?} of writing");
+}
+
+/// Waits until an index is being saved. Returns whether that happened in time.
+fn wait_for_save(data: &Path) -> bool {
+    let begun = Instant::now();
+    while !is_saving(data) {
+        if begun.elapsed() > SAVE_PATIENCE {
+            return false;
+        }
+        thread::sleep(SAVE_POLL);
+    }
+    true
 }
 
 /// Re-embeds the collection with another model; kills the server before, during or shortly after the swap.
@@ -132,7 +147,7 @@ fn check(client: &Client, writers: &mut [Writer]) {
     assert!(collection["damage"].is_null(), "{collection}");
 }
 
-/// Whether an index is being saved, or was when the server was killed: then its temporary files exist.
+/// Whether an index is being saved: then its temporary files exist.
 fn is_saving(data: &Path) -> bool {
     let folders = std::fs::read_dir(data.join("collections")).unwrap();
     let mut files = folders.flatten().flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten()).flatten();
@@ -157,13 +172,13 @@ fn kill_9_loses_no_acknowledged_write() {
     writers.iter_mut().for_each(|writer| writer.begin(&server.client()));
     let mut namer = Namer::new(random.next());
     let begun = Instant::now();
-    let (mut changes, mut while_saving, mut while_starting, mut reembedded) = (0, 0, 0, 0);
+    let (mut changes, mut at_saves, mut while_starting, mut reembedded) = (0, 0, 0, 0);
     for round in 0..kills {
         let wanted = CHANGES.0 + random.below(CHANGES.1 - CHANGES.0);
         let saving_in = (random.below(2) == 0).then_some(data);
         kill_while_writing(&mut server, &mut writers, &mut namer, wanted, saving_in);
         changes += wanted;
-        while_saving += u64::from(is_saving(data));
+        at_saves += u64::from(saving_in.is_some());
         for _ in 0..random.below(3) {
             kill_while_starting(data, model, &mut random);
             while_starting += 1;
@@ -184,8 +199,8 @@ fn kill_9_loses_no_acknowledged_write() {
         println!("{:.1?}: kill {} after {wanted} acknowledged changes", begun.elapsed(), round + 1);
     }
     println!(
-        "{kills} kills while writing ({while_saving} of them while an index was saved), {while_starting} while starting and twice \
-         {reembedded} while the collection was embedded anew, after {changes} acknowledged changes, in {:.1?}",
+        "{kills} kills while writing ({at_saves} of them when a save of an index had begun), {while_starting} while starting and \
+         twice {reembedded} while the collection was embedded anew, after {changes} acknowledged changes, in {:.1?}",
         begun.elapsed()
     );
 }

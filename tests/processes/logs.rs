@@ -13,13 +13,13 @@ fn log_at(level: &str) -> (Vec<String>, Vec<String>) {
     let mut command = program::command(folder.path(), "fake:8");
     command.args(["--log", level]).env("DRAGOMAN_ADMIN_KEY", ADMIN_KEY);
     let mut server = Program::run(command);
-    let operator = server.client().with_key(ADMIN_KEY);
-    let (status, made) = operator.post("/v1/keys", &json!({ "name": "search", "scope": "read" }));
+    let admin = server.client().with_key(ADMIN_KEY);
+    let (status, made) = admin.post("/v1/keys", &json!({ "name": "search", "scope": "read" }));
     assert_eq!(status, 201, "{made}");
     let secret = made["secret"].as_str().unwrap().to_owned();
-    assert_eq!(operator.post("/v1/collections", &json!({ "name": "news" })).0, 201);
+    assert_eq!(admin.post("/v1/collections", &json!({ "name": "news" })).0, 201);
     let documents = json!({ "documents": [{ "id": "a", "text": TEXT, "metadata": { "note": "Vanillesauce" } }] });
-    assert_eq!(operator.post("/v1/collections/news/documents", &documents).0, 200);
+    assert_eq!(admin.post("/v1/collections/news/documents", &documents).0, 200);
     let reader = server.client().with_key(&secret);
     assert_eq!(reader.hits("news", &json!({ "query": QUERY })).len(), 1);
     let arguments = json!({ "collection": "news", "query": QUERY });
@@ -28,7 +28,7 @@ fn log_at(level: &str) -> (Vec<String>, Vec<String>) {
     assert_eq!(reader.post("/mcp", &message).0, 200);
     assert_eq!(reader.post("/v1/collections/news/documents", &documents).0, 403);
     assert_eq!(server.client().with_key("a-wrong-key-of-somebody").get("/v1/models").0, 401);
-    assert_eq!(operator.post("/v1/embeddings", &json!({ "input": TEXT, "model": QUERY })).0, 404);
+    assert_eq!(admin.post("/v1/embeddings", &json!({ "input": TEXT, "model": QUERY })).0, 404);
     let digits = secret.rsplit('_').next().unwrap().to_owned();
     let forbidden = [ADMIN_KEY, &digits, "a-wrong-key-of-somebody", "Rhabarberkuchen", QUERY, "Vanillesauce"];
     (server.kill(), forbidden.iter().map(|word| (*word).to_owned()).collect())

@@ -20,3 +20,4 @@ mod s3;
 mod schedule;
 mod start_up;
 mod stopping;
+mod warm_up;

@@ -220,8 +220,8 @@ fn keys_created_with_the_configured_admin_key_survive_a_restart() {
     command.env("DRAGOMAN_ADMIN_KEY", "a long admin key of the environment");
     let server = Program::run(command);
     assert_eq!(server.client().get("/v1/models").0, 401);
-    let operator = server.client().with_key("a long admin key of the environment");
-    let (status, made) = operator.post("/v1/keys", &json!({ "name": "search", "scope": "read" }));
+    let admin = server.client().with_key("a long admin key of the environment");
+    let (status, made) = admin.post("/v1/keys", &json!({ "name": "search", "scope": "read" }));
     assert_eq!(status, 201, "{made}");
     let reader = made["secret"].as_str().unwrap().to_owned();
     assert!(server.terminate().success());

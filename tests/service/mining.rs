@@ -1,12 +1,12 @@
 //! Mining and duplicates as jobs: restarts, cancellation, concurrent changes, and agreement with exhaustive comparison.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dragoman::domain::{Code, Filter, Job, JobId, JobStatus, JobType, MiningUnit, SearchFilter, Wait};
 use dragoman::mining::{Margin, MarginScores, NeighborLists, Strategy, propose};
-use dragoman::service::mining::duplicates::{DuplicatesRequest, LanguageRule};
-use dragoman::service::mining::{Cut, MineRequest, Sentences};
+use dragoman::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};
+use dragoman::service::mining::{Cut, MineRequest, MiningSettings, Sentences};
 use serde_json::Value;
 
 use crate::{Running, document, eventually, name, open};
@@ -20,21 +20,19 @@ fn sentence(number: usize, seed: usize) -> String {
     (0..7).map(|at| WORDS[(number * 31 + at * (number / 24 + 7 + seed) + at * at) % WORDS.len()]).collect::<Vec<_>>().join(" ")
 }
 
+const SETTINGS: MiningSettings = MiningSettings {
+    neighbors: 4,
+    margin: Margin::Ratio,
+    strategy: Strategy::MaxScore,
+    one_to_one: false,
+    exact: None,
+    deduplicate: true,
+    // Both sides have sentences in common, and exhaustive comparison pairs them.
+    skip_identical: false,
+};
+
 fn request(first: Sentences, second: Sentences) -> MineRequest {
-    MineRequest {
-        first,
-        second,
-        neighbors: 4,
-        margin: Margin::Ratio,
-        strategy: Strategy::MaxScore,
-        one_to_one: false,
-        exact: None,
-        deduplicate: true,
-        // Both sides have sentences in common, and exhaustive comparison pairs them.
-        skip_identical: false,
-        cut: Cut::None,
-        key: None,
-    }
+    MineRequest { first, second, settings: SETTINGS, cut: Cut::None, key: None }
 }
 
 fn all_of(collection: &str) -> Sentences {
@@ -94,9 +92,14 @@ impl Running {
     }
 }
 
+/// The folder of a job's files.
+fn job_folder(data_dir: &Path, id: &JobId) -> PathBuf {
+    data_dir.join("jobs").join(id.as_str())
+}
+
 /// The files of a job.
 fn files(data_dir: &Path, id: &JobId) -> Vec<String> {
-    let entries = std::fs::read_dir(data_dir.join("jobs").join(id.as_str())).unwrap();
+    let entries = std::fs::read_dir(job_folder(data_dir, id)).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
@@ -128,7 +131,8 @@ async fn mining_agrees_with_exhaustive_comparison() {
     assert!(exact.len() > 100, "{}", exact.len());
     for way in [Some(true), Some(false)] {
         for (first, second) in [(all_of("one"), all_of("other")), (list(1, 400), list(2, 300)), (all_of("one"), list(2, 300))] {
-            let job = running.service.mine(MineRequest { exact: way, ..request(first, second) }, None).await.unwrap();
+            let settings = MiningSettings { exact: way, ..SETTINGS };
+            let job = running.service.mine(MineRequest { settings, ..request(first, second) }, None).await.unwrap();
             let pairs = running.pairs(&job.id).await;
             check(&pairs, &exact);
             let same = |(pair, exact): (&Value, &(String, String, f64))| {
@@ -194,8 +198,8 @@ async fn mining_survives_crashes_during_indexing_and_during_searches() {
     let indexed = different(1) + different(2);
     // Crashes once while the indexes are built, and once during the searches.
     for sentences in [1, indexed + 1] {
-        let job =
-            running.service.mine(MineRequest { exact: Some(false), ..request(part("one"), part("other")) }, None).await.unwrap();
+        let settings = MiningSettings { exact: Some(false), ..SETTINGS };
+        let job = running.service.mine(MineRequest { settings, ..request(part("one"), part("other")) }, None).await.unwrap();
         assert!(reached(&running, &job.id, sentences).await, "the job was over before the crash");
         running.crash();
         running = open(folder.path()).await;
@@ -245,7 +249,7 @@ async fn a_canceled_mining_job_leaves_no_files() {
     running.service.cancel_job(&job.id).await.unwrap();
     running.control.resume();
     assert_eq!(running.ended(&job.id).await.status, JobStatus::Canceled);
-    eventually("nothing stays", async || files(folder.path(), &job.id).is_empty()).await;
+    eventually("nothing stays", async || !job_folder(folder.path(), &job.id).exists()).await;
     let error = running.service.job_lines(&job.id, "pairs", JobType::Mine).await.unwrap_err();
     assert_eq!(error.code(), Code::NoResults);
 }
@@ -275,6 +279,14 @@ async fn mining_skips_deleted_documents_and_fails_for_a_deleted_collection() {
     running.control.resume();
     let ended = running.ended(&gone.id).await;
     assert_eq!(ended.error.map(|error| error.code), Some(Code::CollectionNotFound));
+    eventually("nothing stays", async || !job_folder(folder.path(), &gone.id).exists()).await;
+
+    // An earlier version left an empty folder, and a crash may leave files.
+    std::fs::create_dir(job_folder(folder.path(), &gone.id)).unwrap();
+    std::fs::write(job_folder(folder.path(), &gone.id).join("pairs.ndjson"), "").unwrap();
+    running.shutdown().await;
+    let _running = open(folder.path()).await;
+    assert!(!job_folder(folder.path(), &gone.id).exists() && job_folder(folder.path(), &job.id).exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -286,10 +298,7 @@ async fn duplicates_survive_crashes_and_agree_with_exhaustive_comparison() {
     let request = DuplicatesRequest {
         only: SearchFilter::default(),
         unit: MiningUnit::Passage,
-        score_min: 0.97,
-        neighbors: 8,
-        size_max: 1_000,
-        pairs: LanguageRule::Any,
+        settings: DuplicatesSettings { score_min: 0.97, neighbors: 8, size_max: 1_000, pairs: LanguageRule::Any },
     };
     // Crashes once before the job starts, and once during its searches.
     let early = running.service.find_duplicates(&name("one"), request.clone(), None).await.unwrap();

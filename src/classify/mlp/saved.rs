@@ -38,7 +38,7 @@ impl Mlp {
         bytes
     }
 
-    /// Deserializes the output of `to_bytes`. Rejects damaged bytes, and never uses more memory than twice their size.
+    /// Deserializes the output of `to_bytes`. Refuses damaged bytes, and never uses more memory than twice their size.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ClassifyError> {
         Ok(read(bytes)?)
     }

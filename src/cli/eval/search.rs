@@ -287,7 +287,7 @@ fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<()
         if answer.status != 200 {
             let first = answer.body["results"].as_array().into_iter().flatten().find(|result| result["error"].is_object());
             let detail = first.map_or(Value::Null, |result| json!({ "id": result["id"], "error": result["error"]["detail"] }));
-            return Err(CliError::Input(format!("the server rejected a document: {detail}")));
+            return Err(CliError::Input(format!("the server refused a document: {detail}")));
         }
         bar.inc(batch.len() as u64);
     }

@@ -16,6 +16,7 @@ use super::record::{Fields, InvalidRecord, Record, Records};
 use super::vectors::{self, Vectors};
 use crate::cli::error::CliError;
 use crate::cli::output::plural;
+use crate::compression::decoder;
 use crate::domain::FileEncoding;
 
 const BUFFER_BYTES: usize = 1 << 18;
@@ -107,7 +108,7 @@ impl ForeignArgs {
             (Source::Chroma, Some(file)) => self.chroma(file, compression, vectors, bar).map_err(failed())?,
             (source, _) => {
                 let content = bar.wrap_read(open_input(file).map_err(failed())?);
-                let stream = compression.decoder(content).map_err(failed())?;
+                let stream = decoder(compression, content).map_err(failed())?;
                 let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
                 let records = json_records::Records::new(stream, source.pages()).map_err(failed())?;
                 let (id_field, vector_named) = (self.id_field.clone(), self.vector_name.is_some());
@@ -148,7 +149,7 @@ impl ForeignArgs {
         let columns = Columns::new(|| {
             // Only the first column reports progress.
             let content = bars.next().unwrap_or_else(ProgressBar::hidden).wrap_read(File::open(file)?);
-            Ok(BufReader::with_capacity(BUFFER_BYTES, compression.decoder(content)?))
+            Ok(BufReader::with_capacity(BUFFER_BYTES, decoder(compression, content)?))
         })?;
         Ok(Box::new(columns))
     }

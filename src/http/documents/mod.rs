@@ -72,7 +72,7 @@ pub struct UpsertResult {
 /// The result for one document.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentResult {
-    /// The id, given or generated; omitted if the document was rejected before it had a valid one.
+    /// The id, given or generated; omitted if the document was refused before it had a valid one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub id: Option<DocumentId>,
@@ -250,7 +250,7 @@ impl Parameters<UpsertParameters> {
     }
 }
 
-/// Combines the results of rejected and stored documents in the order of the request.
+/// Combines the results of refused and stored documents in the order of the request.
 ///
 /// If nothing at all was stored, the request failed, and the response is an error: a client that looks only at the status must
 /// not take it for a success. Its code is the gravest one: a failure of the server before a full queue, and that before a

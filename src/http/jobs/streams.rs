@@ -39,7 +39,7 @@ const BYTES_PER_READ: usize = 64 << 10;
 #[schema(value_type = String)]
 pub struct JobEvents(pub String);
 
-/// Lines of JSON, one for each document of the import that has been stored or rejected so far, in order: `line` is the line of
+/// Lines of JSON, one for each document of the import that has been stored or refused so far, in order: `line` is the line of
 /// the file on which the document begins, from 1; `id` is the document's id, omitted if it has no valid one; `status` is
 /// `created`, `updated` or `failed`; a failed document has `error` with `code`, `pointer` and `detail`.
 #[derive(Debug, ToSchema)]

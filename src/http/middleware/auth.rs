@@ -85,7 +85,7 @@ impl AuthMiddleware {
 pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request, next: Next) -> Response {
     let operation = auth.operations.for_request(&request);
     if let Err(error) = requested_host(&request) {
-        return reject_before_body(&request, error);
+        return refuse_before_body(&request, error);
     }
     if auth.settings.drain.has_begun() && operation.id != "check_health" {
         let error = ApiError::new(Code::Unavailable, "the server is stopping");
@@ -123,7 +123,7 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
     };
     let (place, admission, caller) = match admitted.await {
         Ok(admitted) => admitted,
-        Err(error) => return reject_before_body(&request, error),
+        Err(error) => return refuse_before_body(&request, error),
     };
     let memory = auth.service.request_memory(QuotaOwner::for_caller(&caller, address));
     request.extensions_mut().insert(caller);
@@ -139,7 +139,7 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
 
 /// Refuses a request before its body is read. HTTP/1.1 can only continue after the body, so the connection is closed. The
 /// response announces this; otherwise the client would send its next request on a connection that is being closed.
-fn reject_before_body(request: &Request, error: ApiError) -> Response {
+fn refuse_before_body(request: &Request, error: ApiError) -> Response {
     let mut response = error.into_response();
     if !request.body().is_end_stream() {
         response.headers_mut().insert(CONNECTION, CLOSE);

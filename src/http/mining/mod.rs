@@ -21,8 +21,8 @@ use crate::http::request::languages::parse_languages;
 use crate::http::request::values::{check_count, check_each, check_integer, check_number, check_parsed, check_text};
 use crate::service::Error;
 use crate::service::json::{object, some_objects};
-use crate::service::mining::duplicates::{DuplicatesRequest, LanguageRule};
-use crate::service::mining::{Cut, Margin, MineError, MineRequest, Sentences, Strategy};
+use crate::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};
+use crate::service::mining::{Cut, Margin, MineError, MineRequest, MiningSettings, Sentences, Strategy};
 
 /// Maximum number of neighbors.
 const NEIGHBORS_MAX: usize = 255;
@@ -181,13 +181,15 @@ pub async fn mine_pairs(
     let request = MineRequest {
         first,
         second,
-        neighbors: body.neighbors,
-        margin: body.margin,
-        strategy: body.strategy,
-        one_to_one: body.one_to_one,
-        exact: body.exact,
-        deduplicate: body.deduplicate,
-        skip_identical: body.skip_identical,
+        settings: MiningSettings {
+            neighbors: body.neighbors,
+            margin: body.margin,
+            strategy: body.strategy,
+            one_to_one: body.one_to_one,
+            exact: body.exact,
+            deduplicate: body.deduplicate,
+            skip_identical: body.skip_identical,
+        },
         cut,
         key: match &caller {
             Caller::Holder(key) => Some(key.id.clone()),
@@ -225,13 +227,11 @@ pub async fn find_duplicates(
     let languages = checks.add_or_default(parse_languages(&body.languages.unwrap_or_default(), "/languages"));
     let Some(filter) = checks.add(filter::parse(body.filter, limits)) else { return Err(checks.refusal()) };
     checks.end()?;
+    let (score_min, neighbors, size_max, pairs) = (body.score_min, body.neighbors, body.size_max, body.pairs);
     let request = DuplicatesRequest {
         only: SearchFilter { languages, filter },
         unit: body.unit,
-        score_min: body.score_min,
-        neighbors: body.neighbors,
-        size_max: body.size_max,
-        pairs: body.pairs,
+        settings: DuplicatesSettings { score_min, neighbors, size_max, pairs },
     };
     Ok(accepted_response(api.service.find_duplicates(&collection, request, key).await.map_err(locate_error)?))
 }

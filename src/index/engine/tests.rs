@@ -54,7 +54,7 @@ fn an_old_f16_graph_with_the_cosine_metric_can_still_be_loaded() {
     old.save(path.to_str().unwrap()).unwrap();
     check_head(&path, &parameters).unwrap();
     let loaded = Engine::create(&parameters).unwrap();
-    loaded.load(&path).unwrap();
+    loaded.load(&path, u64::MAX).unwrap();
     loaded.reserve(60, 1).unwrap();
     loaded.add(50, &embedding(50)).unwrap();
     new.add(50, &embedding(50)).unwrap();
@@ -67,4 +67,26 @@ fn an_old_f16_graph_with_the_cosine_metric_can_still_be_loaded() {
     }
     let wrong = IndexParameters { metric: Metric::L2, ..parameters };
     assert!(matches!(check_head(&path, &wrong), Err(IndexError::Parameters { what: "values", .. })));
+}
+
+#[test]
+fn all_keys_are_listed_however_sparse_they_are() {
+    let parameters = IndexParameters::of(16, Metric::Cosine, Quantization::I8, HnswSettings::default());
+    let sorted_keys = |engine: &Engine| {
+        let mut keys = engine.keys().unwrap();
+        keys.sort_unstable();
+        keys
+    };
+    for step in [1, 40] {
+        let engine = Engine::create(&parameters).unwrap();
+        engine.reserve(1_000, 1).unwrap();
+        (0..1_000).for_each(|number| engine.add(number * step, &embedding(number as usize)).unwrap());
+        let highest = 998 * step + 1;
+        engine.mark_removed(999 * step).unwrap();
+        engine.rename(5 * step, highest).unwrap();
+        let expected: Vec<u64> = (0..999).filter(|number| *number != 5).map(|number| number * step).chain([highest]).collect();
+        assert_eq!(sorted_keys(&engine), expected, "step {step}");
+        engine.key_bound.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!((sorted_keys(&engine), engine.key_bound()), (expected, highest + 1), "unknown bound, step {step}");
+    }
 }

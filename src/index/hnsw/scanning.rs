@@ -1,7 +1,7 @@
 //! Searches an index of up to about a hundred thousand passages without the graph: by signs and by rows of 8-bit integers, then
 //! by exact values.
 //!
-//! The rows are created by the first search that needs them and updated with each change from then on. They take nine bits per
+//! The rows are created by `prepare_scan` or the first search that needs them, and updated with each change from then on. They take nine bits per
 //! value, in addition to the graph.
 
 use super::{Among, EXACT_SIZE_MAX, Index, IndexParameters, Metric, Neighbor, PassageId, REMOVED_KEYS_START, Scan};
@@ -22,6 +22,9 @@ const COMPARED_MIN: usize = 64;
 /// Number of passages in the sample whose mean is subtracted from all rows.
 const SAMPLE: usize = 1 << 10;
 
+/// There is room for one more row per this many, because `Vec` would double the room for the next one.
+const ROOM_PART: usize = 16;
+
 /// Maximum dimension of an index with `SCAN_SIZE_MAX` passages: that of the shipped model. For longer vectors the maximum
 /// number of passages is lower.
 const DIMENSION_USUAL: usize = 256;
@@ -31,14 +34,12 @@ impl Index {
     /// fewer than requested, there are no more. Returns `None` if a graph search is better: in a large or very small index,
     /// under L2 distance, if only signs are stored, or while changes keep the rows from being created.
     pub fn scan(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Result<Option<Vec<Neighbor>>, IndexError> {
-        let most = self.scan_size_limit(SCAN_SIZE_MAX);
-        let IndexParameters { metric, quantization, .. } = self.parameters;
-        if metric == Metric::L2 || quantization.keeps_signs_only() || !(EXACT_SIZE_MAX + 1..=most).contains(&self.len()) {
+        if !self.can_scan() {
             return Ok(None);
         }
         let _span = tracing::info_span!("index_scan", limit).entered();
         self.check_dimension(query)?;
-        if self.scan.read().is_none() && !self.prepare_scan()? {
+        if self.scan.read().is_none() && !self.create_rows()? {
             return Ok(None);
         }
         let compared = limit.saturating_add((limit / COMPARED_PART).max(COMPARED_MIN));
@@ -51,9 +52,20 @@ impl Index {
         Ok(Some(found.neighbors))
     }
 
+    fn can_scan(&self) -> bool {
+        let most = self.scan_size_limit(SCAN_SIZE_MAX);
+        let IndexParameters { metric, quantization, .. } = self.parameters;
+        metric != Metric::L2 && !quantization.keeps_signs_only() && (EXACT_SIZE_MAX + 1..=most).contains(&self.len())
+    }
+
+    /// Makes the next `scan` faster. Returns false if changes keep it from doing so. Blocks.
+    pub fn prepare_scan(&self) -> Result<bool, IndexError> {
+        Ok(!self.can_scan() || self.scan.read().is_some() || self.create_rows()?)
+    }
+
     /// Creates the rows of all passages. Returns whether they exist. Does nothing while changes run, so some searches use the
     /// graph until then.
-    fn prepare_scan(&self) -> Result<bool, IndexError> {
+    fn create_rows(&self) -> Result<bool, IndexError> {
         let Some(_no_changes) = self.changes.try_write() else { return Ok(false) };
         let graph = self.graph.read();
         let mut scan = self.scan.write();
@@ -66,11 +78,12 @@ impl Index {
             graph.engine.keys()?.into_iter().filter(|key| *key < REMOVED_KEYS_START && !near_duplicates.contains(*key)).collect();
         let mut reading = ReadBuffers::new(self.parameters.dimension);
         let mut sample = Vec::with_capacity(SAMPLE);
-        // The keys are sorted by score for one query, so a sample takes every n-th of them.
+        // The keys are sorted, by number or by score for one query, so a sample takes every n-th of them.
         for key in keys.iter().step_by(keys.len().div_ceil(SAMPLE).max(1)) {
             sample.extend(graph.engine.read(*key, &mut reading)?.map(<[f32]>::to_vec));
         }
         let mut rows = Scan::centered_on(&sample, self.parameters.dimension, self.parameters.metric);
+        rows.reserve(graph.len() + graph.len() / ROOM_PART);
         for key in keys {
             if let Some(values) = graph.engine.read(key, &mut reading)? {
                 rows.insert(key, values);

@@ -379,3 +379,26 @@ fn removed_nodes_stay_removed_in_a_saved_index() {
         assert!(!loaded.needs_compaction());
     }
 }
+
+#[test]
+fn a_loaded_index_scans_all_of_its_passages() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = index_of(0..3_000);
+    for key in [7, 2_999] {
+        index.remove(PassageId(key)).unwrap();
+    }
+    index.add(PassageId(5_000), &embedding(7)).unwrap();
+    // No node of its own: a near-duplicate.
+    index.add(PassageId(5_001), &embedding(8)).unwrap();
+    save(&index, folder.path(), Sequence(1), ORIGIN).unwrap();
+    let description = std::fs::read_to_string(folder.path().join(DESCRIPTION)).unwrap();
+    assert!(description.contains("\"key_bound\": 5001"), "{description}");
+    let expected: Vec<u64> = (0..2_999).filter(|key| *key != 7).chain([5_000, 5_001]).collect();
+    for view_bytes_min in [0, u64::MAX] {
+        let loaded = load_or_view(folder.path(), &PARAMETERS, ORIGIN, view_bytes_min).unwrap().index;
+        let found = loaded.scan(&embedding(1), 4_000, crate::index::Among::All).unwrap().unwrap();
+        let mut keys: Vec<u64> = found.into_iter().map(|neighbor| neighbor.passage.0).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, expected);
+    }
+}

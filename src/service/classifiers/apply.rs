@@ -134,9 +134,11 @@ impl JobKind for ClassifyJob {
 
 async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan: &ClassifyPlan) -> Result<(), JobError> {
     context.state()?.check_embedded(collection)?;
-    let (of, id, filter) = (Arc::clone(collection), context.job.id.clone(), plan.document_filter());
-    let (kept, total) =
-        blocking(move || Ok((of.store.job_checkpoint(&id)?, of.store.count_matching(&filter, usize::MAX)? as u64))).await?;
+    let (reading, id, filter) = (Arc::clone(collection), context.job.id.clone(), plan.document_filter());
+    let (kept, total) = blocking(move || {
+        reading.read_store(|store| Ok((store.job_checkpoint(&id)?, store.count_matching(&filter, usize::MAX)? as u64)))
+    })
+    .await?;
     let broken = |_| Error::JobState { id: context.job.id.clone(), problem: "its checkpoint cannot be read" };
     let mut done: Checkpoint = kept.map(|kept| serde_json::from_str(&kept)).transpose().map_err(broken)?.unwrap_or_default();
     context.measure(done.counts.documents, total.max(done.counts.documents));
@@ -169,10 +171,10 @@ async fn step(
     // The collection may have switched to another model since the last step.
     context.state()?.check_embedded(collection)?;
     let label_source = context.state()?.label_source(trained, false)?;
-    let (of, filter, after) = (Arc::clone(collection), plan.document_filter(), done.after.clone());
+    let (reading, filter, after) = (Arc::clone(collection), plan.document_filter(), done.after.clone());
     let page = blocking(move || {
         let after = after.map(|id| DocumentId::parse(&id)).transpose()?;
-        Ok(of.store.embedded_documents(&filter, after.as_ref(), DOCUMENTS_PER_STEP)?)
+        reading.read_store(|store| store.embedded_documents(&filter, after.as_ref(), DOCUMENTS_PER_STEP))
     })
     .await?;
     let Some(last) = page.last().map(|one| one.document.id.clone()) else { return Ok(false) };
@@ -195,12 +197,12 @@ async fn step(
         TextPatch { id: document.id, title: document.title, text: document.text, patch }
     });
     let patches: Vec<TextPatch> = patches.collect();
-    let (of, id, before) = (Arc::clone(collection), context.job.id.clone(), done.clone());
+    let (writing, id, before) = (Arc::clone(collection), context.job.id.clone(), done.clone());
     let next = move |outcomes: &[Patched]| before.after_step(&last, &abstained, outcomes);
     let counted = next.clone();
     let outcomes = blocking(move || {
         let checkpoint = move |outcomes: &[Patched]| json!(counted(outcomes)).to_string();
-        of.write_for_job(|store| store.patch_for_job(&id, patches, Box::new(checkpoint)))
+        writing.write_for_job(|store| store.patch_for_job(&id, patches, Box::new(checkpoint)))
     })
     .await?;
     *done = next(&outcomes);

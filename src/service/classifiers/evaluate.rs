@@ -231,8 +231,9 @@ async fn evaluate_all(
         context.wait_until_recovered(&source).await?;
     }
     let label_source = context.state()?.label_source(&trained, false)?;
-    let (of, filter) = (Arc::clone(collection), labeled_filter(&documents));
-    let total = blocking(move || Ok(of.store.count_matching(&filter, JOB_DOCUMENTS_MAX)? as u64)).await?;
+    let (reading, filter) = (Arc::clone(collection), labeled_filter(&documents));
+    let count = move || reading.read_store(|store| store.count_matching(&filter, JOB_DOCUMENTS_MAX));
+    let total = blocking(count).await? as u64;
     context.measure(0, total);
     let (mut evaluated, mut after, mut read) = (EvaluatedPredictions::default(), None, 0);
     loop {
@@ -240,9 +241,10 @@ async fn evaluate_all(
         // Holds the service for one step only, so that the job does not keep a stopping service alive.
         context.state()?.check_embedded(collection)?;
         check_still_exists(context, collection, &planned).await?;
-        let (of, documents, multi_label) = (Arc::clone(collection), documents.clone(), trained.definition.multi_label);
+        let (reading, documents, multi_label) = (Arc::clone(collection), documents.clone(), trained.definition.multi_label);
         let page = blocking(move || {
-            let found = of.store.embedded_documents(&labeled_filter(&documents), after.as_ref(), DOCUMENTS_PER_STEP)?;
+            let filter = labeled_filter(&documents);
+            let found = reading.read_store(|store| store.embedded_documents(&filter, after.as_ref(), DOCUMENTS_PER_STEP))?;
             let last = found.last().map(|one| one.document.id.clone());
             Ok((last, found.len(), retain_labeled(found, &documents, multi_label)?))
         });

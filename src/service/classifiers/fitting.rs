@@ -1,5 +1,5 @@
-//! The result of training, and how the classifier kinds that learn no weights are calibrated: by fitting the temperature of
-//! their probabilities.
+//! Fits the classifier kinds that learn no weights: all that they learn is the temperature of their probabilities. Also defines
+//! what training returns, for every kind.
 
 use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
@@ -26,7 +26,7 @@ const NEARLY: f64 = 1.01;
 const SMOOTHING: f64 = 0.02;
 
 /// The result of training, for every kind.
-pub(super) struct Outcome {
+pub(super) struct TrainingOutcome {
     pub(super) report: TrainingReport,
     pub(super) weights: Option<Vec<u8>>,
 }
@@ -49,7 +49,7 @@ pub(super) fn calibrate_knn(
     label_source: &LabelSource,
     texts: &[EmbeddedText],
     examples: &Examples,
-) -> Result<Outcome, Error> {
+) -> Result<TrainingOutcome, Error> {
     let step = examples.rows.len().div_ceil(FIT_EXAMPLES_MAX).max(1);
     let chosen: Vec<(usize, &Example)> = examples.rows.iter().enumerate().step_by(step).collect();
     let collection = label_source.source.as_ref().map(|(collection, _)| &collection.row.name);
@@ -89,7 +89,7 @@ pub(super) fn calibrate_knn(
         temperature: fitted,
         ..examples.report()
     };
-    Ok(Outcome { report, weights: None })
+    Ok(TrainingOutcome { report, weights: None })
 }
 
 fn best_temperature(
@@ -147,7 +147,7 @@ fn majority_labels(scored: &LabelScores) -> Vec<String> {
 }
 
 /// Computes a direction for each label, and calibrates on the examples if there are any. Blocks.
-pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Result<Outcome, Error> {
+pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Result<TrainingOutcome, Error> {
     let described = texts.iter().filter(|text| text.description).flat_map(|text| text.labels.iter().cloned());
     let names = LabelNames::of(described);
     let prototypes = prototypes(&names, texts)?;
@@ -177,7 +177,7 @@ pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Res
         temperature: Some(temperature),
         ..found
     };
-    Ok(Outcome { report, weights: None })
+    Ok(TrainingOutcome { report, weights: None })
 }
 
 #[cfg(test)]

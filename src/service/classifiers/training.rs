@@ -15,7 +15,7 @@ use super::definition::{damaged_row, read_definition, write_report};
 use super::embedded_text::EmbeddedText;
 use super::error::ClassifierError;
 use super::examples::{Examples, examples_from_texts, read_labeled_examples, sorted_counts};
-use super::fitting::{Outcome, calibrate_knn, calibration_error, fit_prototypes};
+use super::fitting::{TrainingOutcome, calibrate_knn, calibration_error, fit_prototypes};
 use super::neighbor_source::{LabelSource, threads};
 use super::texts::embed_texts_patiently;
 use crate::classify::{LabelNames, Targets, Training, fit_temperature, strata_of_label_sets, stratified_split};
@@ -109,7 +109,7 @@ async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
     let label_source = LabelSource { multi_label: definition.multi_label, source };
     let learned = blocking(move || fit(&working, &definition, &label_source, texts, dimension)).await;
     context.check()?;
-    let Outcome { report, weights } = learned?;
+    let TrainingOutcome { report, weights } = learned?;
     let (state, id, job) = (context.state()?, row.id.clone(), context.job.id.clone());
     let stored = blocking(move || {
         let done = FinishedTraining {
@@ -201,7 +201,7 @@ fn fit(
     label_source: &LabelSource,
     texts: Vec<EmbeddedText>,
     dimension: usize,
-) -> Result<Outcome, Error> {
+) -> Result<TrainingOutcome, Error> {
     let examples = match &label_source.source {
         Some((collection, source)) => read_labeled_examples(collection, source, definition, || context.check().is_err())?,
         None => examples_from_texts(&texts),
@@ -224,7 +224,7 @@ fn fit_mlp(
     definition: &ClassifierDefinition,
     examples: &Examples,
     dimension: usize,
-) -> Result<Outcome, Error> {
+) -> Result<TrainingOutcome, Error> {
     let settings = &definition.mlp;
     let names = LabelNames::of(examples.rows.iter().flat_map(|row| row.labels.iter().cloned()));
     let sets = examples.numbers(&names);
@@ -268,5 +268,5 @@ fn fit_mlp(
         ..examples.report()
     };
     debug_assert_eq!(report.labels.len(), names.len(), "{:?}", sorted_counts(&examples.rows));
-    Ok(Outcome { report, weights: Some(mlp.to_bytes()) })
+    Ok(TrainingOutcome { report, weights: Some(mlp.to_bytes()) })
 }

@@ -290,9 +290,8 @@ impl State {
                 tracing::warn!(collection = %name, error, "cannot remove a deleted collection's folder; the next start tries again");
             }
         }
-        if self.server.is_none() {
-            self.emergency_space.occupy();
-        }
+        // The collection is deleted even if the disk has no room for this.
+        let _ = self.occupy_emergency_space();
         Ok(())
     }
 

@@ -84,7 +84,7 @@ async fn sweep(collection: &Arc<OpenCollection>) -> Result<SweepOutcome, Error> 
         };
         expired.damage.iter().for_each(|error| drop(sweeping.record_damage(error)));
         if !expired.rows.is_empty() {
-            sweeping.damage.forget_rows(&expired.rows);
+            sweeping.damage.remove_rows(&expired.rows);
             sweeping.remove_deleted_passages();
             tracing::debug!(collection = %sweeping.row.name, documents = expired.rows.len(), "removed expired documents");
         }

@@ -298,7 +298,7 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
             }
         }
     };
-    collection.damage.forget(&ids);
+    collection.damage.remove_documents(&ids);
     let outcomes = outcomes(ids, refused, &upserted);
     let pending = match wait {
         Wait::Indexed if upserted.iter().any(|upserted| !upserted.pending.is_empty()) => {

@@ -103,7 +103,7 @@ impl CollectionHandle {
             let Some((document, pending)) = patch_prepared(&state, collection, &wanted, &patch, &precondition)? else {
                 return Ok(None);
             };
-            collection.damage.forget(std::slice::from_ref(&wanted));
+            collection.damage.remove_documents(std::slice::from_ref(&wanted));
             let pending = match waits && !pending.is_empty() {
                 true => Some(Reservation::new(collection, pending, None)),
                 false => {
@@ -130,7 +130,7 @@ impl CollectionHandle {
         let deleted = self.write(move |collection| {
             let deleted = collection.store.delete_if(&wanted, precondition.clone())?;
             if deleted.is_some() {
-                collection.damage.forget(std::slice::from_ref(&wanted));
+                collection.damage.remove_documents(std::slice::from_ref(&wanted));
                 collection.remove_deleted_passages();
             }
             Ok(deleted)
@@ -147,7 +147,7 @@ impl CollectionHandle {
         let delete = |collection: &OpenCollection, filter: &SearchFilter, until, place| {
             let some = collection.store.delete_batch(filter, until, place)?;
             if !some.rows.is_empty() {
-                collection.damage.forget_rows(&some.rows);
+                collection.damage.remove_rows(&some.rows);
                 collection.remove_deleted_passages();
             }
             Ok(([some.rows.len() as u64], some.next))
@@ -166,7 +166,7 @@ impl CollectionHandle {
     ) -> Result<[u64; 2], Error> {
         let update = move |collection: &OpenCollection, filter: &SearchFilter, until, place| {
             let some = collection.store.update_batch(filter, until, place, patch.clone())?;
-            collection.damage.forget_rows(&some.rows);
+            collection.damage.remove_rows(&some.rows);
             Ok(([some.matched as u64, some.rows.len() as u64], some.next))
         };
         self.run_once(request, async || self.run_in_steps(filter, update).await).await

@@ -104,6 +104,7 @@ fn store_code(error: &StoreError) -> Code {
         | StoreError::FolderLost { .. }
         | StoreError::DatabaseLost { .. }
         | StoreError::DatabaseEmpty { .. }
+        | StoreError::NotRegular { .. }
         | StoreError::DatabaseBehind { .. }
         | StoreError::LogDamaged { .. } => Code::CollectionDamaged,
         StoreError::WriteQueueFull { .. } => Code::Overloaded,

@@ -1,40 +1,63 @@
 //! Keeps some space on the data directory's disk for emergencies. When the disk is full, the server gives the space up, so that
-//! it can start, delete a collection and revoke a key there: each needs room for a commit.
+//! it can start, delete a collection and revoke a key there: each needs room for a commit, and a start also needs room for the
+//! databases that it opens.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
+
+use super::ignore_not_found;
 use crate::disk::free_bytes;
 use crate::domain::Code;
 use crate::service::error::Error;
 
 /// The file in the data directory that occupies the space.
 const FILE: &str = "emergency-space";
-/// Size of the file in bytes: opening a database takes 32 KiB, and a commit of the catalog a few pages.
-const BYTES: usize = 4 << 20;
+/// Size of the file in bytes if a start opens no databases: room for commits of the catalog, which take a few pages each.
+const BYTES: u64 = 4 << 20;
+/// Additional bytes per database that a start opens. Its `-shm` file takes 32 KiB; the rest is for its log.
+const BYTES_PER_DATABASE: u64 = 64 << 10;
+/// Unit in which the system counts the blocks of a file.
+const BLOCK_BYTES: u64 = 512;
 
 /// The file that occupies the space.
 pub(crate) struct EmergencySpace {
     path: PathBuf,
+    /// Held while the file is created.
+    creating: Mutex<()>,
 }
 
 impl EmergencySpace {
     /// The space in a data directory. Creates nothing.
     pub(crate) fn new(data_dir: &Path) -> Self {
-        Self { path: data_dir.join(FILE) }
+        Self { path: data_dir.join(FILE), creating: Mutex::default() }
     }
 
-    /// Occupies the space, unless that would take half of what is left. The server also works without it, so a failure is only
+    /// Occupies the space for a start that opens this number of databases, unless that would leave less than `BYTES`. Fails if
+    /// nothing is occupied because the disk lacks room. The server also works without the space, so other failures are only
     /// logged.
-    pub(crate) fn occupy(&self) {
-        let is_occupied = self.path.metadata().is_ok_and(|file| file.len() == BYTES as u64);
-        if is_occupied || self.free_bytes().is_none_or(|free| free < 2 * BYTES as u64) {
-            return;
+    pub(crate) fn occupy(&self, databases: usize) -> Result<(), Error> {
+        let _creating = self.creating.lock();
+        let (needed, occupied) = (BYTES + databases as u64 * BYTES_PER_DATABASE, self.occupied_bytes());
+        let Some(free) = self.free_bytes().filter(|_| occupied < needed) else { return Ok(()) };
+        // A smaller file is replaced.
+        if free + occupied < needed + BYTES {
+            let lacks_room = Error::InsufficientDiskSpace { needed, reserve: BYTES, free };
+            return if occupied < BYTES { Err(lacks_room) } else { Ok(()) };
         }
-        if let Err(error) = self.write() {
+        if let Err(error) = self.create(needed) {
             tracing::debug!(path = %self.path.display(), %error, "cannot occupy space for emergencies");
             let _ = std::fs::remove_file(&self.path);
         }
+        Ok(())
+    }
+
+    /// Whether any space is occupied. It may be too small for the databases that there are now.
+    pub(crate) fn is_occupied(&self) -> bool {
+        self.occupied_bytes() >= BYTES
     }
 
     /// Runs `work`. If it fails because the disk is full, gives the space up and runs it once more.
@@ -52,8 +75,9 @@ impl EmergencySpace {
         }
     }
 
+    /// Whether the disk has less room than an emergency may take.
     fn is_disk_full(&self) -> bool {
-        self.free_bytes().is_some_and(|free| free < BYTES as u64)
+        self.free_bytes().is_some_and(|free| free < self.occupied_bytes().max(BYTES))
     }
 
     /// Returns whether there was space to give up.
@@ -65,14 +89,95 @@ impl EmergencySpace {
         existed
     }
 
-    /// Writes random bytes, because some file systems store zeros without occupying space.
-    fn write(&self) -> io::Result<()> {
-        let mut bytes = vec![0; BYTES];
-        getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-        std::fs::write(&self.path, bytes)
+    /// Returns how many bytes removing the file would free. It may be a link, have other links, or be sparse.
+    fn occupied_bytes(&self) -> u64 {
+        let Ok(file) = self.path.symlink_metadata() else { return 0 };
+        if file.is_file() && file.nlink() == 1 { file.len().min(file.blocks() * BLOCK_BYTES) } else { 0 }
+    }
+
+    /// Creates the file in place of whatever there is, except a folder. Writes random bytes, because some file systems store
+    /// zeros without occupying space.
+    fn create(&self, bytes: u64) -> io::Result<()> {
+        ignore_not_found(std::fs::remove_file(&self.path))?;
+        // Unlike `create`, this follows no link.
+        let mut file = File::create_new(&self.path)?;
+        let mut piece = vec![0; BYTES_PER_DATABASE as usize];
+        for _ in 0..bytes / BYTES_PER_DATABASE {
+            getrandom::fill(&mut piece).map_err(io::Error::other)?;
+            file.write_all(&piece)?;
+        }
+        Ok(())
     }
 
     fn free_bytes(&self) -> Option<u64> {
         free_bytes(self.path.parent()?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Lets `prepare` put something at the file's path. Checks that the space is occupied then, and that nothing outside the
+    /// data directory changed. `prepare` also gets the path of a file outside.
+    fn check_replaced(prepare: impl FnOnce(&Path, &Path)) {
+        let (data, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let outside = elsewhere.path().join("outside");
+        std::fs::write(&outside, vec![7; BYTES as usize]).unwrap();
+        let space = EmergencySpace::new(data.path());
+        prepare(&space.path, &outside);
+        space.occupy(0).unwrap();
+        assert_eq!(space.occupied_bytes(), BYTES);
+        assert!(std::fs::read(&outside).unwrap() == vec![7; BYTES as usize], "the file outside changed");
+        assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn links_are_replaced_and_not_followed() {
+        check_replaced(|space, outside| symlink(outside, space).unwrap());
+        check_replaced(|space, outside| symlink(outside.with_file_name("missing"), space).unwrap());
+        check_replaced(|space, _| symlink(space, space).unwrap());
+        check_replaced(|space, outside| std::fs::hard_link(outside, space).unwrap());
+    }
+
+    #[test]
+    fn a_fifo_and_a_sparse_file_are_replaced() {
+        check_replaced(|space, _| assert!(Command::new("mkfifo").arg(space).status().unwrap().success()));
+        check_replaced(|space, _| File::create(space).unwrap().set_len(BYTES).unwrap());
+    }
+
+    #[test]
+    fn a_folder_stays_and_is_no_failure() {
+        let data = tempfile::tempdir().unwrap();
+        let space = EmergencySpace::new(data.path());
+        std::fs::create_dir(&space.path).unwrap();
+        space.occupy(0).unwrap();
+        assert!(space.path.is_dir() && !space.is_occupied());
+    }
+
+    #[test]
+    fn the_space_grows_with_the_databases_and_stays_if_there_are_fewer() {
+        let data = tempfile::tempdir().unwrap();
+        let space = EmergencySpace::new(data.path());
+        for (databases, expect) in [(0, BYTES), (3, BYTES + 3 * BYTES_PER_DATABASE), (1, BYTES + 3 * BYTES_PER_DATABASE)] {
+            space.occupy(databases).unwrap();
+            assert_eq!(space.occupied_bytes(), expect, "{databases} databases");
+        }
+    }
+
+    #[test]
+    fn a_disk_without_room_is_an_error_unless_some_space_is_occupied() {
+        let data = tempfile::tempdir().unwrap();
+        let space = EmergencySpace::new(data.path());
+        // No disk has that much.
+        let databases = 1 << 40;
+        let error = space.occupy(databases).unwrap_err();
+        assert!(matches!(error, Error::InsufficientDiskSpace { .. }) && !space.is_occupied(), "{error:?}");
+        space.occupy(0).unwrap();
+        space.occupy(databases).unwrap();
+        assert_eq!(space.occupied_bytes(), BYTES);
     }
 }

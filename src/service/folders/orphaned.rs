@@ -58,7 +58,11 @@ pub(crate) fn unmark(folder: &Path) {
 /// Removes a folder, its documents first. After a crash the folder has no documents, so the next start removes it even without
 /// a mark.
 pub(crate) fn remove(folder: &Path) -> io::Result<()> {
-    ignore_not_found(std::fs::remove_file(folder.join(DATABASE)))?;
+    let database = folder.join(DATABASE);
+    // A folder in its place holds no documents.
+    if !database.is_dir() {
+        ignore_not_found(std::fs::remove_file(database))?;
+    }
     ignore_not_found(std::fs::remove_dir_all(folder)).map(drop)
 }
 
@@ -148,5 +152,8 @@ mod tests {
         assert!(!clear(&folder).unwrap() && folder.join(DATABASE).exists());
         mark(&folder);
         assert!(clear(&folder).unwrap() && !folder.exists(), "a marked folder is removed");
+        std::fs::create_dir_all(folder.join(DATABASE)).unwrap();
+        mark(&folder);
+        assert!(clear(&folder).unwrap() && !folder.exists(), "even if a folder is in the place of the database");
     }
 }

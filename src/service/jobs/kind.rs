@@ -51,9 +51,14 @@ pub(crate) trait JobKind: Send + Sync + 'static {
     /// Removes what the job keeps outside of its folder, after its end is recorded. Blocks.
     fn finish(_state: &State, _id: &JobId, _request: &Self::Request) {}
 
-    /// Removes the files in the job's folder that are not needed after its end. The others stay until the job is forgotten.
-    /// Blocks.
-    fn clean_up(_folder: &Path) {}
+    /// Removes the files in the job's folder that are not needed after the job ended with this status. The others stay until
+    /// the job is pruned. Without an own implementation, the files of a job that succeeded stay, and no others. Blocks.
+    fn clean_up(folder: &Path, status: JobStatus) {
+        if status != JobStatus::Succeeded {
+            // Most jobs have no folder. If this fails, the next start tries again.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
 
     /// Returns the collection that the job builds in a separate folder. After a restart, the job continues with that folder.
     fn builds_collection(_request: &Self::Request) -> Option<CollectionId> {
@@ -63,6 +68,10 @@ pub(crate) trait JobKind: Send + Sync + 'static {
 
 /// The object-safe form of `JobKind`, the same for all job types. It reads the typed request from the stored JSON.
 pub(super) trait AnyJobKind: Send + Sync {
+    /// `JobKind::TYPE`.
+    #[cfg(test)]
+    fn job_type(&self) -> JobType;
+
     /// `JobKind::access`. A job whose request cannot be read needs an unrestricted admin key.
     fn access(&self, job: &Job) -> JobAccess;
 
@@ -75,11 +84,11 @@ pub(super) trait AnyJobKind: Send + Sync {
     /// `JobKind::before_end`.
     fn before_end(&self, state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error>;
 
-    /// `JobKind::finish`, and `JobKind::clean_up` of `folder`.
-    fn finish(&self, state: &State, job: &RunningJob, folder: &Path);
+    /// `JobKind::finish`.
+    fn finish(&self, state: &State, job: &RunningJob);
 
-    /// `JobKind::clean_up`.
-    fn clean_up(&self, folder: &Path);
+    /// `JobKind::clean_up`. Also removes the folder if it is empty then.
+    fn clean_up(&self, folder: &Path, status: JobStatus);
 
     /// `JobKind::builds_collection`.
     fn builds_collection(&self, id: &JobId, request: &Metadata) -> Option<CollectionId>;
@@ -92,7 +101,7 @@ pub(super) trait AnyJobKind: Send + Sync {
 pub(super) struct JobKindAdapter<J>(pub(super) PhantomData<fn() -> J>);
 
 impl<J: JobKind> JobKindAdapter<J> {
-    /// Reads a request, or logs that it is damaged. The files of a job with a damaged request stay until the job is forgotten.
+    /// Reads a request, or logs that it is damaged. The files of a job with a damaged request stay until the job is pruned.
     fn read(id: &JobId, request: &Metadata) -> Option<J::Request> {
         let read = stored::read(id, request);
         if let Err(error) = &read {
@@ -103,6 +112,11 @@ impl<J: JobKind> JobKindAdapter<J> {
 }
 
 impl<J: JobKind> AnyJobKind for JobKindAdapter<J> {
+    #[cfg(test)]
+    fn job_type(&self) -> JobType {
+        J::TYPE
+    }
+
     fn access(&self, job: &Job) -> JobAccess {
         match stored::read(&job.id, &job.request) {
             Ok(request) => J::access(&request, job.collection.as_ref()),
@@ -124,15 +138,16 @@ impl<J: JobKind> AnyJobKind for JobKindAdapter<J> {
         J::before_end(state, id, status, error)
     }
 
-    fn finish(&self, state: &State, job: &RunningJob, folder: &Path) {
-        J::clean_up(folder);
+    fn finish(&self, state: &State, job: &RunningJob) {
         if let Some(request) = Self::read(&job.id, &job.request) {
             J::finish(state, &job.id, &request);
         }
     }
 
-    fn clean_up(&self, folder: &Path) {
-        J::clean_up(folder);
+    fn clean_up(&self, folder: &Path, status: JobStatus) {
+        J::clean_up(folder, status);
+        // Fails if it is not empty.
+        let _ = std::fs::remove_dir(folder);
     }
 
     fn builds_collection(&self, id: &JobId, request: &Metadata) -> Option<CollectionId> {

@@ -34,7 +34,6 @@ use super::error::Error;
 use super::state::{Service, State};
 use super::{classifiers, collections, documents, mining, snapshots};
 use crate::domain::{CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Page, RequestKey};
-use crate::store::StoreError;
 use crate::store::system_clock as now_ms;
 use folder::Folder;
 use kind::{AnyJobKind, JobKindAdapter};
@@ -255,15 +254,19 @@ impl Service {
                 continue;
             }
             let path = entry.path();
-            match state.catalog.job(&id)?.map(|job| job.kind) {
+            if !path.is_dir() {
+                tracing::warn!(path = %path.display(), "this is not the folder of a job, so it stays as it is");
+                continue;
+            }
+            match state.catalog.job(&id)? {
                 None => std::fs::remove_dir_all(&path).map_err(access(path))?,
                 // The job ended right before the last stop, perhaps before its files were removed.
-                Some(kind) => kind_of(kind).clean_up(&path),
+                Some(job) => kind_of(job.kind).clean_up(&path, job.status),
             }
         }
-        // If several servers share the catalog, each one resumes only the jobs that it claims.
+        // If several servers share the catalog, each one resumes only the jobs that it takes over.
         let resumed = match state.catalog.shared() {
-            Some(catalog) => state.claim_orphaned_jobs(catalog)?.claimed,
+            Some(catalog) => state.take_over_orphaned_jobs(catalog)?.jobs,
             None => unfinished,
         };
         resumed.iter().try_for_each(|job| self.resume(job))
@@ -337,20 +340,20 @@ impl State {
         let kind = kind_of(job.kind);
         kind.before_end(self, &job.id, status, error)?;
         self.catalog.finish_job(&job.id, status, error, now_ms())?;
-        kind.finish(self, job, &self.job_dir(&job.id));
+        kind.clean_up(&self.job_dir(&job.id), status);
+        kind.finish(self, job);
         self.prune_old_jobs()
     }
 
     /// Removes a finished job's checkpoint from a collection. If that fails, the next start does it.
     pub(super) fn delete_checkpoints(&self, job: &JobId, collection_id: &CollectionId) {
-        let forget = || {
+        let delete = || -> Result<(), Error> {
             let kept: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
-            let collection = self.collection_by_id(&collection_id.0);
-            collection.map_or(Ok(()), |collection| collection.store.delete_job_checkpoints(&kept))
+            let Some(collection) = self.collection_by_id(&collection_id.0) else { return Ok(()) };
+            collection.store.delete_job_checkpoints(&kept).map_err(|error| collection.report_damage(error.into()))
         };
-        let forgotten: Result<(), StoreError> = forget();
-        if let Err(error) = forgotten {
-            tracing::warn!(%job, error = &error as &dyn std::error::Error, "forgetting a job's checkpoint failed");
+        if let Err(error) = delete() {
+            tracing::warn!(%job, error = &error as &dyn std::error::Error, "cannot delete a job's checkpoint");
         }
     }
 
@@ -358,7 +361,7 @@ impl State {
         let before_ms = now_ms().saturating_sub(self.limits.jobs_kept_ms);
         for id in self.catalog.prune_jobs(self.limits.jobs_kept_max, before_ms)? {
             let folder = self.job_dir(&id);
-            if folder.exists() {
+            if folder.is_dir() {
                 std::fs::remove_dir_all(&folder).map_err(|source| Error::Folder { path: folder, source })?;
             }
         }
@@ -386,6 +389,18 @@ impl State {
                 Job { progress, details, ..job }
             }
             _ => job,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_job_type_has_its_own_implementation() {
+        for job_type in JobType::ALL {
+            assert_eq!(kind_of(job_type).job_type(), job_type);
         }
     }
 }

@@ -28,8 +28,8 @@ pub(super) struct Lists {
     pub(super) waiting: VecDeque<Arc<RunningJob>>,
     pub(super) running: BTreeMap<JobId, Arc<RunningJob>>,
     pub(super) tasks: Vec<JoinHandle<()>>,
-    /// Jobs that were claimed from another server and are not resumed yet.
-    claimed: Vec<Job>,
+    /// Jobs that were taken over from another server and are not resumed yet.
+    taken_over: Vec<Job>,
     pub(super) stopped: bool,
 }
 
@@ -109,14 +109,14 @@ impl Jobs {
         }
     }
 
-    /// Remembers claimed jobs until they are resumed.
-    pub(super) fn add_claimed(&self, jobs: Vec<Job>) {
-        self.lists.lock().claimed.extend(jobs);
+    /// Keeps jobs that were taken over until they are resumed.
+    pub(super) fn add_taken_over(&self, jobs: Vec<Job>) {
+        self.lists.lock().taken_over.extend(jobs);
     }
 
-    /// Returns the claimed jobs that must be resumed, and forgets them.
-    pub(super) fn take_claimed(&self) -> Vec<Job> {
-        std::mem::take(&mut self.lists.lock().claimed)
+    /// Removes and returns the jobs that were taken over and must be resumed.
+    pub(super) fn drain_taken_over(&self) -> Vec<Job> {
+        std::mem::take(&mut self.lists.lock().taken_over)
     }
 
     /// Interrupts running jobs and starts no more.

@@ -58,13 +58,20 @@ async fn run(context: JobContext) {
 }
 
 impl JobContext {
-    /// Records that the job runs, as soon as the storage accepts that.
+    /// Records that the job runs, as soon as the storage accepts that. A job does not begin with the room of the emergency space,
+    /// which a start on a full disk gives up: it would use up the room and fail.
     async fn begin(&self) -> Result<(), JobError> {
         self.check()?;
         let mut failures = 0;
         loop {
             let (state, id) = (self.state()?, self.job.id.clone());
-            match blocking(move || Ok(state.catalog.start_job(&id, now_ms())?)).await {
+            let start = move || -> Result<(), Error> {
+                if !state.emergency_space.is_occupied() {
+                    state.occupy_emergency_space()?;
+                }
+                Ok(state.catalog.start_job(&id, now_ms())?)
+            };
+            match blocking(start).await {
                 Err(error) if error.code() == Code::StorageUnavailable => {
                     self.wait_for_storage("a job waits for the storage", failures, &error).await?;
                     failures += 1;
@@ -110,12 +117,12 @@ impl JobContext {
     }
 
     async fn try_end(&self, state: &Arc<State>, status: JobStatus, error: Option<JobFailure>) -> Result<(), Error> {
-        let (of, job) = (Arc::clone(state), Arc::clone(&self.job));
+        let (service_state, job) = (Arc::clone(state), Arc::clone(&self.job));
         blocking(move || {
-            if !of.owns(&job.id)? {
+            if !service_state.owns(&job.id)? {
                 return Err(StoreError::JobTakenOver.into());
             }
-            kind_of(job.kind).free_space(&of, &job);
+            kind_of(job.kind).free_space(&service_state, &job);
             Ok(())
         })
         .await?;
@@ -131,7 +138,7 @@ impl JobContext {
         let detail = match code.class() {
             ErrorClass::Client | ErrorClass::Capacity => {
                 tracing::warn!(job = %self.job.id, cause, "job failed");
-                error.to_string()
+                detail(error)
             }
             ErrorClass::Server => {
                 tracing::error!(job = %self.job.id, cause, "job failed");
@@ -143,5 +150,27 @@ impl JobContext {
             }
         };
         JobFailure { code, detail }
+    }
+}
+
+/// Describes an error for which the server is not to blame. A full disk is only named by the cause of an error.
+fn detail(error: &Error) -> String {
+    match error {
+        Error::Folder { .. }
+        | Error::Index(_)
+        | Error::Store(StoreError::StorageUnavailable { .. } | StoreError::File { .. }) => error.chain(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_fails_on_a_full_disk_says_so() {
+        let error = Error::Folder { path: "map.json".into(), source: std::io::ErrorKind::StorageFull.into() };
+        assert_eq!(error.code(), Code::StorageUnavailable);
+        assert_eq!(detail(&error), "cannot access map.json: no storage space");
     }
 }

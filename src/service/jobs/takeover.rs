@@ -12,7 +12,7 @@ use crate::domain::{JobId, JobStatus, JobType};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::{Service, State};
-use crate::storage::{ClaimedJobs, JobOwnership, PostgresCatalog};
+use crate::storage::{JobOwnership, PostgresCatalog, TakenOverJobs};
 
 /// Pause between two checks.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<
 }
 
 async fn check_jobs(service: Service) -> Result<(), Error> {
-    // A claimed job may need a collection that this server does not know yet.
+    // A job that is taken over may need a collection that this server does not know yet.
     service.sync_catalog().await?;
     blocking(move || service.reconcile_jobs()).await
 }
@@ -48,13 +48,13 @@ impl Service {
     fn reconcile_jobs(&self) -> Result<(), Error> {
         let state = &self.state;
         let Some(catalog) = state.catalog.shared() else { return Ok(()) };
-        let ClaimedJobs { claimed, server_died } = state.claim_orphaned_jobs(catalog)?;
+        let TakenOverJobs { jobs, server_died } = state.take_over_orphaned_jobs(catalog)?;
         if server_died {
             let open: Vec<_> = state.open.read().values().cloned().collect();
             open.iter().for_each(|collection| collection.take_over_pending_work());
         }
-        state.jobs.add_claimed(claimed);
-        self.resume_claimed();
+        state.jobs.add_taken_over(jobs);
+        self.resume_taken_over();
         for (id, ownership) in catalog.job_ownership(&state.jobs.unfinished())? {
             match ownership {
                 JobOwnership::Own => (),
@@ -71,10 +71,10 @@ impl Service {
         Ok(())
     }
 
-    /// Resumes the claimed jobs. If an earlier run of such a job is still running here, stops that first, because
+    /// Resumes the jobs that were taken over. If an earlier run of such a job is still running here, stops that first, because
     /// another server had the job meanwhile.
-    fn resume_claimed(&self) {
-        for job in self.state.jobs.take_claimed() {
+    fn resume_taken_over(&self) {
+        for job in self.state.jobs.drain_taken_over() {
             let resumed = match self.state.jobs.find(&job.id) {
                 Some(_) => {
                     self.state.jobs.stop_lost(&job.id);
@@ -87,22 +87,22 @@ impl Service {
             };
             match resumed {
                 true => tracing::info!(job = %job.id, kind = job.kind.name(), "took over a job of a server that is gone"),
-                false => self.state.jobs.add_claimed(vec![job]),
+                false => self.state.jobs.add_taken_over(vec![job]),
             }
         }
     }
 }
 
 impl State {
-    /// Claims the jobs of servers that are gone. A job that needs files waits for a server that has them, and a
+    /// Takes over the jobs of servers that are gone. A job that needs files waits for a server that has them, and a
     /// re-embedding waits for a server with its model. Both can be canceled meanwhile. Blocks.
-    pub(super) fn claim_orphaned_jobs(&self, catalog: &PostgresCatalog) -> Result<ClaimedJobs, Error> {
+    pub(super) fn take_over_orphaned_jobs(&self, catalog: &PostgresCatalog) -> Result<TakenOverJobs, Error> {
         let with_files: Vec<JobType> = JobType::ALL.iter().copied().filter(|kind| kind_of(*kind).needs_files()).collect();
         let folder = self.data_dir.join(JOBS_DIR);
         let entries = std::fs::read_dir(&folder).map_err(|source| Error::Folder { path: folder, source })?;
         let id = |entry: std::fs::DirEntry| JobId::parse(entry.file_name().to_str()?).ok();
         let files_here: Vec<JobId> = entries.filter_map(|entry| id(entry.ok()?)).collect();
-        Ok(catalog.claim_orphaned_jobs(&with_files, &files_here, &self.embedder.model().fingerprint)?)
+        Ok(catalog.take_over_orphaned_jobs(&with_files, &files_here, &self.embedder.model().fingerprint)?)
     }
 
     /// Whether a job still belongs to this server. Blocks.

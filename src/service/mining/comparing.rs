@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::MineError;
 use super::corpus::Corpus;
-use crate::mining::parallel::{in_parallel, parallelism};
 use crate::mining::{BLOCK_SENTENCES, Block, Comparison, Nearest, NeighborLists};
+use crate::parallel::{in_parallel, parallelism};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobError, Steps};

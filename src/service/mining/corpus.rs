@@ -24,6 +24,9 @@ const PASSAGES_PER_READ: usize = 1_024;
 const COPIES_MAX: u32 = 16;
 /// Factor by which a search is widened if it finds too few other sentences.
 const GROWTH: usize = 4;
+/// Maximum number of results of a search that leaves out identical texts. Without it, thousands of copies of one text on both
+/// sides would each be searched until all copies on the other side are found.
+const RESULTS_MAX: usize = 2_048;
 
 /// The source of sentences.
 pub(crate) enum Source {
@@ -133,7 +136,13 @@ impl Corpus {
     /// Returns its size, for memory estimates.
     pub(crate) fn size(&self) -> Size {
         let indexed = if self.uses_own_index() { 0 } else { self.sentences() as u64 };
-        Size { sentences: self.positions() as u64, different: self.sentences() as u64, text_bytes: self.text_bytes(), indexed }
+        Size {
+            sentences: self.positions() as u64,
+            different: self.sentences() as u64,
+            hashed: !self.hashes.is_empty(),
+            text_bytes: self.text_bytes(),
+            indexed,
+        }
     }
 
     /// Returns the position of a sentence's first occurrence.
@@ -241,9 +250,9 @@ impl Corpus {
             self.firsts[range.clone()].iter().map(|position| PassageId(self.ids[*position as usize])).collect();
         let read = match unit {
             MiningUnit::Passage | MiningUnit::Sentence => {
-                directions(collection.store.embeddings_of(&keys)?, collection.row.metric)
+                directions(collection.read_store(|store| store.embeddings_of(&keys))?, collection.row.metric)
             }
-            MiningUnit::Document => means(collection.store.document_embeddings_of(&keys)?),
+            MiningUnit::Document => means(collection.read_store(|store| store.document_embeddings_of(&keys))?),
         };
         let mut found = read.into_iter().peekable();
         let numbered = (range.start as u32..).zip(keys);
@@ -272,7 +281,8 @@ impl Corpus {
     }
 
     /// Finds up to `count` different sentences, nearest first, with their cosines. `skip` gets the position and the number of a
-    /// sentence and returns whether to leave it out. The search keeps at least `ef` candidates.
+    /// sentence and returns whether to leave it out. The search keeps at least `ef` candidates. If identical texts may not be a
+    /// pair, looks only at the nearest `RESULTS_MAX` sentences.
     pub(crate) fn nearest(
         &self,
         query: &Embedding,
@@ -289,10 +299,12 @@ impl Corpus {
         };
         // Asks for more, because the query itself and copies may be among the results.
         let mut wanted = (count * 2 + 1).max(coarse.map_or(0, |_| RESCORED_MIN));
+        let most = if self.hashes.is_empty() { usize::MAX } else { RESULTS_MAX };
         loop {
             let mut found = index.search_with_ef(query, wanted, ef)?;
             if let Some(collection) = coarse {
-                found = collection.embedded()?.rescore(query, found.len(), found)?;
+                let rescored = collection.embedded()?.rescore(query, found.len(), found);
+                found = rescored.map_err(|error| collection.report_damage(error.into()))?;
             }
             let mut nearest: Vec<(u32, f32)> = Vec::with_capacity(count);
             for neighbor in &found {
@@ -303,10 +315,10 @@ impl Corpus {
                     nearest.push((number, neighbor.score));
                 }
             }
-            if nearest.len() >= count || found.len() < wanted {
+            if nearest.len() >= count || found.len() < wanted || wanted >= most {
                 return Ok(nearest);
             }
-            wanted = wanted.saturating_mul(GROWTH).min(index.len() + 1);
+            wanted = wanted.saturating_mul(GROWTH).min(index.len() + 1).min(most);
         }
     }
 
@@ -319,7 +331,7 @@ impl Corpus {
             Source::Collection { collection, unit, .. } => (collection, *unit),
         };
         let keys: Vec<PassageId> = positions.iter().map(|position| PassageId(self.ids[*position as usize])).collect();
-        let mut rows = collection.store.passages(&keys)?.into_iter().peekable();
+        let mut rows = collection.read_store(|store| store.passages(&keys))?.into_iter().peekable();
         let convert = |row: PassageRow| match unit {
             MiningUnit::Document => Ok(mined_sentence::from_document(row.document)),
             MiningUnit::Passage | MiningUnit::Sentence => mined_sentence::from_passage(row),
@@ -371,7 +383,7 @@ impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Reader<'_
         let Some(chunk) = self.rest.next() else { return Ok(false) };
         (self.check_canceled)()?;
         let keys: Vec<PassageId> = chunk.iter().copied().map(PassageId).collect();
-        self.read = self.collection.store.passage_texts(&keys, self.unit).map_err(Error::from)?.into_iter();
+        self.read = self.collection.read_store(|store| store.passage_texts(&keys, self.unit))?.into_iter();
         Ok(true)
     }
 }

@@ -21,7 +21,8 @@ use super::steps::{Exclusion, begin};
 use super::texts::{EqualTexts, IdenticalTexts, Texts};
 use super::{Corpus, MineError, embeddings, find_passages, remove_all_but_results, text_source};
 use crate::domain::{
-    CollectionName, DuplicateCluster, Job, JobType, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope, SearchFilter,
+    CollectionName, DuplicateCluster, Job, JobStatus, JobType, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope,
+    SearchFilter,
 };
 use crate::mining::{Clusters, DuplicateRule, cluster};
 use crate::service::blocking::blocking;
@@ -42,6 +43,13 @@ pub struct DuplicatesRequest {
     pub only: SearchFilter,
     /// Whether passages are compared, or whole documents.
     pub unit: MiningUnit,
+    /// What counts as a duplicate.
+    pub settings: DuplicatesSettings,
+}
+
+/// What counts as a duplicate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DuplicatesSettings {
     /// Minimum cosine of two passages, or documents, that belong together.
     pub score_min: f32,
     /// Number of neighbors considered per passage, 1 to 255.
@@ -60,10 +68,8 @@ pub(crate) struct DuplicatesJob;
 #[serde(deny_unknown_fields)]
 pub(crate) struct DuplicatesPlan {
     side: PlannedCorpus,
-    score_min: f32,
-    neighbors: usize,
-    size_max: u32,
-    pairs: LanguageRule,
+    #[serde(flatten)]
+    settings: DuplicatesSettings,
 }
 
 /// The initial details of the job: how many passages, documents or sentences it compares, and how much memory that takes.
@@ -110,18 +116,18 @@ impl Service {
         collection: Arc<OpenCollection>,
         request: DuplicatesRequest,
     ) -> Result<(NewJob<DuplicatesJob>, Option<Folder>), Error> {
-        let DuplicatesRequest { only, unit, score_min, neighbors, size_max, pairs } = request;
+        let DuplicatesRequest { only, unit, settings } = request;
         let name = collection.row.name.clone();
         let found = find_passages(collection, only)?.into_unit(unit, self.limits())?;
         let positions = found.ids.len() as u64;
-        let memory_bytes = memory::duplicates_bytes(found.size(), neighbors, found.dimension(self.model()));
+        let memory_bytes = memory::duplicates_bytes(found.size(), settings.neighbors, found.dimension(self.model()));
         memory::check(memory_bytes, self.limits())?;
         let disk_bytes = positions.saturating_mul(PAIR_BYTES / 2).saturating_add(found.disk_bytes(self.model()));
         check_disk_space(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
         found.write(&self.state.job_dir(&id), "side")?;
-        let plan = DuplicatesPlan { side: found.planned(), score_min, neighbors, size_max, pairs };
+        let plan = DuplicatesPlan { side: found.planned(), settings };
         let of = |counted| Some(positions).filter(|_| counted == unit);
         let [passages, documents, sentences] = [MiningUnit::Passage, MiningUnit::Document, MiningUnit::Sentence].map(of);
         let new = NewJob {
@@ -166,30 +172,31 @@ impl JobKind for DuplicatesJob {
         result
     }
 
-    fn clean_up(folder: &Path) {
-        remove_all_but_results(folder);
+    fn clean_up(folder: &Path, status: JobStatus) {
+        remove_all_but_results(folder, status);
     }
 }
 
 async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobError> {
+    let settings = plan.settings;
     let (corpus, traits) = open(context, plan).await?;
     let mut details = context.job.progress().1;
     details.insert(counted(plan.side.unit()).to_owned(), corpus.positions().into());
     details.insert("different".to_owned(), corpus.sentences().into());
     let mut steps = begin(context, &[&corpus], details);
-    steps.check_memory(memory::duplicates_bytes(corpus.size(), plan.neighbors, corpus.dimension()))?;
+    steps.check_memory(memory::duplicates_bytes(corpus.size(), settings.neighbors, corpus.dimension()))?;
     steps.embed(&corpus).await?;
     steps.index(&corpus).await?;
     let Traits { documents, languages } = traits;
     let documents = Arc::new(documents);
     let exclusion = Exclusion::OwnDocument { documents: Arc::clone(&documents) };
-    let ef = steps.find_ef(&corpus, &corpus, plan.neighbors, &exclusion).await?;
-    let lists = steps.neighbors((&corpus, &corpus), plan.neighbors, ef, &exclusion).await?;
+    let ef = steps.find_ef(&corpus, &corpus, settings.neighbors, &exclusion).await?;
+    let lists = steps.neighbors((&corpus, &corpus), settings.neighbors, ef, &exclusion).await?;
 
     let state = context.state()?;
-    let (rule, folder, reserve) = (plan.pairs, state.job_dir(&context.job.id), state.limits.disk_reserve_bytes);
+    let (rule, folder, reserve) = (settings.pairs, state.job_dir(&context.job.id), state.limits.disk_reserve_bytes);
     drop(state);
-    let limits = DuplicateRule { score_min: plan.score_min, size_max: plan.size_max };
+    let limits = DuplicateRule { score_min: settings.score_min, size_max: settings.size_max };
     let canceled_by = context.clone();
     let written = blocking(move || {
         let occurrences = Occurrences::new(rule, limits.size_max, corpus.numbers(), &documents, &languages);
@@ -260,4 +267,19 @@ fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, corpu
     file.finish()?;
     let counts = [("clusters", written), ("members", members_written), ("refused_pairs", clusters.refused as u64)];
     Ok(counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_plan_has_its_settings_beside_the_rest() {
+        let plan = r#"{"side":{"collection":null},"score_min":0.9,"neighbors":8,"size_max":100,"pairs":"different"}"#;
+        let read: DuplicatesPlan = serde_json::from_str(plan).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), plan);
+        // Serde does not promise this for a struct with a flattened one.
+        let later = plan.replace("\"neighbors\"", "\"speed\":1,\"neighbors\"");
+        assert!(serde_json::from_str::<DuplicatesPlan>(&later).is_err(), "an unknown setting is refused");
+    }
 }

@@ -23,6 +23,11 @@ pub enum MineError {
     KnownPair { index: usize, side: &'static str, problem: String },
     #[error("none of the known pairs is among the proposed pairs, so no threshold can be estimated from them")]
     NoKnownPairFound,
+    #[error(
+        "every known pair whose documents still exist is a pair of identical texts, and the request leaves out such pairs \
+         (skip_identical), so no threshold can be estimated from them"
+    )]
+    KnownPairsIdentical,
     #[error("the job needs about {needed} bytes of memory, but one job may use at most {limit} (mining_memory_bytes_max)")]
     TooMuchMemory { needed: u64, limit: u64 },
     #[error("the job needs about {needed} bytes of memory, but only {free} are free")]
@@ -46,6 +51,7 @@ impl MineError {
             | Self::Incomparable { .. }
             | Self::KnownPair { .. }
             | Self::NoKnownPairFound
+            | Self::KnownPairsIdentical
             | Self::TooMuchMemory { .. } => Code::InvalidRequest,
             Self::NoMemory { .. } => Code::Overloaded,
             Self::NoResults { .. } => Code::NoResults,

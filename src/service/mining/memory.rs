@@ -120,7 +120,10 @@ mod tests {
     #[test]
     fn mining_a_million_sentences_with_an_existing_index_fits_in_256_mib() {
         let million = Size { sentences: 1_000_000, different: 1_000_000, ..Size::default() };
-        let needed = mining_bytes((million, million), 4, Margin::Ratio, 384, None);
-        assert!((100 << 20..256 << 20).contains(&needed), "{needed}");
+        for (hashed, megabytes) in [(false, 148), (true, 164)] {
+            let size = Size { hashed, ..million };
+            let needed = mining_bytes((size, size), 4, Margin::Ratio, 384, None);
+            assert_eq!(needed, megabytes * 1_000_000, "hashed: {hashed}");
+        }
     }
 }

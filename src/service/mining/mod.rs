@@ -24,6 +24,7 @@ mod submit;
 pub(super) mod texts;
 
 use std::collections::HashSet;
+use std::fs::DirEntry;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,10 +33,10 @@ use serde::Serialize;
 
 pub(super) use corpus::Corpus;
 pub use error::MineError;
-pub use request::{Cut, MineRequest, Sentences};
+pub use request::{Cut, MineRequest, MiningSettings, Sentences};
 pub(super) use submit::find_passages;
 
-use crate::domain::{CollectionName, JobType, Metadata, MiningUnit, Scope, ScoredPair};
+use crate::domain::{CollectionName, JobStatus, JobType, Metadata, MiningUnit, Scope, ScoredPair};
 use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
 pub use crate::mining::{Margin, Strategy};
 use crate::service::blocking::blocking;
@@ -97,21 +98,20 @@ impl JobKind for MineJob {
         result
     }
 
-    fn clean_up(folder: &Path) {
-        remove_all_but_results(folder);
+    fn clean_up(folder: &Path, status: JobStatus) {
+        remove_all_but_results(folder, status);
     }
 }
 
 async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
-    let begun = Instant::now();
+    let (begun, settings) = (Instant::now(), plan.settings);
     let (first, second) = (open(context, plan, "first").await?, open(context, plan, "second").await?);
     for (side, name) in [(&first, "first"), (&second, "second")] {
-        let (expected, got) = (plan.neighbors, side.sentences());
+        let (expected, got) = (settings.neighbors, side.sentences());
         if got < expected {
             return Err(Error::from(MineError::TooFewSentences { side: name, expected, got }).into());
         }
     }
-    let (margin, strategy) = (plan.margin, plan.strategy);
     let dimension = first.dimension();
     let mut details = context.job.progress().1;
     for (name, side) in [("first", &first), ("second", &second)] {
@@ -121,22 +121,22 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     let mut steps = begin(context, &[&first, &second], details);
     steps.record_time("reading_ms", begun);
     let sizes = (first.size(), second.size());
-    steps.check_memory(memory::mining_bytes(sizes, plan.neighbors, margin, dimension, plan.exact))?;
+    steps.check_memory(memory::mining_bytes(sizes, settings.neighbors, settings.margin, dimension, settings.exact))?;
     let begun = Instant::now();
     steps.embed(&first).await?;
     steps.embed(&second).await?;
     steps.record_time("embedding_ms", begun);
     let begun = Instant::now();
-    let (forward, backward) = neighbors(&mut steps, plan, &first, &second).await?;
+    let (forward, backward) = neighbors(&mut steps, settings, &first, &second).await?;
     steps.record_time("neighbors_ms", begun);
     let begun = Instant::now();
 
     let (state, kept) = (context.state()?, plan.clone());
     let (one, other) = (Arc::clone(&first), Arc::clone(&second));
     let (pairs, judged) = blocking(move || {
-        let mut pairs = pairs(&forward, &backward, margin, strategy)?;
+        let mut pairs = pairs(&forward, &backward, settings.margin, settings.strategy)?;
         drop((forward, backward));
-        if kept.one_to_one {
+        if settings.one_to_one {
             pairs = one_to_one(pairs, one.sentences(), other.sentences());
         }
         let judged = keep_above_threshold(&mut pairs, &kept, &one, &other)?;
@@ -162,16 +162,16 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
 /// Finds the neighbors in both directions.
 async fn neighbors(
     steps: &mut Steps<'_>,
-    plan: &MinePlan,
+    settings: MiningSettings,
     first: &Arc<Corpus>,
     second: &Arc<Corpus>,
 ) -> Result<BidirectionalNeighbors, JobError> {
-    let (sizes, per_query) = ((first.size(), second.size()), plan.neighbors);
-    let mut exact = plan.exact.unwrap_or_else(|| strategy::should_compare_all(sizes.0, sizes.1));
+    let (sizes, per_query) = ((first.size(), second.size()), settings.neighbors);
+    let mut exact = settings.exact.unwrap_or_else(|| strategy::should_compare_all(sizes.0, sizes.1));
     let mut efs = None;
     if !exact && first.uses_own_index() && second.uses_own_index() {
         let tried = try_search_widths(steps, first, second, per_query).await?;
-        exact = plan.exact.is_none() && strategy::compares_all(sizes.0, sizes.1, tried);
+        exact = settings.exact.is_none() && strategy::compares_all(sizes.0, sizes.1, tried);
         efs = Some(tried);
     }
     steps.details().insert("exact".to_owned(), exact.into());
@@ -212,8 +212,8 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
     }
     let whole = planned.collection.as_ref().is_some_and(|planned| planned.whole);
     let unit = planned.unit();
-    let equal = if plan.deduplicate { EqualTexts::One } else { EqualTexts::Each };
-    let identical = if plan.skip_identical { IdenticalTexts::Skip } else { IdenticalTexts::Pair };
+    let equal = if plan.settings.deduplicate { EqualTexts::One } else { EqualTexts::Each };
+    let identical = if plan.settings.skip_identical { IdenticalTexts::Skip } else { IdenticalTexts::Pair };
     let (folder, canceled_by) = (state.job_dir(&context.job.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {
         let (source, ids) = match collection {
@@ -254,9 +254,7 @@ fn keep_above_threshold(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Cor
     details.insert("proposed".to_owned(), pairs.len().into());
     let mut threshold = plan.threshold;
     if let Some(known) = &plan.known {
-        // Known pairs with a deleted passage are left out.
-        let numbers = |(one, other): &(u64, u64)| Some((first.number_of(*one)?, second.number_of(*other)?));
-        let known: HashSet<(u32, u32)> = known.iter().filter_map(numbers).collect();
+        let known = known_numbers(known, first, second)?;
         let fit = best_threshold(pairs, KnownPairs::Some(&known)).ok_or(MineError::NoKnownPairFound)?;
         threshold = Some(to_result_score(fit.threshold as f32));
         details.insert("known_pairs".to_owned(), known.len().into());
@@ -271,6 +269,16 @@ fn keep_above_threshold(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Cor
         details.insert("threshold".to_owned(), threshold.into());
     }
     Ok(details)
+}
+
+/// Returns the numbers of the sentences of known pairs. Leaves out pairs with a deleted passage, and pairs of identical texts if
+/// such texts may not be a pair: they are never proposed, so they would lower the recall. Fails if it leaves out all pairs
+/// because their texts are identical.
+fn known_numbers(known: &[(u64, u64)], first: &Corpus, second: &Corpus) -> Result<HashSet<(u32, u32)>, MineError> {
+    let numbers = |(one, other): &(u64, u64)| Some((first.number_of(*one)?, second.number_of(*other)?));
+    let found: HashSet<(u32, u32)> = known.iter().filter_map(numbers).collect();
+    let different: HashSet<_> = found.iter().copied().filter(|(one, other)| !first.is_identical(*one, second, *other)).collect();
+    if different.is_empty() && !found.is_empty() { Err(MineError::KnownPairsIdentical) } else { Ok(different) }
 }
 
 /// Converts a score to the value that results show, with the digits of an `f32`. So comparing shown scores with the shown
@@ -314,13 +322,40 @@ fn write(
     Ok(details)
 }
 
-/// Removes all files of a finished job except its results.
-pub(crate) fn remove_all_but_results(folder: &Path) {
+/// Removes all files of a finished job except the results of one that succeeded.
+pub(crate) fn remove_all_but_results(folder: &Path, status: JobStatus) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().ends_with(b".ndjson")) {
+    let is_result =
+        |entry: &DirEntry| status == JobStatus::Succeeded && entry.file_name().as_encoded_bytes().ends_with(b".ndjson");
+    for entry in entries.flatten().filter(|entry| !is_result(entry)) {
         if let Err(error) = std::fs::remove_file(entry.path()) {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(path = %entry.path().display(), error, "cannot remove a job's file");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_pairs_of_identical_texts_are_left_out_if_these_may_not_be_a_pair() {
+        let folder = tempfile::tempdir().unwrap();
+        let corpus = |side: &str, texts: &[&str], identical| {
+            let texts = Texts::List(texts.iter().map(|text| (*text).to_owned()).collect());
+            let (source, ids) = text_source(texts, EmbeddingFile::open(folder.path().join(side), 2).unwrap());
+            Corpus::open(source, ids, (EqualTexts::One, identical), || Ok(()), |_, _| ()).unwrap()
+        };
+        let known = |identical| {
+            let first = corpus("first", &["Bonn", "gut", "Hund"], identical);
+            let second = corpus("second", &["dog", " BONN", "good"], identical);
+            let found = known_numbers(&[(0, 1), (1, 2), (2, 0), (2, 9)], &first, &second).unwrap();
+            let mut numbers: Vec<_> = found.into_iter().collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        assert_eq!(known(IdenticalTexts::Skip), [(1, 2), (2, 0)]);
+        assert_eq!(known(IdenticalTexts::Pair), [(0, 1), (1, 2), (2, 0)]);
     }
 }

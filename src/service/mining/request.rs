@@ -17,6 +17,17 @@ pub struct MineRequest {
     pub first: Sentences,
     /// The second corpus.
     pub second: Sentences,
+    /// How to find pairs.
+    pub settings: MiningSettings,
+    /// Which of the proposed pairs to keep.
+    pub cut: Cut,
+    /// The key of the caller, if it has one.
+    pub key: Option<KeyId>,
+}
+
+/// How to find pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MiningSettings {
     /// Number of neighbors per sentence and direction, 1 to 255.
     pub neighbors: usize,
     /// How pairs are scored.
@@ -29,12 +40,10 @@ pub struct MineRequest {
     pub exact: Option<bool>,
     /// Whether equal texts count as one sentence.
     pub deduplicate: bool,
-    /// Whether texts that are identical on both sides are no pair.
+    /// Whether a sentence is never paired with an identical one: the same text but for case and the white space around it.
+    // False in jobs of earlier versions.
+    #[serde(default)]
     pub skip_identical: bool,
-    /// Which of the proposed pairs to keep.
-    pub cut: Cut,
-    /// The key of the caller, if it has one.
-    pub key: Option<KeyId>,
 }
 
 /// Sentences to mine.
@@ -70,15 +79,8 @@ pub enum Cut {
 pub(crate) struct MinePlan {
     pub(crate) first: PlannedCorpus,
     pub(crate) second: PlannedCorpus,
-    pub(crate) neighbors: usize,
-    pub(crate) margin: Margin,
-    pub(crate) strategy: Strategy,
-    pub(crate) one_to_one: bool,
-    pub(crate) exact: Option<bool>,
-    pub(crate) deduplicate: bool,
-    /// False in jobs of earlier versions.
-    #[serde(default)]
-    pub(crate) skip_identical: bool,
+    #[serde(flatten)]
+    pub(crate) settings: MiningSettings,
     pub(crate) threshold: Option<f64>,
     /// The known pairs: keys of passages, or positions in the list.
     pub(crate) known: Option<Vec<(u64, u64)>>,
@@ -151,4 +153,29 @@ pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
 pub(crate) fn read_texts(folder: &Path, side: &str) -> Result<Vec<String>, Error> {
     let path = folder.join(format!("{side}.texts"));
     read_json(&path).map_err(|source| Error::Folder { path, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = concat!(
+        r#"{"first":{"collection":null},"second":{"collection":null},"neighbors":4,"margin":"ratio","strategy":"max_score","#,
+        r#""one_to_one":false,"exact":null,"deduplicate":true,"skip_identical":true,"threshold":1.5,"known":[[1,2]],"#,
+        r#""collections":[],"key":null}"#
+    );
+
+    #[test]
+    fn a_stored_plan_has_its_settings_beside_the_rest() {
+        let plan: MinePlan = serde_json::from_str(PLAN).unwrap();
+        assert_eq!(serde_json::to_string(&plan).unwrap(), PLAN);
+    }
+
+    #[test]
+    fn a_plan_of_an_earlier_version_is_read_and_one_of_a_later_version_is_refused() {
+        let earlier: MinePlan = serde_json::from_str(&PLAN.replace(r#""skip_identical":true,"#, "")).unwrap();
+        assert!(!earlier.settings.skip_identical && earlier.settings.deduplicate);
+        let later = PLAN.replace(r#""key":null"#, r#""key":null,"new":1"#);
+        assert!(serde_json::from_str::<MinePlan>(&later).unwrap_err().to_string().contains("unknown field `new`"));
+    }
 }

@@ -10,7 +10,7 @@ use super::steps::Exclusion;
 use super::strategy::EFS;
 use crate::domain::Embedding;
 use crate::mining::NeighborLists;
-use crate::mining::parallel::{in_parallel, parallelism};
+use crate::parallel::{in_parallel, parallelism};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobError, Steps};

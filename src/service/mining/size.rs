@@ -1,8 +1,9 @@
 //! The size of a corpus, for memory estimates.
 
-/// Bytes per passage: its key, the number of its sentence, and the position of that sentence's first occurrence and the hash of
-/// its text.
-const SIDE_BYTES: u64 = 24;
+/// Bytes per passage: its key, the number of its sentence, and the position of that sentence's first occurrence.
+const SIDE_BYTES: u64 = 16;
+/// Bytes of the hash of a text.
+const HASH_BYTES: u64 = 8;
 /// Bytes of an index node besides its values: its links, key and slot.
 const NODE_BYTES: u64 = 256;
 
@@ -13,6 +14,8 @@ pub(crate) struct Size {
     pub(crate) sentences: u64,
     /// Number of different sentences, or of all sentences while that is unknown.
     pub(crate) different: u64,
+    /// Whether the hashes of its texts are in memory, because identical texts may not be a pair.
+    pub(crate) hashed: bool,
     /// Size of the texts in bytes, if they are in memory.
     pub(crate) text_bytes: u64,
     /// Number of sentences in the index that the job would have to build. 0 if it uses a collection's own index.
@@ -29,6 +32,7 @@ impl Size {
 
     /// Returns its size without the index, in bytes.
     pub(crate) fn bytes(self) -> u64 {
-        self.sentences.saturating_mul(SIDE_BYTES).saturating_add(self.text_bytes)
+        let hash = if self.hashed { HASH_BYTES } else { 0 };
+        self.sentences.saturating_mul(SIDE_BYTES + hash).saturating_add(self.text_bytes)
     }
 }

@@ -67,21 +67,21 @@ impl Steps<'_> {
         if side.embeddings_file().is_none() {
             return Ok(());
         }
-        let of = Arc::clone(side);
-        let before = blocking(move || Ok(of.sentences() - of.count_unembedded()?)).await?;
+        let corpus = Arc::clone(side);
+        let before = blocking(move || Ok(corpus.sentences() - corpus.count_unembedded()?)).await?;
         self.count(before as u64).await?;
         loop {
             self.context.check()?;
-            let of = Arc::clone(side);
+            let corpus = Arc::clone(side);
             let texts: Vec<EmbedText> =
-                blocking(move || of.next_texts_to_embed(TEXTS_PER_BATCH)).await?.into_iter().map(EmbedText::from).collect();
+                blocking(move || corpus.next_texts_to_embed(TEXTS_PER_BATCH)).await?.into_iter().map(EmbedText::from).collect();
             let count = texts.len();
             if count == 0 {
                 return Ok(());
             }
             let embedded = embed_with_retry(self.context, &texts, TEXTS_PER_BATCH).await?;
-            let of = Arc::clone(side);
-            blocking(move || of.embeddings_file().map_or(Ok(()), |file| file.append(&embedded))).await?;
+            let corpus = Arc::clone(side);
+            blocking(move || corpus.embeddings_file().map_or(Ok(()), |file| file.append(&embedded))).await?;
             self.count(count as u64).await?;
         }
     }

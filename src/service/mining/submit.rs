@@ -112,8 +112,9 @@ impl Service {
         if one != other {
             return Err(MineError::Incomparable { first: one, second: other }.into());
         }
+        let settings = request.settings;
         for (side, found) in [("first", first), ("second", second)] {
-            let (expected, got) = (request.neighbors, found.ids.len());
+            let (expected, got) = (settings.neighbors, found.ids.len());
             if got < expected {
                 return Err(MineError::TooFewSentences { side, expected, got }.into());
             }
@@ -123,10 +124,11 @@ impl Service {
             Cut::None | Cut::Threshold(_) => None,
         };
         let dimension = first.dimension(self.model());
-        let sizes = (first.size(), second.size());
-        let memory_bytes = memory::mining_bytes(sizes, request.neighbors, request.margin, dimension, request.exact);
+        let size = |found: &SelectedSentences| Size { hashed: settings.skip_identical, ..found.size() };
+        let sizes = (size(first), size(second));
+        let memory_bytes = memory::mining_bytes(sizes, settings.neighbors, settings.margin, dimension, settings.exact);
         memory::check(memory_bytes, self.limits())?;
-        let disk_bytes = disk_bytes(request, first, second, self.model());
+        let disk_bytes = disk_bytes(settings.strategy, first, second, self.model());
         check_disk_space(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
 
         let id = new_job_id()?;
@@ -140,13 +142,7 @@ impl Service {
         let plan = MinePlan {
             first: first.planned(),
             second: second.planned(),
-            neighbors: request.neighbors,
-            margin: request.margin,
-            strategy: request.strategy,
-            one_to_one: request.one_to_one,
-            exact: request.exact,
-            deduplicate: request.deduplicate,
-            skip_identical: request.skip_identical,
+            settings,
             threshold: if let Cut::Threshold(threshold) = request.cut { Some(threshold) } else { None },
             known,
             collections: names.iter().map(|name| (*name).clone()).collect(),
@@ -183,7 +179,7 @@ impl SelectedSentences {
     pub(crate) fn into_unit(self, unit: MiningUnit, limits: &Limits) -> Result<Self, Error> {
         let Some((_, collection)) = self.collection.as_ref().filter(|_| unit != MiningUnit::Passage) else { return Ok(self) };
         let passages: Vec<PassageId> = self.ids.iter().copied().map(PassageId).collect();
-        let firsts = collection.store.first_passages(&passages)?;
+        let firsts = collection.read_store(|store| store.first_passages(&passages))?;
         if unit == MiningUnit::Sentence {
             let sentences = split_sentences::split_documents(collection, &firsts, limits)?;
             return Ok(Self { unit, ids: (0..sentences.len() as u64).collect(), sentences, ..self });
@@ -225,11 +221,11 @@ impl SelectedSentences {
 
     /// Returns the position of each document's sentence, or `None` if the document does not have exactly one.
     fn only_sentences(&self, ids: &[DocumentId]) -> Vec<Option<PassageId>> {
-        let mut places: HashMap<&str, Option<PassageId>> = HashMap::new();
-        for (place, sentence) in (0..).zip(&self.sentences) {
-            places.entry(&sentence.sentence.id).and_modify(|only| *only = None).or_insert(Some(PassageId(place)));
+        let mut positions: HashMap<&str, Option<PassageId>> = HashMap::new();
+        for (position, sentence) in (0..).zip(&self.sentences) {
+            positions.entry(&sentence.sentence.id).and_modify(|only| *only = None).or_insert(Some(PassageId(position)));
         }
-        ids.iter().map(|id| places.get(id.as_str()).copied().flatten()).collect()
+        ids.iter().map(|id| positions.get(id.as_str()).copied().flatten()).collect()
     }
 
     /// Describes the embeddings of the corpus, for errors.
@@ -242,12 +238,14 @@ impl SelectedSentences {
         }
     }
 
+    /// Returns its size without hashes, for memory estimates.
     pub(crate) fn size(&self) -> Size {
         let sentences = self.ids.len() as u64;
         let own_index = self.whole
             && self.unit == MiningUnit::Passage
             && self.own_embeddings().is_none_or(|collection| collection.embedded().is_ok());
-        Size { sentences, different: sentences, text_bytes: self.text_bytes(), indexed: if own_index { 0 } else { sentences } }
+        let indexed = if own_index { 0 } else { sentences };
+        Size { sentences, different: sentences, hashed: false, text_bytes: self.text_bytes(), indexed }
     }
 }
 
@@ -266,7 +264,7 @@ fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &
 /// Finds the passages of some documents of a collection. Blocks.
 pub(crate) fn find_passages(collection: Arc<OpenCollection>, only: SearchFilter) -> Result<SelectedSentences, Error> {
     let whole = only == SearchFilter::default();
-    let passages = collection.store.passages_in(Scope { filter: &only, words: None })?;
+    let passages = collection.read_store(|store| store.passages_in(Scope { filter: &only, words: None }))?;
     let ids = passages.iter().map(|PassageId(id)| id).collect();
     Ok(SelectedSentences {
         collection: Some((collection.row.name.clone(), collection)),
@@ -279,9 +277,9 @@ pub(crate) fn find_passages(collection: Arc<OpenCollection>, only: SearchFilter)
 }
 
 /// Estimates how many bytes the job's files take on disk at most.
-fn disk_bytes(request: &MineRequest, first: &SelectedSentences, second: &SelectedSentences, loaded: &ModelInfo) -> u64 {
+fn disk_bytes(strategy: Strategy, first: &SelectedSentences, second: &SelectedSentences, loaded: &ModelInfo) -> u64 {
     let (one, other) = (first.ids.len() as u64, second.ids.len() as u64);
-    let pairs = match request.strategy {
+    let pairs = match strategy {
         Strategy::Forward => one,
         Strategy::Backward => other,
         Strategy::Intersection | Strategy::MaxScore => one.min(other),
@@ -315,7 +313,7 @@ fn known_ids<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, found
     let ids = names.enumerate().map(id).collect::<Result<Vec<_>, _>>()?;
     let passages = match found.unit {
         MiningUnit::Sentence => found.only_sentences(&ids),
-        MiningUnit::Passage | MiningUnit::Document => collection.store.known_passages(&ids, found.unit)?,
+        MiningUnit::Passage | MiningUnit::Document => collection.read_store(|store| store.known_passages(&ids, found.unit))?,
     };
     let key = |(index, (passage, id)): (usize, (Option<PassageId>, &DocumentId))| {
         let among = passage.filter(|passage| found.ids.binary_search(&passage.0).is_ok());

@@ -12,6 +12,7 @@ use super::found_damage::PLACES_MAX;
 use crate::domain::{CollectionCounts, CollectionView, Damage, DocumentId, IndexState, PassageId, chain};
 use crate::service::error::Error;
 use crate::service::state::BrokenCollection;
+use crate::storage::Storage;
 use crate::store::StoreError;
 
 /// After damage, how many rows are tried one by one before the steps get longer.
@@ -43,6 +44,11 @@ impl OpenCollection {
             },
             other => other,
         }
+    }
+
+    /// Reads the store, and reports damage. For work that does not go through `run`, such as a job's. Blocks.
+    pub(crate) fn read_store<T>(&self, read: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
+        read(&*self.store).map_err(|error| self.report_damage(error.into()))
     }
 
     /// Records damage, logs it the first time, and drops a damaged embedding so that the worker computes it again.

@@ -27,16 +27,16 @@ impl FoundDamage {
         self.places.lock().is_empty()
     }
 
-    /// Forgets the damage of documents that were replaced or deleted.
-    pub(crate) fn forget(&self, ids: &[DocumentId]) {
+    /// Removes the damage of documents that were replaced or deleted.
+    pub(crate) fn remove_documents(&self, ids: &[DocumentId]) {
         let mut places = self.places.lock();
         if !places.is_empty() {
             places.retain(|_, damage| damage.document.as_ref().is_none_or(|id| !ids.contains(id)));
         }
     }
 
-    /// Forgets the damage of documents whose rows were deleted.
-    pub(crate) fn forget_rows(&self, rows: &[i64]) {
+    /// Removes the damage of documents whose rows were deleted.
+    pub(crate) fn remove_rows(&self, rows: &[i64]) {
         let mut places = self.places.lock();
         if !places.is_empty() {
             places.retain(|(table, row), _| *table != "documents" || !rows.contains(row));

@@ -10,6 +10,7 @@ pub(super) mod maintenance;
 pub mod repair;
 pub(super) mod reservation;
 mod reserved;
+mod search_mark;
 mod shared;
 pub(super) mod worker;
 
@@ -83,8 +84,10 @@ pub(crate) struct OpenCollection {
     pub(crate) worker: Mutex<Option<JoinHandle<()>>>,
     /// Damage found in its database.
     pub(crate) damage: FoundDamage,
-    /// The tokens of its passages, once a search has needed them.
+    /// The tokens of its passages, once a search has needed them or a start has prepared them.
     pub(crate) tokens: CollectionTokens,
+    /// Whether it was searched since the start.
+    searched: AtomicBool,
     applied: Mutex<Applied>,
     /// Whether the index was repaired since it was saved.
     repaired: AtomicBool,
@@ -157,6 +160,7 @@ impl OpenCollection {
             worker: Mutex::new(None),
             damage: FoundDamage::default(),
             tokens: CollectionTokens::default(),
+            searched: AtomicBool::new(false),
             applied: Mutex::new(Applied::default()),
             repaired: AtomicBool::new(false),
             incomplete: AtomicBool::new(false),
@@ -214,10 +218,11 @@ impl OpenCollection {
         kind(&self.current()) == kind(&other.current())
     }
 
-    /// Runs a write of a job. Fails with `StoreError::Replaced` if the collection was replaced. Blocks.
+    /// Runs a write of a job, and reports damage. Fails with `StoreError::Replaced` if the collection was replaced. Blocks.
     pub(crate) fn write_for_job<T>(&self, write: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
         let _writes = self.writes.blocking_read();
-        if self.replacement.get().is_some() { Err(StoreError::Replaced.into()) } else { Ok(write(&*self.store)?) }
+        let written = if self.replacement.get().is_some() { Err(StoreError::Replaced) } else { write(&*self.store) };
+        written.map_err(|error| self.report_damage(error.into()))
     }
 
     /// Records a changed row of the catalog.
@@ -413,7 +418,7 @@ impl OpenCollection {
         match embedded.store.purge_tombstones(applied.sequence) {
             // The server is stopping. Until the next save, the tombstones only take space.
             Err(StoreError::Interrupted { .. }) => Ok(()),
-            forgotten => Ok(forgotten?),
+            purged => Ok(purged?),
         }
     }
 

@@ -51,7 +51,9 @@ enum Unusable {
     Store(#[source] Error),
 }
 
-/// Logs why the index is rebuilt: as a warning, unless none had to be saved yet.
+/// Logs why the index is rebuilt. Warns if a saved index cannot be used, or if the database has so many changes that a running
+/// server would have saved one. Otherwise there may never have been one: a small index is saved only when the server stops, and
+/// a snapshot contains none.
 fn log_rebuild(collection: &OpenCollection, store: &DocumentStore, reason: &Unusable) {
     if collection.sequence_at_open == Sequence::default() {
         return;
@@ -59,7 +61,7 @@ fn log_rebuild(collection: &OpenCollection, store: &DocumentStore, reason: &Unus
     let (collection_name, reason) = (&collection.row.name, reason as &dyn std::error::Error);
     let is_small = || store.count_changes(Sequence::default()).is_ok_and(|changes| changes < collection.save_changes);
     if !index::is_saved(&collection.folder) && is_small() {
-        tracing::debug!(collection = %collection_name, reason, "rebuilding the index from the database");
+        tracing::info!(collection = %collection_name, "there is no saved index; building it from the database");
     } else {
         tracing::warn!(collection = %collection_name, reason, "rebuilding the index from the database");
     }

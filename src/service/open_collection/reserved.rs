@@ -1,4 +1,4 @@
-//! Tracks the pending passages that the worker skips: those that a request embeds itself, and those that the encoder rejected.
+//! Tracks the pending passages that the worker skips: those that a request embeds itself, and those that the encoder refused.
 //!
 //! A request learns the keys of its passages when its transaction commits, and from that moment the worker can read them, too.
 //! So after each read, the worker waits for the writes that began before the read, and also skips passages whose reservation
@@ -25,7 +25,7 @@ struct TrackedPassages {
     reserved: HashSet<PassageId>,
     /// Passages whose reservation ended since the worker's current read began. `None` while it does not read.
     released: Option<HashSet<PassageId>>,
-    /// Passages that the encoder rejected.
+    /// Passages that the encoder refused.
     skipped: HashSet<PassageId>,
     /// Numbers of the writes that are between the start of their transaction and their reservation.
     writes: BTreeSet<u64>,
@@ -69,7 +69,7 @@ impl ReservedPassages {
         }
     }
 
-    /// Returns the passages that the encoder rejected.
+    /// Returns the passages that the encoder refused.
     pub(crate) fn skipped(&self) -> Vec<PassageId> {
         self.state.lock().skipped.iter().copied().collect()
     }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn passages_that_the_encoder_rejected_are_not_free() {
+    async fn passages_that_the_encoder_refused_are_not_free() {
         let passages = ReservedPassages::default();
         passages.skip_until_restart(PassageId(2));
         assert_eq!(free(passages.begin_read()).await, [1]);

@@ -73,8 +73,8 @@ pub(super) fn read(
     let restricted = *filter != SearchFilter::default();
     let bare = !(parts.title || parts.text || parts.metadata || parts.passage);
     // For many hits, reads the sizes first, so that an answer that is too large is refused before any of it is read.
-    let charged = !bare && passages.len() > ROWS_PER_READ;
-    if charged {
+    let sizes_charged = !bare && passages.len() > ROWS_PER_READ;
+    if sizes_charged {
         let sizes = collection.store.sizes_of(&passages)?;
         if !budget.charge(sizes.into_iter().map(|sizes| requested_bytes(sizes, parts)).sum()) {
             return Err(too_large(marks)?);
@@ -91,7 +91,8 @@ pub(super) fn read(
             continue;
         }
         let mut rest = part.iter();
-        let rows = collection.store.passages_while(&ids, &mut |sizes| charged || budget.charge(requested_bytes(sizes, parts)))?;
+        let rows =
+            collection.store.passages_while(&ids, &mut |sizes| sizes_charged || budget.charge(requested_bytes(sizes, parts)))?;
         let Some(rows) = rows else { return Err(too_large(marks)?) };
         for row in rows {
             let Some(candidate) = rest.find(|candidate| candidate.passage == row.passage.id) else { continue };

@@ -58,8 +58,8 @@ impl CollectionTokens {
         state.known = Some(Known { sequence: changes.sequence, index, words });
     }
 
-    /// Forgets everything, because passages got words without a new sequence number.
-    pub(super) fn forget(&self) {
+    /// Discards everything, because passages got words without a new sequence number.
+    pub(super) fn clear(&self) {
         let mut state = self.0.write();
         state.filled += 1;
         state.known = None;
@@ -102,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn forgetting_discards_cached_tokens_and_earlier_reads() {
+    fn clearing_discards_cached_tokens_and_earlier_reads() {
         let tokens = CollectionTokens::default();
         tokens.apply(changes(5, &[1, 2]), 0, None);
-        tokens.forget();
+        tokens.clear();
         assert_eq!(known(&tokens), 0);
         tokens.apply(changes(5, &[1]), 0, None);
-        assert_eq!(known(&tokens), 0, "a read from before the forgetting is ignored");
+        assert_eq!(known(&tokens), 0, "a read from before the clearing is ignored");
         tokens.apply(changes(5, &[1, 2]), 1, None);
         assert_eq!(known(&tokens), 2);
     }

@@ -18,10 +18,12 @@ mod preference;
 mod ranking;
 mod resolve;
 mod tokens;
+mod warm_up;
 
 pub(super) use known_tokens::CollectionTokens;
 pub(super) use labeled::LabeledPassages;
 pub(super) use tokens::fill;
+pub(super) use warm_up::{precompute, start_preparing};
 
 use std::sync::Arc;
 use std::time::Instant;

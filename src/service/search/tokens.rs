@@ -3,13 +3,24 @@
 
 use super::super::Error;
 use super::super::embedding::embed_text;
+use crate::domain::CollectionModel;
 use crate::embed::Embedder;
-use crate::ranking::{TokenIndex, Translations, WordIndex};
+use crate::ranking::{TokenIndex, TokenScorer, Translations, WordIndex};
 use crate::service::open_collection::OpenCollection;
 use crate::store::{PendingPassage, with_caller};
 
 /// Passes the current tokens of all passages to `use_them`, and their words if the model translates.
 pub(super) fn with_tokens<T>(
+    collection: &OpenCollection,
+    translations: Option<&Translations>,
+    use_them: impl FnOnce(&TokenIndex, &WordIndex) -> T,
+) -> Result<T, Error> {
+    collection.mark_searched();
+    read_tokens(collection, translations, use_them)
+}
+
+/// Does the same without a search.
+pub(super) fn read_tokens<T>(
     collection: &OpenCollection,
     translations: Option<&Translations>,
     use_them: impl FnOnce(&TokenIndex, &WordIndex) -> T,
@@ -39,10 +50,9 @@ pub(in crate::service) fn fill(collection: &OpenCollection, embedder: &Embedder)
         filled = true;
     }
     if filled {
-        collection.tokens.forget();
+        collection.tokens.clear();
     }
-    let own = collection.row.model.as_ref().filter(|own| own.fingerprint == embedder.model().fingerprint);
-    let has_tokens = own.is_some() && embedder.scorer().is_some();
+    let has_tokens = scorer_of(collection, embedder).is_some();
     while has_tokens && !collection.should_stop() {
         let tokens_of = |passages: &[PendingPassage]| embedder.token_sets(&passages.iter().map(embed_text).collect::<Vec<_>>());
         match embedded.store.fill_tokens(tokens_of)?.map_err(Error::Embed)? {
@@ -51,4 +61,10 @@ pub(in crate::service) fn fill(collection: &OpenCollection, embedder: &Embedder)
         }
     }
     Ok(!collection.should_stop())
+}
+
+/// Returns the loaded model's scorer if the collection is of that model.
+pub(super) fn scorer_of<'e>(collection: &OpenCollection, embedder: &'e Embedder) -> Option<&'e TokenScorer> {
+    let is_own = |own: &CollectionModel| own.fingerprint == embedder.model().fingerprint;
+    embedder.scorer().filter(|_| collection.row.model.as_ref().is_some_and(is_own))
 }

@@ -131,8 +131,8 @@ async fn make(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> 
     context.measure(0, collections.len() as u64);
     let folder = state.snapshot_partial(live.id.as_str());
     let (begun, whole) = (id.clone(), names.is_empty());
-    let of = Arc::clone(&state);
-    let mut making = blocking(move || SnapshotBuilder::begin(of, begun, folder, whole)).await?;
+    let builder_state = Arc::clone(&state);
+    let mut making = blocking(move || SnapshotBuilder::begin(builder_state, begun, folder, whole)).await?;
     let mut details = SnapshotDetails { snapshot: id.clone(), skipped: Vec::new() };
     for (done, collection) in collections.into_iter().enumerate() {
         context.check()?;
@@ -168,9 +168,9 @@ impl SnapshotBuilder {
         mut collection: Arc<OpenCollection>,
     ) -> Result<(Self, bool), JobError> {
         loop {
-            let (watched, of) = (context.clone(), Arc::clone(&collection));
+            let (watched, source) = (context.clone(), Arc::clone(&collection));
             let added = blocking(move || {
-                let added = self.add(&of, move || watched.check().is_err())?;
+                let added = self.add(&source, move || watched.check().is_err())?;
                 Ok((self, added))
             })
             .await;

@@ -42,7 +42,7 @@ impl Postgres {
         };
         if !more {
             // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
-            self.next_expiry.forget();
+            self.next_expiry.clear();
             let sql = format!("select min(expires_at_ms) from {documents} where expires_at_ms is not null");
             let first = self.run(DOING, |session| {
                 let row = session.row(&sql, &[])?;

@@ -56,7 +56,7 @@ use crate::store::{
     Expired, HitSizes, Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage,
     PreparedDocument, ResplitText, Revision, SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedBatch, Upserted,
 };
-pub use catalog::{CatalogNames, CatalogPart, CatalogVersions, ClaimedJobs, JobOwnership, PostgresCatalog};
+pub use catalog::{CatalogNames, CatalogPart, CatalogVersions, JobOwnership, PostgresCatalog, TakenOverJobs};
 pub use orphans::Adoption;
 pub use partition::Postgres;
 pub use replacing::BlockedWrites;

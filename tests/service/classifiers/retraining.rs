@@ -21,7 +21,12 @@ fn labeled(number: usize, label: &str, word: &str) -> NewDocument {
 }
 
 fn of_documents(kind: ClassifierKind) -> NewClassifier {
-    let source = LabeledDocuments { collection: name("news"), field: field("topic"), filter: Filter::default() };
+    of_collection(kind, "news")
+}
+
+/// A classifier that learns from the documents of a collection, named by its own name or by an alias.
+fn of_collection(kind: ClassifierKind, collection: &str) -> NewClassifier {
+    let source = LabeledDocuments { collection: name(collection), field: field("topic"), filter: Filter::default() };
     let definition = ClassifierDefinition { source: Some(source), ..definition(kind) };
     NewClassifier { name: topics(), definition, examples: Vec::new(), labels: Vec::new() }
 }
@@ -198,13 +203,30 @@ async fn a_training_keeps_the_alias_target_it_was_accepted_with() {
     let first = NewClassifier { name: first, ..of_texts(ClassifierKind::Knn, 10) };
     running.service.create_classifier(first, None).await.unwrap();
     running.control.wait_until_blocked();
-    let source = LabeledDocuments { collection: name("latest"), field: field("topic"), filter: Filter::default() };
-    let definition = ClassifierDefinition { source: Some(source), ..definition(ClassifierKind::Mlp) };
-    let new = NewClassifier { name: topics(), definition, examples: Vec::new(), labels: Vec::new() };
-    let made = running.service.create_classifier(new, None).await.unwrap();
+    let made = running.service.create_classifier(of_collection(ClassifierKind::Mlp, "latest"), None).await.unwrap();
     running.service.set_alias(alias_of("other")).await.unwrap();
     running.control.resume();
     let job = running.ended(&made.record.job).await;
     assert_eq!((job.status, job.error, job.collection), (JobStatus::Succeeded, None, Some(name("news"))));
     assert_eq!(running.service.get_classifier(&topics()).await.unwrap().report.unwrap().examples, 60);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retraining_learns_from_the_new_target_of_an_alias() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.fill_labeled().await;
+    running.create("other").await;
+    let words = [("weather", "rain"), ("economy", "stocks")];
+    let documents = (0..60).map(|n| labeled(n, words[n % 2].0, words[n % 2].1));
+    running.upsert("other", documents.collect(), Wait::Indexed).await.unwrap();
+    let alias_of = |collection: &str| Alias { name: name("latest"), collection: name(collection) };
+    running.service.set_alias(alias_of("news")).await.unwrap();
+    running.train(of_collection(ClassifierKind::Mlp, "latest")).await;
+    assert_eq!(running.told("goal 7").await.unwrap(), ["sports"]);
+    running.service.set_alias(alias_of("other")).await.unwrap();
+    let job = running.service.retrain_classifier(&topics()).await.unwrap();
+    let ended = running.ended(&job.id).await;
+    assert_eq!((ended.status, ended.error, ended.collection), (JobStatus::Succeeded, None, Some(name("other"))));
+    assert_eq!((running.version().await, running.told("stocks 7").await.unwrap()), (2, vec!["economy".to_owned()]));
 }

@@ -16,8 +16,8 @@ use sha2::{Digest as _, Sha256};
 use crate::domain::{
     CollectionName, Embedding, Job, JobId, JobType, JobUnit, ProjectionCenter, ProjectionRequest, RequestKey, Scope,
 };
-use crate::mining::parallel::{in_parallel, parallelism};
 use crate::mining::{BLOCK_SENTENCES, NeighborLists};
+use crate::parallel::{in_parallel, parallelism};
 use crate::projection::{FuzzyGraph, Layout, Neighborhood, Point, Vectors, bytes_needed, epochs, principal_plane};
 use crate::service::blocking::blocking;
 use crate::service::collections::projections::ProjectionError;
@@ -155,8 +155,8 @@ async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc
     let mut steps = Steps::new(context, context.job.progress().1);
     steps.begin_phase("reading").await?;
     let begun = Instant::now();
-    let (reading, of) = (context.clone(), Arc::clone(collection));
-    let sample = blocking(move || read(&reading, &of, plan).map_err(|error| of.report_damage(error))).await?;
+    let (reading, source) = (context.clone(), Arc::clone(collection));
+    let sample = blocking(move || read(&reading, &source, plan).map_err(|error| source.report_damage(error))).await?;
     let Sample { mut vectors, ids, languages, origin } = sample;
     let documents = ids.len();
     memory::check_free(memory_bytes(documents as u64, collection, plan.neighbors)).map_err(Error::from)?;
@@ -181,10 +181,10 @@ async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc
 
     steps.begin_phase("layout").await?;
     let begun = Instant::now();
-    let (moving, of) = (context.clone(), Arc::clone(collection));
+    let (moving, target) = (context.clone(), Arc::clone(collection));
     blocking(move || {
         let points = points(&moving, &lists, &plane)?;
-        ProjectionFile::new(origin, now_ms(), ids, &points).write(&of.folder, plan.center)
+        ProjectionFile::new(origin, now_ms(), ids, &points).write(&target.folder, plan.center)
     })
     .await?;
     steps.record_time("layout_ms", begun);

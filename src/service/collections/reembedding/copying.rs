@@ -14,8 +14,7 @@ use crate::service::embedding::{PROBE, is_transient};
 use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError, try_embed};
 use crate::service::open_collection::OpenCollection;
-use crate::storage::Storage;
-use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, Revision, StoreError};
+use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, Revision};
 
 /// Revisions read at a time.
 const REVISIONS_PER_READ: usize = 4_096;
@@ -84,7 +83,7 @@ impl<'c> CollectionCopier<'c> {
 
     async fn copy_from(&mut self, first: Revision) -> Result<Sequence, JobError> {
         let old = Arc::clone(&self.old);
-        let reached = blocking(move || Ok(old.store.sequence()?)).await?;
+        let reached = blocking(move || old.read_store(|store| store.sequence())).await?;
         let mut comparison = Comparison::new(Arc::clone(&self.old), Arc::clone(&self.next), first);
         loop {
             self.context.check()?;
@@ -102,14 +101,14 @@ impl<'c> CollectionCopier<'c> {
     /// Returns the number of documents of the replacement and of the collection.
     async fn counts(&self) -> Result<(u64, u64), JobError> {
         let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
-        Ok(blocking(move || Ok((next.store.document_count()?, old.store.document_count()?))).await?)
+        Ok(blocking(move || Ok((next.store.document_count()?, old.read_store(|store| store.document_count())?))).await?)
     }
 
     /// Counts documents and passages, and publishes the progress.
     async fn report_progress(&mut self) -> Result<(), JobError> {
         let (old, next, begun) = (Arc::clone(&self.old), Arc::clone(&self.next), Instant::now());
         let (passages, (done, total)) = blocking(move || {
-            let documents = (next.store.document_count()?, old.store.document_count()?);
+            let documents = (next.store.document_count()?, old.read_store(|store| store.document_count())?);
             Ok((next.store.counts()?.passages, documents))
         })
         .await?;
@@ -134,7 +133,7 @@ impl<'c> CollectionCopier<'c> {
         Ok(blocking(move || {
             let mut gone = Vec::new();
             for key in surplus {
-                if read(&old, |store| store.documents_by_key(&[key], 0))?.iter().all(Option::is_none) {
+                if old.read_store(|store| store.documents_by_key(&[key], 0))?.iter().all(Option::is_none) {
                     gone.push(key);
                 }
             }
@@ -231,11 +230,6 @@ impl<'c> CollectionCopier<'c> {
     }
 }
 
-/// Reads from the collection, and records damage of its database.
-fn read<T>(old: &OpenCollection, read: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
-    read(&*old.store).map_err(|error| old.report_damage(error.into()))
-}
-
 /// Reads documents of the collection, and splits the texts that the replacement does not have. Returns how many of `keys` were
 /// read.
 fn prepare(
@@ -244,7 +238,7 @@ fn prepare(
     keys: &[DocumentKey],
     embedder: &Embedder,
 ) -> Result<(usize, Vec<CopiedDocument>), Error> {
-    let found = read(old, |store| store.documents_by_key(keys, TEXT_BYTES))?;
+    let found = old.read_store(|store| store.documents_by_key(keys, TEXT_BYTES))?;
     let bounds = next.row.passages.unwrap_or(PassageBounds::adjacent(embedder.model().tokens_max));
     let mut prepared = Vec::with_capacity(found.len());
     for (key, document) in keys.iter().zip(&found) {
@@ -322,7 +316,7 @@ impl RevisionReader {
     fn first(&mut self) -> Result<Option<Revision>, Error> {
         if self.page.is_empty() && !self.ended {
             let after = self.after;
-            self.page = read(&self.collection, |store| store.revisions(after, REVISIONS_PER_READ))?.into();
+            self.page = self.collection.read_store(|store| store.revisions(after, REVISIONS_PER_READ))?.into();
             self.ended = self.page.len() < REVISIONS_PER_READ;
             self.after = self.page.back().copied().unwrap_or(after);
         }

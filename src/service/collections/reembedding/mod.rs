@@ -102,13 +102,13 @@ impl CollectionHandle {
             disk_bytes,
         };
         let (id, total, unit) = (new_job_id()?, counts.documents, JobUnit::Documents);
-        let (name, of) = (row.name.clone(), plan.collection_id.clone());
+        let (name, collection_id) = (row.name.clone(), plan.collection_id.clone());
         let new: NewJob<ReembedJob> = NewJob { id, collection: Some(name.clone()), request: plan, details, total, unit };
         match service.submit_job(permit, new).await {
             // Another server has just accepted such a job.
             Err(Error::Store(StoreError::JobUnfinished)) => {
                 let state = Arc::clone(&service.state);
-                let job = blocking(move || state.reembedding(&of)).await?;
+                let job = blocking(move || state.reembedding(&collection_id)).await?;
                 Err(job.map_or(StoreError::JobUnfinished.into(), |job| Error::AlreadyReembedding { collection: name, job }))
             }
             submitted => submitted,
@@ -197,8 +197,8 @@ async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError>
         // The process ended after the swap, before the job was recorded as done.
         return Ok(());
     };
-    let (opening, of, state, job) = (plan.clone(), Arc::clone(&old), context.state()?, context.job.id.clone());
-    let next = blocking(move || opening.open(&state, &job, &of)).await?;
+    let (opening, source, state, job) = (plan.clone(), Arc::clone(&old), context.state()?, context.job.id.clone());
+    let next = blocking(move || opening.open(&state, &job, &source)).await?;
     let pair = Pair { old: Arc::clone(&old), next: Arc::clone(&next) };
     let replaced = replace(context, plan, pair).await;
     if let Err(error) = &replaced {
@@ -252,9 +252,9 @@ impl State {
     /// Returns the unfinished job that re-embeds the collection with this id. Blocks.
     fn reembedding(&self, collection: &CollectionId) -> Result<Option<JobId>, Error> {
         let jobs = self.catalog.unfinished_jobs()?;
-        let of =
+        let rebuilds_it =
             |job: &Job| stored::read::<ReembedPlan>(&job.id, &job.request).is_ok_and(|plan| plan.collection_id == *collection);
-        Ok(jobs.into_iter().find(|job| job.kind == ReembedJob::TYPE && of(job)).map(|job| job.id))
+        Ok(jobs.into_iter().find(|job| job.kind == ReembedJob::TYPE && rebuilds_it(job)).map(|job| job.id))
     }
 }
 

@@ -81,7 +81,8 @@ impl ReembedPlan {
             next.store.set_metadata_indexes(indexes)?;
         }
         if let (Ok(old), Ok(next)) = (old.embedded(), next.embedded()) {
-            next.store.swap_in(old.store.swap_state()?)?;
+            let swapped = old.store.swap_state().map_err(|error| pair.old.report_damage(error.into()))?;
+            next.store.swap_in(swapped)?;
         }
         orphaned::with_garbage_marks(std::slice::from_ref(&old.folder), || {
             state.change_catalog(CatalogPart::Names, || {

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{
     Code, Collection, CollectionId, CollectionName, ColumnTypes, DocumentFailure, DocumentId, FileEncoding, FileFormat, Job,
-    JobId, JobType, JobUnit, NewDocument, RefusedDocument, Scope,
+    JobId, JobStatus, JobType, JobUnit, NewDocument, RefusedDocument, Scope,
 };
 use crate::store::{PreparedDocument, StoreError, Upserted};
 
@@ -155,8 +155,8 @@ impl JobKind for ImportJob {
         state.delete_checkpoints(id, &plan.collection_id);
     }
 
-    /// Removes the uploaded file and keeps the results.
-    fn clean_up(folder: &Path) {
+    /// Removes the uploaded file and keeps the results, also of an import that failed.
+    fn clean_up(folder: &Path, _: JobStatus) {
         if let Err(error) = ignore_not_found(std::fs::remove_file(folder.join(SOURCE))) {
             tracing::warn!(path = %folder.display(), error = &error as &dyn std::error::Error, "removing an import's file failed");
         }
@@ -170,8 +170,8 @@ async fn store_all(
 ) -> Result<(), JobError> {
     let types = types.clone();
     collection.check_model(context.state()?.embedder.model())?;
-    let (state, of, id) = (context.state()?, Arc::clone(collection), context.job.id.clone());
-    let mut import = blocking(move || Import::open(&state, of, &id, (format, &types))).await?;
+    let (state, target, id) = (context.state()?, Arc::clone(collection), context.job.id.clone());
+    let mut import = blocking(move || Import::open(&state, target, &id, (format, &types))).await?;
     context.measure(import.done.place.offset, import.bytes);
     loop {
         context.check()?;
@@ -197,15 +197,15 @@ async fn store_all(
 async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
     // After a restart, recovery brings the index up to date.
     context.wait_until_recovered(collection).await?;
-    let of = Arc::clone(collection);
-    Ok(blocking(move || of.apply_changes()).await?)
+    let collection = Arc::clone(collection);
+    Ok(blocking(move || collection.apply_changes()).await?)
 }
 
 /// Waits until at most `waiting_max` passages wait for their embedding.
 async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>, waiting_max: u64) -> Result<(), JobError> {
     loop {
-        let of = collection.latest();
-        if blocking(move || of.waiting_count()).await? <= waiting_max {
+        let newest = collection.latest();
+        if blocking(move || newest.waiting_count()).await? <= waiting_max {
             return context.check();
         }
         context.pause(BACKLOG_PAUSE).await?;
@@ -256,7 +256,7 @@ impl Import {
         let source = folder.join(SOURCE);
         let bytes = source.metadata().map_err(|_| broken("its file is missing"))?.len();
         let mut records = Records::open(&source, table, state.limits.import_line_bytes_max)?;
-        let checkpoint = collection.store.job_checkpoint(job)?;
+        let checkpoint = collection.read_store(|store| store.job_checkpoint(job))?;
         let (done, results) = match checkpoint {
             None => (Checkpoint::at(records.place()), Results::create(&folder, state.power_safe)?),
             Some(json) => {
@@ -313,7 +313,7 @@ impl Import {
             json
         };
         self.collection.write_for_job(|store| store.upsert_for_job(&self.job, prepared, Box::new(checkpoint)))?;
-        self.collection.damage.forget(&stored);
+        self.collection.damage.remove_documents(&stored);
         self.collection.wake.notify_one();
         self.done =
             made.recv().map_err(|_| Error::JobState { id: self.job.clone(), problem: "its checkpoint was not written" })?;

@@ -19,11 +19,11 @@ use crate::store::{StoreError, parse_created_job, read_job};
 const COLUMNS: &str = "id, type, status, collection, request, details, done, total, unit, error_code, error_detail,
     cancel_requested, created_at_ms, started_at_ms, finished_at_ms, key";
 
-/// The result of `claim_orphaned_jobs`.
+/// The result of `take_over_orphaned_jobs`.
 #[derive(Debug)]
-pub struct ClaimedJobs {
+pub struct TakenOverJobs {
     /// Jobs of dead servers that belong to this server from now on, in the order in which they were accepted.
-    pub claimed: Vec<Job>,
+    pub jobs: Vec<Job>,
     /// Whether a server has died since the last check, no matter which server noticed it.
     pub server_died: bool,
 }
@@ -40,14 +40,14 @@ pub enum JobOwnership {
 }
 
 impl PostgresCatalog {
-    /// Claims the unfinished jobs of dead servers. Claims a job of the types `with_files` only if it is among `files_here`,
-    /// and a re-embedding only if it is to the model of this server. Claims canceled jobs in any case.
-    pub fn claim_orphaned_jobs(
+    /// Takes over the unfinished jobs of dead servers: a job of the types `with_files` only if it is among `files_here`, a
+    /// re-embedding only if it is to the model of this server, and a canceled job in any case.
+    pub fn take_over_orphaned_jobs(
         &self,
         with_files: &[JobType],
         files_here: &[JobId],
         model_fingerprint: &str,
-    ) -> Result<ClaimedJobs, StoreError> {
+    ) -> Result<TakenOverJobs, StoreError> {
         let me = self.member.id();
         let with_files: Vec<&str> = with_files.iter().map(|kind| kind.name()).collect();
         let files_here: Vec<&str> = files_here.iter().map(JobId::as_str).collect();
@@ -66,12 +66,12 @@ impl PostgresCatalog {
                  for update skip locked
              ) returning {COLUMNS}"
         );
-        let (others, mut claimed) = self.transaction("taking over jobs", |session| {
+        let (others, mut jobs) = self.transaction("taking over jobs", |session| {
             Ok((remove_dead_servers(session, me)?, read_all(session, &sql, &values)?))
         })?;
-        claimed.sort_by(|a, b| a.id.cmp(&b.id));
+        jobs.sort_by(|a, b| a.id.cmp(&b.id));
         let before = std::mem::replace(&mut *self.others.lock(), others.clone());
-        Ok(ClaimedJobs { claimed, server_died: before.iter().any(|id| !others.contains(id)) })
+        Ok(TakenOverJobs { jobs, server_died: before.iter().any(|id| !others.contains(id)) })
     }
 
     /// Returns what this server must do with those of these jobs that are unfinished.
@@ -208,7 +208,7 @@ impl PostgresCatalog {
                    (select id from dragoman.jobs where finished_at_ms is not null order by finished_at_ms desc, id desc offset $2)
                    returning id";
         let values: [Parameter<'_>; 2] = [(&before_ms, Type::INT8), (&limit(kept_max), Type::INT8)];
-        self.run("forgetting jobs", |session| {
+        self.run("pruning jobs", |session| {
             let mut pruned = Vec::new();
             for row in session.rows(sql, &values)? {
                 pruned.extend(JobId::parse(row.try_get(0)?).ok());

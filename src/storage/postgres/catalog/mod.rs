@@ -25,7 +25,7 @@ use super::server::{PostgresServer, run_blocking};
 use super::session::{Parameter, SNAPSHOT, Session};
 use crate::domain::{Alias, Collection, CollectionId, CollectionName, KeyId, MetadataPath, Page, RequestKey};
 use crate::store::{StoreError, StoredKey, codes, names_json, read_collection, read_key};
-pub use jobs::{ClaimedJobs, JobOwnership};
+pub use jobs::{JobOwnership, TakenOverJobs};
 use parking_lot::Mutex;
 use rows::{CatalogRow, limit, text};
 use versions::KnownVersions;
