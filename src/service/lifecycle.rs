@@ -44,7 +44,8 @@ impl Service {
         let emergency_space = EmergencySpace::new(&parts.data_dir);
         // Done first, because this locks the directory for this process.
         let catalog = Box::new(emergency_space.retry_on_full_disk(|| open_catalog(&parts.data_dir))?);
-        emergency_space.give_up_if_disk_is_full();
+        let databases = all_rows(&*catalog)?.len().min(parts.limits.databases_open_max);
+        emergency_space.give_up_if_disk_is_full(databases);
         let service = Self::open_with_catalog(parts, (catalog, None, None))?;
         // On a full disk, jobs wait until this succeeds.
         let _ = service.state.occupy_emergency_space();

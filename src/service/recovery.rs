@@ -1,7 +1,7 @@
 //! Recovers the collections after a start, in the background.
 //!
-//! Each collection goes through the steps of `Step`. Two threads take the collections from one queue, in which those of an earlier
-//! step come first, unless they failed: a collection that cannot be recovered does not delay the others.
+//! Each collection goes through the steps of `Step`. Two threads take the collections from one queue. Those of an earlier step
+//! come first, unless they have failed often: a collection that cannot be recovered does not delay the others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,8 +23,11 @@ const RECOVERIES: usize = 2;
 /// Pause before another attempt after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+/// After so many failures, a collection waits for all others.
+const EARLY_FAILURES_MAX: u32 = 8;
+
 /// What a collection still needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     /// Its index. Searches wait for it.
     Recover,
@@ -37,7 +40,7 @@ enum Step {
 /// A collection that waits for its next step.
 struct Waiting {
     collection: Arc<OpenCollection>,
-    /// Whether it was searched before the start.
+    /// Whether it was searched in the last days before the start.
     was_searched: bool,
     step: Step,
     /// Number of times that this step has failed.
@@ -48,16 +51,13 @@ struct Waiting {
 
 impl Waiting {
     fn new(collection: Arc<OpenCollection>) -> Self {
-        let was_searched = collection.take_search_mark();
+        let was_searched = collection.was_searched_lately();
         Self { collection, was_searched, step: Step::Recover, failures: 0, due: Instant::now() }
     }
 
-    fn next(self, step: Step) -> Self {
-        Self { step, failures: 0, due: Instant::now(), ..self }
-    }
-
-    fn again(self) -> Self {
-        Self { failures: self.failures + 1, due: Instant::now() + RETRY_PAUSE, ..self }
+    /// Its place in the queue, among those that are due.
+    fn rank(&self) -> Step {
+        if self.failures < EARLY_FAILURES_MAX { self.step } else { Step::Check }
     }
 }
 
@@ -85,13 +85,15 @@ impl Service {
     }
 }
 
-/// Takes the first collection that is due. If none is, waits for the first one.
+/// Takes the collection whose turn is next, of those that are due. If none is, waits for the first one.
 fn take_due(waiting: &Mutex<VecDeque<Waiting>>) -> Option<Waiting> {
     let now = Instant::now();
     let next = {
         let mut waiting = waiting.lock();
-        let due = waiting.iter().position(|one| one.due <= now || one.collection.should_stop());
-        waiting.remove(due.unwrap_or(0))?
+        let is_due = |one: &Waiting| one.due <= now || one.collection.should_stop();
+        let due = waiting.iter().enumerate().filter(|(_, one)| is_due(one)).min_by_key(|(_, one)| one.rank());
+        let place = due.map_or(0, |(place, _)| place);
+        waiting.remove(place)?
     };
     if !next.collection.should_stop() {
         std::thread::sleep(next.due.saturating_duration_since(now));
@@ -99,57 +101,68 @@ fn take_due(waiting: &Mutex<VecDeque<Waiting>>) -> Option<Waiting> {
     Some(next)
 }
 
-/// Takes a step. Returns the collection with its next step, or to try this one again. Sends it on if it was searched before the
-/// start and can be searched again.
+/// Takes a step. Returns the collection with its next step, or to try this one again. After the last step, sends it on if it was
+/// searched before the start.
 fn run_step(state: &State, waiting: Waiting, searched: &Sender<Arc<OpenCollection>>) -> Option<Waiting> {
-    let collection = &waiting.collection;
-    if collection.should_stop() {
-        return None;
-    }
-    let result = match waiting.step {
-        Step::Recover => recover_index(state, collection),
-        Step::Backfill => search::fill(collection, &state.embedder),
-        Step::Check => {
-            check_after_crash(collection);
-            check_saved_index(collection);
-            Ok(true)
-        }
-    };
-    match (result, waiting.step) {
-        (Ok(true), Step::Recover) => Some(waiting.next(Step::Backfill)),
-        (Ok(true), Step::Backfill) => {
-            search::precompute(collection, &state.embedder);
-            Some(waiting.next(Step::Check))
-        }
-        (Ok(true), Step::Check) => {
+    match take_step(state, &waiting) {
+        _ if waiting.collection.should_stop() => None,
+        Ok(Some(step)) => Some(Waiting { step, failures: 0, ..waiting }),
+        Ok(None) => {
             if waiting.was_searched {
                 // Nobody receives it if there could not be another thread.
                 let _ = searched.send(waiting.collection);
             }
             None
         }
-        (Err(error), _) if !collection.should_stop() => {
+        Err(error) => {
             log_failure(&waiting, &error);
-            Some(waiting.again())
+            Some(Waiting { failures: waiting.failures + 1, due: Instant::now() + RETRY_PAUSE, ..waiting })
         }
-        _ => None,
     }
 }
 
-/// Recovers the index, and starts the worker. Returns false if the collection was stopped before.
-fn recover_index(state: &State, collection: &Arc<OpenCollection>) -> Result<bool, Error> {
+/// Takes a step of a collection, unless it was stopped. Returns the next step, if there is one.
+fn take_step(state: &State, waiting: &Waiting) -> Result<Option<Step>, Error> {
+    let collection = &waiting.collection;
+    if collection.should_stop() {
+        return Ok(None);
+    }
+    match waiting.step {
+        Step::Recover => {
+            recover_index(state, collection)?;
+            Ok(Some(Step::Backfill))
+        }
+        Step::Backfill => {
+            match search::fill(collection, &state.embedder).map_err(|error| collection.report_damage(error)) {
+                // It stays as it is until somebody repairs it.
+                Err(error @ Error::Damaged { .. }) => log_failure(waiting, &error),
+                filled => drop(filled?),
+            }
+            search::precompute(collection, &state.embedder);
+            Ok(Some(Step::Check))
+        }
+        Step::Check => {
+            check_after_crash(collection);
+            check_saved_index(collection);
+            Ok(None)
+        }
+    }
+}
+
+/// Recovers the index, and starts the worker, unless the collection is stopped before.
+fn recover_index(state: &State, collection: &Arc<OpenCollection>) -> Result<(), Error> {
     match recover(collection) {
         Ok(true) => {
             collection.record_recovery(None);
             state.start_worker(collection);
-            Ok(true)
+            Ok(())
         }
         Err(error) if !collection.should_stop() => {
             let error = collection.report_damage(error);
             collection.record_recovery(Some(&error));
             Err(error)
         }
-        other => other,
+        _ => Ok(()),
     }
 }
 
@@ -159,7 +172,7 @@ fn log_failure(waiting: &Waiting, error: &Error) {
     if failures.is_power_of_two() {
         let (collection, error) = (&waiting.collection.row.name, error as &dyn std::error::Error);
         let task = if waiting.step == Step::Recover { "recover the index" } else { "prepare for lexical search" };
-        tracing::error!(%collection, failures, error, "cannot {task}; trying again");
+        tracing::error!(%collection, failures, error, "cannot {task}");
     }
 }
 

@@ -94,7 +94,7 @@ pub(super) fn check_files(database: &Path) -> Result<(), StoreError> {
     check_regular(database)?;
     for suffix in [LOG_SUFFIX].into_iter().chain(OTHER_SUFFIXES) {
         let path = beside(database, suffix);
-        // SQLite follows a link only to the database itself.
+        // SQLite refuses links to these files.
         if path.is_symlink() {
             return Err(StoreError::NotRegular { path });
         }
@@ -107,9 +107,11 @@ pub(super) fn check_files(database: &Path) -> Result<(), StoreError> {
 pub(super) fn check_regular(path: &Path) -> Result<(), StoreError> {
     match path.metadata() {
         Ok(file) if file.is_file() => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        // A loop of links, or a path through a file.
-        Err(error) if !matches!(Errno::from_io_error(&error), Some(Errno::LOOP | Errno::NOTDIR)) => Err(file_error(path, error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => Ok(()),
+        // A link to nothing, a loop of links, or a path through a file.
+        Err(error) if !matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::LOOP | Errno::NOTDIR)) => {
+            Err(file_error(path, error))
+        }
         _ => Err(StoreError::NotRegular { path: path.to_owned() }),
     }
 }

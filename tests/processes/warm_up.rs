@@ -1,17 +1,20 @@
 //! What a start prepares for the searches after it.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
 use super::program::Program;
 
 const MODEL: &str = "models/ems-small";
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Returns how many collections have the mark that they were searched.
-fn marked(data: &Path) -> usize {
+/// Returns the marks of the collections that were searched.
+fn marks(data: &Path) -> Vec<PathBuf> {
     let folders = std::fs::read_dir(data.join("collections")).unwrap();
-    folders.filter(|folder| folder.as_ref().unwrap().path().join("searched").exists()).count()
+    folders.map(|folder| folder.unwrap().path().join("searched")).filter(|mark| mark.exists()).collect()
 }
 
 fn has_thread(process: u32, name: &str) -> bool {
@@ -19,18 +22,19 @@ fn has_thread(process: u32, name: &str) -> bool {
     threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok()).any(|own| own.trim() == name)
 }
 
-/// Restarts the server, and returns the log of what it prepared.
-fn restart(data: &Path, search: &str) -> Vec<String> {
+/// Restarts the server, searches these collections, and returns the log of what the start prepared.
+fn restart(data: &Path, searched: &[&str]) -> Vec<String> {
     let mut server = Program::start(data, MODEL);
     let (client, process) = (server.client(), server.id());
-    client.wait_until("the end of the preparation", |_| marked(data) == 0 && !has_thread(process, "warm-up"));
-    assert_eq!(client.hits(search, &json!({ "query": "soup" })).len(), 1);
-    assert_eq!(marked(data), 1);
+    for name in searched {
+        assert_eq!(client.hits(name, &json!({ "query": "soup" })).len(), 1);
+    }
+    client.wait_until("the end of the preparation", |_| !has_thread(process, "warm-up"));
     server.kill().into_iter().filter(|line| line.contains("prepared the first search")).collect()
 }
 
 #[test]
-fn a_start_prepares_the_collections_that_were_searched_since_the_last_start() {
+fn a_start_prepares_the_collections_that_were_searched_lately() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), MODEL);
     let client = server.client();
@@ -39,17 +43,15 @@ fn a_start_prepares_the_collections_that_were_searched_since_the_last_start() {
         let documents = json!({ "documents": [{ "id": "a", "text": "Die Suppe ist heiß." }] });
         assert_eq!(client.post(&format!("/v1/collections/{name}/documents?wait=indexed"), &documents).0, 200);
     }
-    assert_eq!(marked(folder.path()), 0);
-    client.hits("menus", &json!({ "query": "soup" }));
     assert!(server.terminate().success());
-    for (searched, next) in [("menus", "notes"), ("notes", "notes"), ("notes", "menus")] {
-        let prepared = restart(folder.path(), next);
-        assert!(prepared.len() == 1 && prepared[0].contains(searched), "{prepared:#?}");
+    assert_eq!(restart(folder.path(), &["menus"]).len(), 0, "none was searched before");
+    for searched in [&[][..], &["menus"]] {
+        let prepared = restart(folder.path(), searched);
+        assert!(prepared.len() == 1 && prepared[0].contains("menus"), "{prepared:#?}");
     }
-    // A search right after the start counts too, even if it comes before the preparation.
-    let mut server = Program::start(folder.path(), MODEL);
-    server.client().hits("notes", &json!({ "query": "soup" }));
-    drop(server.kill());
-    let prepared = restart(folder.path(), "menus");
-    assert!(prepared.len() == 1 && prepared[0].contains("notes"), "{prepared:#?}");
+    let marks = marks(folder.path());
+    assert_eq!(marks.len(), 1);
+    File::options().write(true).open(&marks[0]).unwrap().set_modified(SystemTime::now() - 8 * DAY).unwrap();
+    assert_eq!(restart(folder.path(), &["menus", "notes"]).len(), 0, "the search was too long ago");
+    assert_eq!(restart(folder.path(), &[]).len(), 2, "both were searched again");
 }

@@ -1,8 +1,8 @@
 //! Searches an index of up to about a hundred thousand passages without the graph: by signs and by rows of 8-bit integers, then
 //! by exact values.
 //!
-//! The rows are created by `prepare_scan` or the first search that needs them, and updated with each change from then on. They take nine bits per
-//! value, in addition to the graph.
+//! The rows are created by `prepare_scan` or the first search that needs them, and updated with each change from then on. They
+//! take nine bits per value, in addition to the graph.
 
 use super::{Among, EXACT_SIZE_MAX, Index, IndexParameters, Metric, Neighbor, PassageId, REMOVED_KEYS_START, Scan};
 use crate::domain::Embedding;

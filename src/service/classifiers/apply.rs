@@ -136,7 +136,7 @@ async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan:
     context.state()?.check_embedded(collection)?;
     let (reading, id, filter) = (Arc::clone(collection), context.job.id.clone(), plan.document_filter());
     let (kept, total) = blocking(move || {
-        reading.read_store(|store| Ok((store.job_checkpoint(&id)?, store.count_matching(&filter, usize::MAX)? as u64)))
+        reading.with_store(|store| Ok((store.job_checkpoint(&id)?, store.count_matching(&filter, usize::MAX)? as u64)))
     })
     .await?;
     let broken = |_| Error::JobState { id: context.job.id.clone(), problem: "its checkpoint cannot be read" };
@@ -174,7 +174,7 @@ async fn step(
     let (reading, filter, after) = (Arc::clone(collection), plan.document_filter(), done.after.clone());
     let page = blocking(move || {
         let after = after.map(|id| DocumentId::parse(&id)).transpose()?;
-        reading.read_store(|store| store.embedded_documents(&filter, after.as_ref(), DOCUMENTS_PER_STEP))
+        reading.with_store(|store| store.embedded_documents(&filter, after.as_ref(), DOCUMENTS_PER_STEP))
     })
     .await?;
     let Some(last) = page.last().map(|one| one.document.id.clone()) else { return Ok(false) };

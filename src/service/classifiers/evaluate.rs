@@ -232,7 +232,7 @@ async fn evaluate_all(
     }
     let label_source = context.state()?.label_source(&trained, false)?;
     let (reading, filter) = (Arc::clone(collection), labeled_filter(&documents));
-    let count = move || reading.read_store(|store| store.count_matching(&filter, JOB_DOCUMENTS_MAX));
+    let count = move || reading.with_store(|store| store.count_matching(&filter, JOB_DOCUMENTS_MAX));
     let total = blocking(count).await? as u64;
     context.measure(0, total);
     let (mut evaluated, mut after, mut read) = (EvaluatedPredictions::default(), None, 0);
@@ -244,7 +244,7 @@ async fn evaluate_all(
         let (reading, documents, multi_label) = (Arc::clone(collection), documents.clone(), trained.definition.multi_label);
         let page = blocking(move || {
             let filter = labeled_filter(&documents);
-            let found = reading.read_store(|store| store.embedded_documents(&filter, after.as_ref(), DOCUMENTS_PER_STEP))?;
+            let found = reading.with_store(|store| store.embedded_documents(&filter, after.as_ref(), DOCUMENTS_PER_STEP))?;
             let last = found.last().map(|one| one.document.id.clone());
             Ok((last, found.len(), retain_labeled(found, &documents, multi_label)?))
         });

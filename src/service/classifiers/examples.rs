@@ -146,7 +146,7 @@ pub(super) fn read_labeled_examples(
     let mut examples = Examples::default();
     let mut after: Option<DocumentId> = None;
     loop {
-        let page = collection.read_store(|store| store.embedded_documents(&labeled_filter(source), after.as_ref(), PAGE))?;
+        let page = collection.with_store(|store| store.embedded_documents(&labeled_filter(source), after.as_ref(), PAGE))?;
         let full = page.len() == PAGE;
         after = page.last().map(|one| one.document.id.clone());
         for EmbeddedDocument { document, embedding } in page {

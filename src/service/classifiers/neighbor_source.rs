@@ -114,7 +114,7 @@ impl NeighborSource<'_> {
             Self::Texts { .. } => Vec::new(),
             Self::Passages { passages, .. } => {
                 let keys: Vec<PassageId> = neighbors.iter().filter_map(|neighbor| neighbor.place.passage()).collect();
-                passages.collection().read_store(|store| store.passages(&keys))?
+                passages.collection().with_store(|store| store.passages(&keys))?
             }
         }
         .into_iter()
@@ -192,7 +192,7 @@ fn load_owners(
         near.iter().flatten().map(|neighbor| neighbor.passage).filter(|passage| !owners.contains_key(passage)).collect();
     unknown.sort_unstable();
     unknown.dedup();
-    let read = passages.collection().read_store(|store| store.heads_of(&unknown))?;
+    let read = passages.collection().with_store(|store| store.heads_of(&unknown))?;
     // Passages that were deleted meanwhile have no vote.
     owners.extend(unknown.into_iter().map(|passage| (passage, None)));
     for (passage, head) in read {

@@ -41,43 +41,39 @@ impl EmergencySpace {
     /// logged.
     pub(crate) fn occupy(&self, databases: usize) -> Result<(), Error> {
         let _creating = self.creating.lock();
-        let (needed, occupied) = (BYTES + databases as u64 * BYTES_PER_DATABASE, self.occupied_bytes());
+        let (needed, occupied) = (needed(databases), self.occupied_bytes());
         let Some(free) = self.free_bytes().filter(|_| occupied < needed) else { return Ok(()) };
+        let lacks_room = Error::InsufficientDiskSpace { needed, reserve: BYTES, free };
         // A smaller file is replaced.
         if free + occupied < needed + BYTES {
-            let lacks_room = Error::InsufficientDiskSpace { needed, reserve: BYTES, free };
             return if occupied < BYTES { Err(lacks_room) } else { Ok(()) };
         }
-        if let Err(error) = self.create(needed) {
-            tracing::debug!(path = %self.path.display(), %error, "cannot occupy space for emergencies");
-            let _ = std::fs::remove_file(&self.path);
-        }
-        Ok(())
-    }
-
-    /// Whether any space is occupied. It may be too small for the databases that there are now.
-    pub(crate) fn is_occupied(&self) -> bool {
-        self.occupied_bytes() >= BYTES
+        let Err(error) = self.create(needed) else { return Ok(()) };
+        tracing::debug!(path = %self.path.display(), %error, "cannot occupy space for emergencies");
+        let _ = std::fs::remove_file(&self.path);
+        // A user may have less room than the disk.
+        let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        if is_full { Err(lacks_room) } else { Ok(()) }
     }
 
     /// Runs `work`. If it fails because the disk is full, gives the space up and runs it once more.
     pub(crate) fn retry_on_full_disk<T>(&self, work: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match work() {
-            Err(error) if error.code() == Code::StorageUnavailable && self.is_disk_full() && self.give_up() => work(),
+            Err(error) if error.code() == Code::StorageUnavailable && self.is_disk_full(0) && self.give_up() => work(),
             done => done,
         }
     }
 
-    /// Gives the space up if the disk is full.
-    pub(crate) fn give_up_if_disk_is_full(&self) {
-        if self.is_disk_full() {
+    /// Gives the space up if the disk is too full to open this number of databases.
+    pub(crate) fn give_up_if_disk_is_full(&self, databases: usize) {
+        if self.is_disk_full(databases) {
             self.give_up();
         }
     }
 
     /// Whether the disk has less room than an emergency may take.
-    fn is_disk_full(&self) -> bool {
-        self.free_bytes().is_some_and(|free| free < self.occupied_bytes().max(BYTES))
+    fn is_disk_full(&self, databases: usize) -> bool {
+        self.free_bytes().is_some_and(|free| free < needed(databases))
     }
 
     /// Returns whether there was space to give up.
@@ -112,6 +108,11 @@ impl EmergencySpace {
     fn free_bytes(&self) -> Option<u64> {
         free_bytes(self.path.parent()?).ok()
     }
+}
+
+/// Returns the bytes that a start needs if it opens this number of databases.
+fn needed(databases: usize) -> u64 {
+    BYTES + databases as u64 * BYTES_PER_DATABASE
 }
 
 #[cfg(test)]
@@ -155,7 +156,7 @@ mod tests {
         let space = EmergencySpace::new(data.path());
         std::fs::create_dir(&space.path).unwrap();
         space.occupy(0).unwrap();
-        assert!(space.path.is_dir() && !space.is_occupied());
+        assert!(space.path.is_dir() && space.occupied_bytes() == 0);
     }
 
     #[test]
@@ -175,7 +176,7 @@ mod tests {
         // No disk has that much.
         let databases = 1 << 40;
         let error = space.occupy(databases).unwrap_err();
-        assert!(matches!(error, Error::InsufficientDiskSpace { .. }) && !space.is_occupied(), "{error:?}");
+        assert!(matches!(error, Error::InsufficientDiskSpace { .. }) && space.occupied_bytes() == 0, "{error:?}");
         space.occupy(0).unwrap();
         space.occupy(databases).unwrap();
         assert_eq!(space.occupied_bytes(), BYTES);

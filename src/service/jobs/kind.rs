@@ -52,7 +52,7 @@ pub(crate) trait JobKind: Send + Sync + 'static {
     fn finish(_state: &State, _id: &JobId, _request: &Self::Request) {}
 
     /// Removes the files in the job's folder that are not needed after the job ended with this status. The others stay until
-    /// the job is pruned. Without an own implementation, the files of a job that succeeded stay, and no others. Blocks.
+    /// the job is pruned. By default, keeps the files of a job that succeeded, and removes all others. Blocks.
     fn clean_up(folder: &Path, status: JobStatus) {
         if status != JobStatus::Succeeded {
             // Most jobs have no folder. If this fails, the next start tries again.

@@ -350,7 +350,7 @@ impl State {
         let delete = || -> Result<(), Error> {
             let kept: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
             let Some(collection) = self.collection_by_id(&collection_id.0) else { return Ok(()) };
-            collection.store.delete_job_checkpoints(&kept).map_err(|error| collection.report_damage(error.into()))
+            collection.with_store(|store| store.delete_job_checkpoints(&kept))
         };
         if let Err(error) = delete() {
             tracing::warn!(%job, error = &error as &dyn std::error::Error, "cannot delete a job's checkpoint");

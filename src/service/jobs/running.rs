@@ -46,6 +46,8 @@ pub(crate) struct RunningJob {
     pub(super) interrupted: AtomicBool,
     /// Whether another server took it over. Stays true even if this server gets the job back, because then it is started anew.
     pub(super) lost: AtomicBool,
+    /// Whether it had begun before this server took it up.
+    pub(super) had_begun: bool,
     pub(super) wake: Notify,
     /// Counts the job toward the limit on jobs. A job resumed at start-up may have no permit.
     permit: Mutex<Option<OwnedSemaphorePermit>>,
@@ -156,6 +158,7 @@ impl RunningJob {
             canceled: AtomicBool::new(job.cancel_requested),
             interrupted: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            had_begun: job.started_at_ms.is_some(),
             wake: Notify::new(),
             permit: Mutex::new(permit),
         }

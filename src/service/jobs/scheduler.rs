@@ -58,18 +58,19 @@ async fn run(context: JobContext) {
 }
 
 impl JobContext {
-    /// Records that the job runs, as soon as the storage accepts that. A job does not begin with the room of the emergency space,
-    /// which a start on a full disk gives up: it would use up the room and fail.
+    /// Records that the job runs, as soon as the storage accepts that. A new job does not begin with the room of the emergency
+    /// space, which a start on a full disk gives up: it would use up the room and fail. A resumed job may hold the very room
+    /// that it would wait for.
     async fn begin(&self) -> Result<(), JobError> {
         self.check()?;
         let mut failures = 0;
         loop {
-            let (state, id) = (self.state()?, self.job.id.clone());
+            let (state, job) = (self.state()?, Arc::clone(&self.job));
             let start = move || -> Result<(), Error> {
-                if !state.emergency_space.is_occupied() {
+                if !job.had_begun {
                     state.occupy_emergency_space()?;
                 }
-                Ok(state.catalog.start_job(&id, now_ms())?)
+                Ok(state.catalog.start_job(&job.id, now_ms())?)
             };
             match blocking(start).await {
                 Err(error) if error.code() == Code::StorageUnavailable => {
@@ -138,7 +139,7 @@ impl JobContext {
         let detail = match code.class() {
             ErrorClass::Client | ErrorClass::Capacity => {
                 tracing::warn!(job = %self.job.id, cause, "job failed");
-                detail(error)
+                public_detail(error)
             }
             ErrorClass::Server => {
                 tracing::error!(job = %self.job.id, cause, "job failed");
@@ -153,12 +154,11 @@ impl JobContext {
     }
 }
 
-/// Describes an error for which the server is not to blame. A full disk is only named by the cause of an error.
-fn detail(error: &Error) -> String {
+/// Describes an error for which the server is not to blame. A full disk is only named by the cause of an error. The causes of
+/// other errors of the storage may come from a database server, and stay in the log.
+fn public_detail(error: &Error) -> String {
     match error {
-        Error::Folder { .. }
-        | Error::Index(_)
-        | Error::Store(StoreError::StorageUnavailable { .. } | StoreError::File { .. }) => error.chain(),
+        Error::Folder { .. } | Error::Index(_) | Error::Store(StoreError::File { .. }) => error.chain(),
         _ => error.to_string(),
     }
 }
@@ -171,6 +171,6 @@ mod tests {
     fn a_job_that_fails_on_a_full_disk_says_so() {
         let error = Error::Folder { path: "map.json".into(), source: std::io::ErrorKind::StorageFull.into() };
         assert_eq!(error.code(), Code::StorageUnavailable);
-        assert_eq!(detail(&error), "cannot access map.json: no storage space");
+        assert_eq!(public_detail(&error), "cannot access map.json: no storage space");
     }
 }

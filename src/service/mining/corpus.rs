@@ -250,9 +250,9 @@ impl Corpus {
             self.firsts[range.clone()].iter().map(|position| PassageId(self.ids[*position as usize])).collect();
         let read = match unit {
             MiningUnit::Passage | MiningUnit::Sentence => {
-                directions(collection.read_store(|store| store.embeddings_of(&keys))?, collection.row.metric)
+                directions(collection.with_store(|store| store.embeddings_of(&keys))?, collection.row.metric)
             }
-            MiningUnit::Document => means(collection.read_store(|store| store.document_embeddings_of(&keys))?),
+            MiningUnit::Document => means(collection.with_store(|store| store.document_embeddings_of(&keys))?),
         };
         let mut found = read.into_iter().peekable();
         let numbered = (range.start as u32..).zip(keys);
@@ -331,7 +331,7 @@ impl Corpus {
             Source::Collection { collection, unit, .. } => (collection, *unit),
         };
         let keys: Vec<PassageId> = positions.iter().map(|position| PassageId(self.ids[*position as usize])).collect();
-        let mut rows = collection.read_store(|store| store.passages(&keys))?.into_iter().peekable();
+        let mut rows = collection.with_store(|store| store.passages(&keys))?.into_iter().peekable();
         let convert = |row: PassageRow| match unit {
             MiningUnit::Document => Ok(mined_sentence::from_document(row.document)),
             MiningUnit::Passage | MiningUnit::Sentence => mined_sentence::from_passage(row),
@@ -383,7 +383,7 @@ impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Reader<'_
         let Some(chunk) = self.rest.next() else { return Ok(false) };
         (self.check_canceled)()?;
         let keys: Vec<PassageId> = chunk.iter().copied().map(PassageId).collect();
-        self.read = self.collection.read_store(|store| store.passage_texts(&keys, self.unit))?.into_iter();
+        self.read = self.collection.with_store(|store| store.passage_texts(&keys, self.unit))?.into_iter();
         Ok(true)
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn split_documents(
 ) -> Result<Vec<SplitSentence>, Error> {
     let (mut sentences, mut bytes) = (Vec::new(), 0);
     for some in firsts.chunks(DOCUMENTS_PER_READ) {
-        for row in collection.read_store(|store| store.passages(some))? {
+        for row in collection.with_store(|store| store.passages(some))? {
             let text = row.document.text;
             let (mut reached, mut characters) = (0, 0);
             for span in sentence_spans(&text) {

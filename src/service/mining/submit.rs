@@ -179,7 +179,7 @@ impl SelectedSentences {
     pub(crate) fn into_unit(self, unit: MiningUnit, limits: &Limits) -> Result<Self, Error> {
         let Some((_, collection)) = self.collection.as_ref().filter(|_| unit != MiningUnit::Passage) else { return Ok(self) };
         let passages: Vec<PassageId> = self.ids.iter().copied().map(PassageId).collect();
-        let firsts = collection.read_store(|store| store.first_passages(&passages))?;
+        let firsts = collection.with_store(|store| store.first_passages(&passages))?;
         if unit == MiningUnit::Sentence {
             let sentences = split_sentences::split_documents(collection, &firsts, limits)?;
             return Ok(Self { unit, ids: (0..sentences.len() as u64).collect(), sentences, ..self });
@@ -264,7 +264,7 @@ fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &
 /// Finds the passages of some documents of a collection. Blocks.
 pub(crate) fn find_passages(collection: Arc<OpenCollection>, only: SearchFilter) -> Result<SelectedSentences, Error> {
     let whole = only == SearchFilter::default();
-    let passages = collection.read_store(|store| store.passages_in(Scope { filter: &only, words: None }))?;
+    let passages = collection.with_store(|store| store.passages_in(Scope { filter: &only, words: None }))?;
     let ids = passages.iter().map(|PassageId(id)| id).collect();
     Ok(SelectedSentences {
         collection: Some((collection.row.name.clone(), collection)),
@@ -313,7 +313,7 @@ fn known_ids<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, found
     let ids = names.enumerate().map(id).collect::<Result<Vec<_>, _>>()?;
     let passages = match found.unit {
         MiningUnit::Sentence => found.only_sentences(&ids),
-        MiningUnit::Passage | MiningUnit::Document => collection.read_store(|store| store.known_passages(&ids, found.unit))?,
+        MiningUnit::Passage | MiningUnit::Document => collection.with_store(|store| store.known_passages(&ids, found.unit))?,
     };
     let key = |(index, (passage, id)): (usize, (Option<PassageId>, &DocumentId))| {
         let among = passage.filter(|passage| found.ids.binary_search(&passage.0).is_ok());

@@ -46,9 +46,9 @@ impl OpenCollection {
         }
     }
 
-    /// Reads the store, and reports damage. For work that does not go through `run`, such as a job's. Blocks.
-    pub(crate) fn read_store<T>(&self, read: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
-        read(&*self.store).map_err(|error| self.report_damage(error.into()))
+    /// Uses the store, and reports damage. For work that does not go through `run`, such as a job's. Blocks.
+    pub(crate) fn with_store<T>(&self, work: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
+        work(&*self.store).map_err(|error| self.report_damage(error.into()))
     }
 
     /// Records damage, logs it the first time, and drops a damaged embedding so that the worker computes it again.

@@ -15,7 +15,7 @@ mod shared;
 pub(super) mod worker;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -86,8 +86,8 @@ pub(crate) struct OpenCollection {
     pub(crate) damage: FoundDamage,
     /// The tokens of its passages, once a search has needed them or a start has prepared them.
     pub(crate) tokens: CollectionTokens,
-    /// Whether it was searched since the start.
-    searched: AtomicBool,
+    /// When `mark_searched` last marked it, in milliseconds since the Unix epoch, or 0.
+    marked_searched_ms: AtomicI64,
     applied: Mutex<Applied>,
     /// Whether the index was repaired since it was saved.
     repaired: AtomicBool,
@@ -160,7 +160,7 @@ impl OpenCollection {
             worker: Mutex::new(None),
             damage: FoundDamage::default(),
             tokens: CollectionTokens::default(),
-            searched: AtomicBool::new(false),
+            marked_searched_ms: AtomicI64::new(0),
             applied: Mutex::new(Applied::default()),
             repaired: AtomicBool::new(false),
             incomplete: AtomicBool::new(false),
@@ -221,8 +221,7 @@ impl OpenCollection {
     /// Runs a write of a job, and reports damage. Fails with `StoreError::Replaced` if the collection was replaced. Blocks.
     pub(crate) fn write_for_job<T>(&self, write: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
         let _writes = self.writes.blocking_read();
-        let written = if self.replacement.get().is_some() { Err(StoreError::Replaced) } else { write(&*self.store) };
-        written.map_err(|error| self.report_damage(error.into()))
+        self.with_store(|store| if self.replacement.get().is_some() { Err(StoreError::Replaced) } else { write(store) })
     }
 
     /// Records a changed row of the catalog.

@@ -1,33 +1,45 @@
-//! Remembers across restarts that a collection is searched: an empty file in its folder says so. The next start then prepares
-//! the collection (`search::start_preparing`). If the mark is lost, the first search takes longer.
+//! Remembers across restarts that a collection is searched in mode `full`: the time of an empty file in its folder says when it
+//! was. A start prepares the collections that were searched lately (`search::start_preparing`). If the mark is lost, the first
+//! search takes longer.
 
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::OpenCollection;
+use crate::store::system_clock;
+
+/// How long a search is remembered.
+const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How often the mark is renewed.
+const RENEWED_MS: i64 = 24 * 60 * 60 * 1_000;
 
 impl OpenCollection {
     fn search_mark(&self) -> PathBuf {
         self.folder.join("searched")
     }
 
-    /// Marks the collection as searched, unless it was since the start.
+    /// Marks the collection as searched now, unless that was done lately.
     pub(crate) fn mark_searched(&self) {
-        if self.searched.load(Ordering::Relaxed) || self.embedded().is_err() {
+        let now = system_clock();
+        if now - self.marked_searched_ms.load(Ordering::Relaxed) < RENEWED_MS || self.embedded().is_err() {
             return;
         }
         // Nobody removes the folder while this is locked. If it is locked already, the next search tries again.
         let Some(_applied) = self.applied.try_lock() else { return };
         if !self.is_deleted() {
-            // Never follows a link, nor waits for the other end of a FIFO.
+            let _ = std::fs::remove_file(self.search_mark());
+            // Follows no link, and does not wait for the other end of a FIFO.
             drop(OpenOptions::new().write(true).create_new(true).open(self.search_mark()));
         }
-        self.searched.store(true, Ordering::Relaxed);
+        self.marked_searched_ms.store(now, Ordering::Relaxed);
     }
 
-    /// Removes the mark. Returns whether there was one: whether the collection was searched before the start.
-    pub(crate) fn take_search_mark(&self) -> bool {
-        self.embedded().is_ok() && std::fs::remove_file(self.search_mark()).is_ok()
+    /// Whether the collection was searched lately, before the start or after it.
+    pub(crate) fn was_searched_lately(&self) -> bool {
+        let modified = self.search_mark().symlink_metadata().and_then(|mark| mark.modified());
+        // After the clock was set back, a mark may have a time to come, and no age.
+        self.embedded().is_ok() && modified.is_ok_and(|time| time.elapsed().unwrap_or_default() < REMEMBERED)
     }
 }

@@ -32,7 +32,7 @@ pub(in crate::service) struct LabeledPassages {
 impl LabeledPassages {
     /// Finds the passages that match. `texts` is the number of texts that will be compared with them.
     pub(in crate::service) fn find(collection: &Arc<OpenCollection>, filter: &SearchFilter, texts: usize) -> Result<Self, Error> {
-        let set = collection.read_store(|store| store.passages_in(Scope { filter, words: None }))?;
+        let set = collection.with_store(|store| store.passages_in(Scope { filter, words: None }))?;
         let pays = set.len() <= READ_MAX.min(texts.saturating_mul(READ_PER_TEXT));
         let read = if pays { Some(read(collection, &set)?) } else { None };
         Ok(Self { collection: Arc::clone(collection), set, read })
@@ -76,7 +76,7 @@ fn read(collection: &OpenCollection, set: &PassageSet) -> Result<Vec<(PassageId,
     let passages: Vec<PassageId> = set.iter().collect();
     let mut found = Vec::with_capacity(passages.len());
     for part in passages.chunks(EMBEDDINGS_PER_READ) {
-        found.extend(collection.read_store(|store| store.embeddings_of(part))?);
+        found.extend(collection.with_store(|store| store.embeddings_of(part))?);
     }
     Ok(found)
 }

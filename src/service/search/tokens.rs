@@ -19,7 +19,7 @@ pub(super) fn with_tokens<T>(
     read_tokens(collection, translations, use_them)
 }
 
-/// Does the same without a search.
+/// Like `with_tokens`, but does not mark the collection as searched.
 pub(super) fn read_tokens<T>(
     collection: &OpenCollection,
     translations: Option<&Translations>,

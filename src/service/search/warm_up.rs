@@ -1,7 +1,7 @@
 //! Prepares the first searches after a start. Without this, the first search of a collection would read the tokens and words of
 //! all its passages and copy their embeddings, which takes some seconds for 100,000 passages.
 //!
-//! The prepared data takes memory, so only collections that were searched before the start in mode `full` are prepared
+//! The prepared data takes memory, so only collections that were searched lately in mode `full` are prepared
 //! (`OpenCollection::mark_searched`).
 
 use std::sync::Arc;

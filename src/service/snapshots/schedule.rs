@@ -212,7 +212,7 @@ impl State {
         let mut hash = Sha256::new();
         for collection in self.collections_to_snapshot(&[])? {
             let (row, indexes) = (collection.current(), collection.store.metadata_indexes());
-            let sequence = collection.read_store(|store| store.sequence())?;
+            let sequence = collection.with_store(|store| store.sequence())?;
             hash.update(format!("{row:?} {indexes:?} {sequence:?} {}", collection.identity));
         }
         let all = Page { limit: usize::MAX, after: None };

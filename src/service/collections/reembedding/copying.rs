@@ -83,7 +83,7 @@ impl<'c> CollectionCopier<'c> {
 
     async fn copy_from(&mut self, first: Revision) -> Result<Sequence, JobError> {
         let old = Arc::clone(&self.old);
-        let reached = blocking(move || old.read_store(|store| store.sequence())).await?;
+        let reached = blocking(move || old.with_store(|store| store.sequence())).await?;
         let mut comparison = Comparison::new(Arc::clone(&self.old), Arc::clone(&self.next), first);
         loop {
             self.context.check()?;
@@ -101,14 +101,14 @@ impl<'c> CollectionCopier<'c> {
     /// Returns the number of documents of the replacement and of the collection.
     async fn counts(&self) -> Result<(u64, u64), JobError> {
         let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
-        Ok(blocking(move || Ok((next.store.document_count()?, old.read_store(|store| store.document_count())?))).await?)
+        Ok(blocking(move || Ok((next.store.document_count()?, old.with_store(|store| store.document_count())?))).await?)
     }
 
     /// Counts documents and passages, and publishes the progress.
     async fn report_progress(&mut self) -> Result<(), JobError> {
         let (old, next, begun) = (Arc::clone(&self.old), Arc::clone(&self.next), Instant::now());
         let (passages, (done, total)) = blocking(move || {
-            let documents = (next.store.document_count()?, old.read_store(|store| store.document_count())?);
+            let documents = (next.store.document_count()?, old.with_store(|store| store.document_count())?);
             Ok((next.store.counts()?.passages, documents))
         })
         .await?;
@@ -133,7 +133,7 @@ impl<'c> CollectionCopier<'c> {
         Ok(blocking(move || {
             let mut gone = Vec::new();
             for key in surplus {
-                if old.read_store(|store| store.documents_by_key(&[key], 0))?.iter().all(Option::is_none) {
+                if old.with_store(|store| store.documents_by_key(&[key], 0))?.iter().all(Option::is_none) {
                     gone.push(key);
                 }
             }
@@ -238,7 +238,7 @@ fn prepare(
     keys: &[DocumentKey],
     embedder: &Embedder,
 ) -> Result<(usize, Vec<CopiedDocument>), Error> {
-    let found = old.read_store(|store| store.documents_by_key(keys, TEXT_BYTES))?;
+    let found = old.with_store(|store| store.documents_by_key(keys, TEXT_BYTES))?;
     let bounds = next.row.passages.unwrap_or(PassageBounds::adjacent(embedder.model().tokens_max));
     let mut prepared = Vec::with_capacity(found.len());
     for (key, document) in keys.iter().zip(&found) {
@@ -316,7 +316,7 @@ impl RevisionReader {
     fn first(&mut self) -> Result<Option<Revision>, Error> {
         if self.page.is_empty() && !self.ended {
             let after = self.after;
-            self.page = self.collection.read_store(|store| store.revisions(after, REVISIONS_PER_READ))?.into();
+            self.page = self.collection.with_store(|store| store.revisions(after, REVISIONS_PER_READ))?.into();
             self.ended = self.page.len() < REVISIONS_PER_READ;
             self.after = self.page.back().copied().unwrap_or(after);
         }

@@ -256,7 +256,7 @@ impl Import {
         let source = folder.join(SOURCE);
         let bytes = source.metadata().map_err(|_| broken("its file is missing"))?.len();
         let mut records = Records::open(&source, table, state.limits.import_line_bytes_max)?;
-        let checkpoint = collection.read_store(|store| store.job_checkpoint(job))?;
+        let checkpoint = collection.with_store(|store| store.job_checkpoint(job))?;
         let (done, results) = match checkpoint {
             None => (Checkpoint::at(records.place()), Results::create(&folder, state.power_safe)?),
             Some(json) => {
