@@ -1,7 +1,8 @@
 //! Recovers the collections after a start, in the background.
 //!
-//! Each collection goes through the steps of `Step`. Two threads take the collections from one queue. Those of an earlier step
-//! come first, unless they have failed often: a collection that cannot be recovered does not delay the others.
+//! Each collection goes through the steps of `Step`. Two threads take the collections from one queue, in which all come to the
+//! end of one step before any begins the next. A collection that has failed is tried again after a pause, and if it has failed
+//! often, only when no other waits: a collection that cannot be recovered does not delay the others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,11 +24,11 @@ const RECOVERIES: usize = 2;
 /// Pause before another attempt after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// After so many failures, a collection waits for all others.
-const EARLY_FAILURES_MAX: u32 = 8;
+/// After so many failures of a step, a collection waits for all others.
+const FAILURES_OFTEN: u32 = 8;
 
 /// What a collection still needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// Its index. Searches wait for it.
     Recover,
@@ -54,19 +55,44 @@ impl Waiting {
         let was_searched = collection.was_searched_lately();
         Self { collection, was_searched, step: Step::Recover, failures: 0, due: Instant::now() }
     }
+}
 
-    /// Its place in the queue, among those that are due.
-    fn rank(&self) -> Step {
-        if self.failures < EARLY_FAILURES_MAX { self.step } else { Step::Check }
+/// The collections that wait.
+#[derive(Default)]
+struct Queue {
+    /// Those that can be tried at once, in the order of their steps.
+    ready: VecDeque<Waiting>,
+    /// Those that have failed, in the order of their next attempts.
+    failed: VecDeque<Waiting>,
+    /// Those that have failed often.
+    failed_often: VecDeque<Waiting>,
+}
+
+impl Queue {
+    fn push(&mut self, waiting: Waiting) {
+        let queue = match waiting.failures {
+            0 => &mut self.ready,
+            failures if failures < FAILURES_OFTEN => &mut self.failed,
+            _ => &mut self.failed_often,
+        };
+        queue.push_back(waiting);
+    }
+
+    /// Takes the collection whose turn is next. Its next attempt may be due later.
+    fn take(&mut self, now: Instant) -> Option<Waiting> {
+        let is_due = |waiting: &Waiting| waiting.due <= now;
+        let failed = if self.failed.front().is_some_and(is_due) { self.failed.pop_front() } else { None };
+        let next = failed.or_else(|| self.ready.pop_front()).or_else(|| self.failed.pop_front());
+        next.or_else(|| self.failed_often.pop_front())
     }
 }
 
 impl Service {
     /// Starts to recover all open collections.
     pub(super) fn start_recovery(&self) -> Result<(), Error> {
-        let waiting: VecDeque<_> = self.state.open.read().values().cloned().map(Waiting::new).collect();
-        let threads = RECOVERIES.min(waiting.len());
-        let waiting = Arc::new(Mutex::new(waiting));
+        let ready: VecDeque<_> = self.state.open.read().values().cloned().map(Waiting::new).collect();
+        let threads = RECOVERIES.min(ready.len());
+        let waiting = Arc::new(Mutex::new(Queue { ready, ..Queue::default() }));
         let (searched, to_prepare) = channel();
         search::start_preparing(to_prepare, &self.state.embedder);
         for number in 0..threads {
@@ -74,7 +100,7 @@ impl Service {
             let recover_all = move || {
                 while let Some(next) = take_due(&waiting) {
                     if let Some(again) = run_step(&state, next, &searched) {
-                        waiting.lock().push_back(again);
+                        waiting.lock().push(again);
                     }
                 }
             };
@@ -85,16 +111,10 @@ impl Service {
     }
 }
 
-/// Takes the collection whose turn is next, of those that are due. If none is, waits for the first one.
-fn take_due(waiting: &Mutex<VecDeque<Waiting>>) -> Option<Waiting> {
+/// Takes the collection whose turn is next, and waits until its attempt is due.
+fn take_due(waiting: &Mutex<Queue>) -> Option<Waiting> {
     let now = Instant::now();
-    let next = {
-        let mut waiting = waiting.lock();
-        let is_due = |one: &Waiting| one.due <= now || one.collection.should_stop();
-        let due = waiting.iter().enumerate().filter(|(_, one)| is_due(one)).min_by_key(|(_, one)| one.rank());
-        let place = due.map_or(0, |(place, _)| place);
-        waiting.remove(place)?
-    };
+    let next = waiting.lock().take(now)?;
     if !next.collection.should_stop() {
         std::thread::sleep(next.due.saturating_duration_since(now));
     }
