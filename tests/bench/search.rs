@@ -1,8 +1,9 @@
 //! Search on 100,000 passages of real text: latency per mode on one core, throughput for eight clients compared with Chroma's
-//! dense search in the same run, recall under filters, and the storage per text for tokens and words.
+//! dense search in the same run, recall under filters, and the storage per passage for tokens and words.
 //!
-//! `DOCUMENTS` sets the number of passages, `TEXTS` and `QUERIES` the texts (`passages.rs`); `CHROMA` names Chroma's program.
-//! Chroma gets ready-made embeddings of the same passages and queries; Dragoman embeds both itself.
+//! `DOCUMENTS` sets the number of texts, `TEXTS` and `QUERIES` the texts (`passages.rs`); `CHROMA` names Chroma's program.
+//! Chroma gets ready-made embeddings of the same texts and queries; Dragoman embeds both itself. Chroma stores one embedding
+//! per text, Dragoman one per passage, so compare them on texts of one passage each.
 
 mod chroma;
 mod clusters;
@@ -46,18 +47,16 @@ fn main() {
     let (passages, questions) = (passages::passages(documents), passages::questions(QUESTIONS));
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("dragoman");
-    {
+    let stored = {
         let server = Server::start(Path::new(MODEL), &data, Cores::All);
         let took = fill(&[server.address()], &passages);
-        println!("{} passages, {} questions", passages.len(), questions.len());
-        println!(
-            "stored and searchable: {:.0} passages/s, {} MB resident\n",
-            rate_of(passages.len(), took),
-            server.resident_mb()
-        );
-    }
-    sizes(&data, passages.len());
-    memory(&data, passages.len());
+        let stored = stored_passages(server.address());
+        println!("{} texts of {stored} passages, {} questions", passages.len(), questions.len());
+        println!("stored and searchable: {:.0} passages/s, {} MB resident\n", rate_of(stored, took), server.resident_mb());
+        stored
+    };
+    sizes(&data, stored);
+    memory(&data, stored);
     {
         let server = Server::start(Path::new(MODEL), &data, Cores::One);
         wait(server.address());
@@ -147,12 +146,18 @@ fn recalls(address: &str, passages: &[Passage], questions: &[String]) {
     println!();
 }
 
-/// Bytes per text in the database tables; a long text counts with all its passages.
+/// Number of passages that the texts were split into.
+fn stored_passages(address: &str) -> usize {
+    let collection = Connection::open(address).get(COLLECTION);
+    collection["passages"].as_u64().expect("a number of passages") as usize
+}
+
+/// Bytes per passage in the database tables.
 fn sizes(data: &Path, passages: usize) {
     let database = find(data).expect("the collection's database");
     let connection = rusqlite::Connection::open(database).expect("a database");
     let sum = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a sum") as f64 / passages as f64;
-    println!("| bytes of a text | |\n|---|---:|");
+    println!("| bytes of a passage | |\n|---|---:|");
     println!("| text | {:.0} |", sum("select sum(length(cast(text as blob))) from documents"));
     println!("| embedding | {:.0} |", sum("select sum(length(embedding)) from passages"));
     println!("| tokens | {:.0} |", sum("select sum(length(tokens)) from passage_tokens"));
