@@ -17,6 +17,7 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt as 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::domain::timestamps::rfc3339;
 use crate::domain::{SnapshotId, hex};
 
 const ARCHIVE: &str = ".tar.zst";
@@ -66,7 +67,7 @@ pub struct StoredSnapshot {
     format: u32,
     /// Its id.
     pub snapshot: SnapshotId,
-    /// Creation time, in milliseconds since the Unix epoch.
+    /// Creation time, in milliseconds since the Unix epoch. At the target, it is later than that of all snapshots stored before.
     pub created_at_ms: i64,
     /// The version of the server that created it.
     pub server_version: String,
@@ -178,8 +179,9 @@ impl Target {
     }
 
     /// Uploads an archive. It becomes a snapshot once it is complete and verified. The remains of a crash are replaced by the
-    /// next upload of this snapshot.
+    /// next upload of this snapshot. It becomes the newest snapshot, even if the clock was set back.
     pub async fn put(&self, about: &StoredSnapshot, archive: File) -> Result<(), TargetError> {
+        let about = &self.dated_after_others(about).await?;
         let (to, description) = (self.archive(&about.snapshot), self.description(&about.snapshot));
         self.remove_unfinished(&to);
         self.remove_unfinished(&description);
@@ -245,6 +247,19 @@ impl Target {
                 let _ = std::fs::remove_file(file.path());
             }
         }
+    }
+
+    /// Returns the description with a creation time after those of the other snapshots. Otherwise, once the clock was set back,
+    /// pruning would remove each new snapshot.
+    async fn dated_after_others(&self, about: &StoredSnapshot) -> Result<StoredSnapshot, TargetError> {
+        let mut about = about.clone();
+        let newest = self.list().await?.into_iter().rfind(|other| other.snapshot != about.snapshot);
+        if let Some(newest) = newest.filter(|newest| newest.created_at_ms >= about.created_at_ms) {
+            let (target, newest_at) = (self.name(), rfc3339(newest.created_at_ms));
+            tracing::warn!(target_name = target, %newest_at, "the newest snapshot is from the future; dating the new one later");
+            about.created_at_ms = newest.created_at_ms.saturating_add(1);
+        }
+        Ok(about)
     }
 
     /// Reads the description of a snapshot; `None` if it does not exist.

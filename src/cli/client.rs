@@ -188,6 +188,14 @@ impl Client {
         self.read(self.send_with_retries(call)?)
     }
 
+    /// Sends a call and returns the array `member` of the response. It must have `count` rows, which `expected` describes.
+    pub fn rows(&self, call: &Call, member: &str, count: usize, expected: &str) -> Result<Vec<Value>, CliError> {
+        match self.send(call)?.body.get_mut(member).map(Value::take) {
+            Some(Value::Array(rows)) if rows.len() == count => Ok(rows),
+            _ => Err(self.unexpected_response(format!("it does not have {expected}"))),
+        }
+    }
+
     /// Sends a call and streams the response.
     pub fn open(&self, call: &Call) -> Result<Download, CliError> {
         let response = self.send_with_retries(call)?;
@@ -224,7 +232,7 @@ impl Client {
         let mut page = call.clone();
         loop {
             let mut body = self.send(&page)?.body;
-            let Value::Array(rows) = body[member].take() else {
+            let Some(Value::Array(rows)) = body.get_mut(member).map(Value::take) else {
                 return Err(self.unexpected_response(format!("it has no array {member:?}")));
             };
             rows.into_iter().try_for_each(&mut each)?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
@@ -37,23 +37,14 @@ pub fn run(args: DetectArgs, output: &Output, client: &Client) -> Result<Outcome
 fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliError> {
     // A blank text has no language, so it is not sent.
     let asked: Vec<&String> = texts.iter().filter(|text| !text.trim().is_empty()).collect();
-    let answer = match asked.is_empty() {
-        true => Vec::new(),
-        false => {
-            let call = Call::post(&["v1", "detect"]).repeatable().json(&json!({ "texts": asked }));
-            let mut body = client.send(&call)?.body;
-            match body["detections"].take() {
-                Value::Array(detections) if detections.len() == asked.len() => detections,
-                _ => {
-                    let expected = plural(asked.len() as u64, "detection");
-                    return Err(client.unexpected_response(format!("it does not have {expected}")));
-                }
-            }
-        }
+    let call = Call::post(&["v1", "detect"]).repeatable().json(&json!({ "texts": asked }));
+    let detections = match asked.len() {
+        0 => Vec::new(),
+        count => client.rows(&call, "detections", count, &plural(count as u64, "detection"))?,
     };
-    let mut answer = answer.into_iter();
+    let mut detections = detections.into_iter();
     for text in texts {
-        let detection = if text.trim().is_empty() { None } else { answer.next() }.unwrap_or_else(|| json!({}));
+        let detection = if text.trim().is_empty() { None } else { detections.next() }.unwrap_or_else(|| json!({}));
         if output.json {
             let mut line = detection;
             line["text"] = json!(text);

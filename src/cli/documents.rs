@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::client::{ApiResponse, Call, Client};
+use super::client::{Call, Client};
 use super::collections::{json_object, request_members};
 use super::display::truncate;
 use super::error::{CliError, Outcome};
@@ -271,8 +271,9 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, count
     // The server creates missing ids, so a retry would store a second document.
     let named = batch.documents.iter().all(|document| document["id"].is_string());
     let call = call.json(&json!({ "documents": batch.documents }));
-    match client.send(&if named { call.repeatable() } else { call }) {
-        Ok(answer) => take_results(client, output, &batch, &answer, counts),
+    let call = if named { call.repeatable() } else { call };
+    match client.rows(&call, "results", batch.documents.len(), "a result for each document") {
+        Ok(results) => take_results(output, &batch, &results, counts),
         Err(CliError::Refused(refusal)) => {
             let problem = |(place, detail): &(String, String)| Some((index(place)?, locate_problem(place, detail)));
             let places: Vec<_> = refusal.places.iter().map(problem).collect();
@@ -296,17 +297,7 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, count
     }
 }
 
-fn take_results(
-    client: &Client,
-    output: &Output,
-    batch: &Batch,
-    answer: &ApiResponse,
-    counts: &mut UpsertCounts,
-) -> Result<(), CliError> {
-    let results = answer.body["results"].as_array().filter(|results| results.len() == batch.documents.len());
-    let Some(results) = results else {
-        return Err(client.unexpected_response("it does not have a result for each document".to_owned()));
-    };
+fn take_results(output: &Output, batch: &Batch, results: &[Value], counts: &mut UpsertCounts) -> Result<(), CliError> {
     for (result, line) in results.iter().zip(&batch.lines) {
         match result["status"].as_str() {
             Some("created") => counts.created += 1,

@@ -44,13 +44,10 @@ fn parse_pair(line: String) -> Result<(String, String), String> {
 fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Result<(), CliError> {
     let body: Vec<Value> = pairs.iter().map(|(first, second)| json!({ "first": first, "second": second })).collect();
     let call = Call::post(&["v1", "similarity"]).repeatable().json(&json!({ "pairs": body }));
-    let answer = client.send(&call)?.body;
-    let results = answer["results"].as_array().filter(|results| results.len() == pairs.len());
-    let expected = || format!("it does not have {}", plural(pairs.len() as u64, "result"));
-    let results = results.ok_or_else(|| client.unexpected_response(expected()))?;
-    for (result, (first, second)) in results.iter().zip(pairs) {
+    let results = client.rows(&call, "results", pairs.len(), &plural(pairs.len() as u64, "result"))?;
+    for (result, (first, second)) in results.into_iter().zip(pairs) {
         if output.json {
-            let mut line = result.clone();
+            let mut line = result;
             line["first"] = json!(first);
             line["second"] = json!(second);
             output.object(&line)?;

@@ -5,9 +5,10 @@ use serde::{Serialize as _, Serializer};
 /// Bytes of a date, such as 2026-01-31.
 const DATE_BYTES: usize = 10;
 
-/// Writes milliseconds since the Unix epoch as RFC 3339, in UTC with milliseconds.
+/// Writes milliseconds since the Unix epoch as RFC 3339, in UTC with milliseconds. The last time that can be written stands for
+/// later ones.
 pub fn rfc3339(milliseconds: i64) -> String {
-    let instant = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or_default();
+    let instant = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or(jiff::Timestamp::MAX);
     format!("{instant:.3}")
 }
 
@@ -60,6 +61,9 @@ mod tests {
     fn times_are_rfc_3339_with_milliseconds() {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(rfc3339(1_767_225_600_250), "2026-01-01T00:00:00.250Z");
+        for late in [253_402_207_201_000, i64::MAX] {
+            assert_eq!(rfc3339(late), "9999-12-30T22:00:00.999Z");
+        }
     }
 
     #[test]

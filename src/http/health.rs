@@ -8,15 +8,6 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::error::{ApiError, Violation};
 use crate::domain::Code;
-use crate::http::openapi::operation_errors::OperationErrors;
-use crate::http::openapi::operations::{Example, examples};
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] =
-    &[("check_health", &[&[Code::Internal]]), ("check_readiness", &[&[Code::Unavailable, Code::Internal]])];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["check_health.200", "check_readiness.200"];
 
 /// Whether the server is alive or ready.
 #[derive(Debug, Serialize, ToSchema)]

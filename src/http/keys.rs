@@ -9,9 +9,7 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::error::{ApiError, Checks, invalid};
 use crate::domain::timestamps::parse_rfc3339;
-use crate::domain::{Code, CollectionName, CreateKeyRequest, Key, KeyId, NewKey};
-use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
+use crate::domain::{CollectionName, CreateKeyRequest, Key, KeyId, NewKey};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{JsonBody, KeyPath, PageParameters, Parameters};
 use crate::http::request::values::{check_count, check_each, check_parsed};
@@ -20,16 +18,6 @@ use crate::http::request::values::{check_count, check_each, check_parsed};
 const NAME_BYTES_MAX: usize = 256;
 /// Maximum collections that one key may name.
 const COLLECTIONS_MAX: usize = 1_000;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    ("create_key", &[WRITE_ERRORS, &[Code::TooManyKeys]]),
-    ("list_keys", &[&[Code::InvalidRequest, Code::InvalidCursor, Code::Internal]]),
-    ("revoke_key", &[READ_ERRORS, &[Code::KeyNotFound, Code::LastAdminKey]]),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["create_key.request", "create_key.201", "list_keys.200"];
 
 /// A key that was just created.
 #[derive(Debug, Serialize, ToSchema)]

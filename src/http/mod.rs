@@ -36,7 +36,7 @@ use jiff::Timestamp;
 use tower::ServiceExt;
 use utoipa_axum::routes;
 
-use crate::domain::Scope;
+use crate::domain::{Code, Scope};
 use crate::service::Service;
 use api::Api;
 use classifiers::{applications, definitions, evaluations, predictions};
@@ -112,141 +112,123 @@ pub fn description() -> &'static Description {
     &DESCRIPTION
 }
 
-/// Declares the documented operations by module: each handler with the scope of the key that it needs, and the collections
-/// that it accesses.
+/// Declares the documented operations: each handler with the scope of the key that it needs and the collections that it
+/// accesses, the examples of its bodies in `openapi/examples`, and the error codes that it can return, in groups and singly.
 macro_rules! operations {
-    ($($module:ident { $($handler:ident: $($access:ident),+;)+ })+) => {
+    ($($module:ident::$handler:ident: $($access:ident),+, [$($part:tt),*], $($group:ident)* $([$($code:ident),*])?;)+) => {
         /// Every documented operation.
         fn operations() -> DeclaredRoutes<Api> {
             let declared = DeclaredRoutes::new(openapi::frame());
-            $($(
-                let of_module = ($module::ERRORS, $module::EXAMPLES);
-                let declared = declared.with_operation(operations!(@access $($access),+), of_module, routes!($module::$handler));
-            )+)+
+            $(
+                let declared = declared.with_operation(
+                    operations!(@access $($access),+),
+                    &[$(openapi::operation_errors::$group,)* &[$($(Code::$code),*)?]],
+                    &[$((stringify!($part), operations!(@example $handler $part))),*],
+                    routes!($module::$handler),
+                );
+            )+
             declared
         }
     };
     (@access Open) => { Access::Open };
     (@access $scope:ident, $collections:ident) => { Access::Key(Scope::$scope, CollectionAccess::$collections) };
+    (@example $handler:ident $part:tt) => {
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"), "/openapi/examples/", stringify!($handler), ".", stringify!($part), ".json"
+        ))
+    };
 }
 
 operations! {
-    collections {
-        create_collection: Admin, Handler;
-        list_collections: Read, Handler;
-        get_collection: Read, Path;
-        change_collection: Admin, Path;
-        delete_collection: Admin, Path;
-    }
-    put {
-        put_collection: Admin, Path;
-    }
-    reembedding {
-        reembed_collection: Admin, Path;
-    }
-    aliases {
-        list_aliases: Read, Everything;
-        put_alias: Admin, Everything;
-        delete_alias: Admin, Everything;
-    }
-    documents {
-        upsert_documents: Write, Path;
-        list_documents: Read, Path;
-        get_document: Read, Path;
-        delete_document: Write, Path;
-    }
-    put_patch {
-        put_document: Write, Path;
-        patch_document: Write, Path;
-    }
-    by_filter {
-        scroll_documents: Read, Path;
-        count_documents: Read, Path;
-        delete_documents: Write, Path;
-        update_documents: Write, Path;
-        count_facets: Read, Path;
-    }
-    projections {
-        create_projection: Write, Path;
-        list_projections: Read, Path;
-        get_projection: Read, Path;
-    }
-    import_export {
-        import_documents: Write, Path;
-        export_documents: Read, Path;
-    }
-    search {
-        search_documents: Read, Path;
-        search_batch: Read, Path;
-        recommend_documents: Read, Path;
-    }
-    jobs {
-        list_jobs: Read, Handler;
-        get_job: Read, Handler;
-        cancel_job: Write, Handler;
-    }
-    streams {
-        watch_job: Read, Handler;
-        get_job_results: Read, Handler;
-    }
-    snapshots {
-        create_snapshot: Admin, Everything;
-        list_snapshots: Admin, Everything;
-        get_snapshot: Admin, Everything;
-        delete_snapshot: Admin, Everything;
-        restore_snapshot: Admin, Everything;
-        download_snapshot: Admin, Everything;
-        upload_snapshot: Admin, Everything;
-    }
-    definitions {
-        create_classifier: Write, Handler;
-        list_classifiers: Read, Handler;
-        get_classifier: Read, Handler;
-        delete_classifier: Write, Handler;
-        train_classifier: Write, Handler;
-    }
-    predictions {
-        predict_labels: Read, Handler;
-    }
-    evaluations {
-        evaluate_classifier: Read, Handler;
-        start_evaluation: Write, Handler;
-        get_evaluation: Read, Handler;
-    }
-    applications {
-        apply_classifier: Write, Handler;
-    }
-    embeddings {
-        create_embeddings: Read, Server;
-    }
-    similarity {
-        compare_pairs: Read, Server;
-        compare_sets: Read, Server;
-    }
-    detection {
-        detect_languages: Read, Server;
-    }
-    mining {
-        mine_pairs: Write, Handler;
-        find_duplicates: Write, Path;
-    }
-    results {
-        get_mined_pairs: Read, Handler;
-        get_mined_pairs_table: Read, Handler;
-        get_duplicate_clusters: Read, Handler;
-        get_duplicate_clusters_table: Read, Handler;
-    }
-    models {
-        list_models: Read, Server;
-        get_model: Read, Server;
-    }
-    keys {
-        create_key: Admin, Everything;
-        list_keys: Admin, Everything;
-        revoke_key: Admin, Everything;
-    }
-    health {
-        check_health: Open;
-        check_readiness: Open;
-    }
+    collections::create_collection: Admin, Handler, [request, 201], WRITE_ERRORS
+        [UnknownModel, UnknownLanguage, CollectionExists, AliasExists, TooManyCollections, IdempotencyConflict];
+    collections::list_collections: Read, Handler, [200], READ_ERRORS [InvalidCursor];
+    collections::get_collection: Read, Path, [200], READ_ERRORS [CollectionNotFound];
+    collections::change_collection: Admin, Path, [request, 200], WRITE_ERRORS [CollectionNotFound, UnknownLanguage];
+    collections::delete_collection: Admin, Path, [], READ_ERRORS [CollectionNotFound, AliasExists, Overloaded];
+    put::put_collection: Admin, Path, [request, 200, 201], WRITE_ERRORS
+        [UnknownModel, UnknownLanguage, CollectionExists, AliasExists, TooManyCollections, CollectionNotFound];
+    reembedding::reembed_collection: Admin, Path, [request, 202], WRITE_ERRORS
+        [CollectionNotFound, NoModel, ModelCurrent, JobRunning];
+    aliases::list_aliases: Read, Everything, [200], READ_ERRORS [InvalidCursor];
+    aliases::put_alias: Admin, Everything, [request, 200], WRITE_ERRORS
+        [CollectionNotFound, CollectionExists, TooManyCollections];
+    aliases::delete_alias: Admin, Everything, [], READ_ERRORS [AliasNotFound];
+    documents::upsert_documents: Write, Path, [request, 200, 207], WRITE_ERRORS
+        [UnknownLanguage, CollectionNotFound, ModelMismatch, IdempotencyConflict, DocumentPending];
+    documents::list_documents: Read, Path, [200], READ_ERRORS [InvalidCursor, CollectionNotFound];
+    documents::get_document: Read, Path, [200], READ_ERRORS [CollectionNotFound, DocumentNotFound];
+    documents::delete_document: Write, Path, [], READ_ERRORS
+        [CollectionNotFound, DocumentNotFound, PreconditionFailed, Overloaded];
+    put_patch::put_document: Write, Path, [request, 200, 201], WRITE_ERRORS
+        [UnknownLanguage, CollectionNotFound, ModelMismatch, PreconditionFailed];
+    put_patch::patch_document: Write, Path, [request, 200], WRITE_ERRORS
+        [UnknownLanguage, CollectionNotFound, DocumentNotFound, ModelMismatch, PreconditionFailed];
+    by_filter::scroll_documents: Read, Path, [request, 200], READ_ERRORS BODY_ERRORS
+        [InvalidCursor, InvalidFilter, CollectionNotFound];
+    by_filter::count_documents: Read, Path, [request, 200], READ_ERRORS BODY_ERRORS [InvalidFilter, CollectionNotFound];
+    by_filter::delete_documents: Write, Path, [request, 200], WRITE_ERRORS
+        [InvalidFilter, CollectionNotFound, IdempotencyConflict];
+    by_filter::update_documents: Write, Path, [request, 200], WRITE_ERRORS
+        [InvalidFilter, CollectionNotFound, IdempotencyConflict];
+    by_filter::count_facets: Read, Path, [request, 200], READ_ERRORS BODY_ERRORS
+        [InvalidFilter, CollectionNotFound, AnswerTooLarge];
+    projections::create_projection: Write, Path, [request, 202], WRITE_ERRORS
+        [CollectionNotFound, TooFewDocuments, JobRunning, IdempotencyConflict];
+    projections::list_projections: Read, Path, [200], READ_ERRORS [CollectionNotFound];
+    projections::get_projection: Read, Path, [200], READ_ERRORS [CollectionNotFound, ProjectionNotFound, AnswerTooLarge];
+    import_export::import_documents: Write, Path, [202], READ_ERRORS
+        [MalformedFile, BodyTooLarge, UnsupportedMediaType, CollectionNotFound, ModelMismatch, Overloaded];
+    import_export::export_documents: Read, Path, [], READ_ERRORS [CollectionNotFound];
+    search::search_documents: Read, Path, [request, 200], READ_ERRORS BODY_ERRORS SEARCH_ERRORS;
+    search::search_batch: Read, Path, [request, 200], READ_ERRORS BODY_ERRORS SEARCH_ERRORS;
+    search::recommend_documents: Read, Path, [request, 200], READ_ERRORS BODY_ERRORS SEARCH_ERRORS;
+    jobs::list_jobs: Read, Handler, [200], READ_ERRORS [InvalidCursor];
+    jobs::get_job: Read, Handler, [200], READ_ERRORS [JobNotFound];
+    jobs::cancel_job: Write, Handler, [200], READ_ERRORS [JobNotFound, JobFinished];
+    streams::watch_job: Read, Handler, [], READ_ERRORS [JobNotFound];
+    streams::get_job_results: Read, Handler, [], READ_ERRORS [JobNotFound];
+    snapshots::create_snapshot: Admin, Everything, [request, 202], WRITE_ERRORS [CollectionNotFound, NotSupported];
+    snapshots::list_snapshots: Admin, Everything, [200], READ_ERRORS [InvalidCursor, InvalidSnapshot];
+    snapshots::get_snapshot: Admin, Everything, [200], READ_ERRORS [SnapshotNotFound, InvalidSnapshot];
+    snapshots::delete_snapshot: Admin, Everything, [], READ_ERRORS [SnapshotNotFound, InvalidSnapshot];
+    snapshots::restore_snapshot: Admin, Everything, [request, 202], WRITE_ERRORS
+        [SnapshotNotFound, InvalidSnapshot, CollectionNotFound, CollectionExists, AliasExists, TooManyCollections,
+         ClassifierExists, TooManyClassifiers, NotSupported];
+    snapshots::download_snapshot: Admin, Everything, [], READ_ERRORS [SnapshotNotFound, InvalidSnapshot];
+    snapshots::upload_snapshot: Admin, Everything, [201], READ_ERRORS
+        [MalformedFile, BodyTooLarge, UnsupportedMediaType, Overloaded, SnapshotExists, InvalidSnapshot, NotSupported];
+    definitions::create_classifier: Write, Handler, [request, 201], WRITE_ERRORS
+        [UnknownLanguage, InvalidFilter, UnknownLabel, InvalidTrainingSet, CollectionNotFound, ModelMismatch, NoModel,
+         ClassifierExists, TooManyClassifiers, IdempotencyConflict];
+    definitions::list_classifiers: Read, Handler, [200], READ_ERRORS [InvalidCursor];
+    definitions::get_classifier: Read, Handler, [200], READ_ERRORS [ClassifierNotFound];
+    definitions::delete_classifier: Write, Handler, [], READ_ERRORS [ClassifierNotFound];
+    definitions::train_classifier: Write, Handler, [202], READ_ERRORS
+        [ClassifierNotFound, ClassifierNotReady, CollectionNotFound, ModelMismatch, NoModel, InvalidTrainingSet, Overloaded];
+    predictions::predict_labels: Read, Handler, [request, 200], READ_ERRORS BODY_ERRORS CLASSIFIER_ERRORS
+        [DocumentNotFound, AnswerTooLarge];
+    evaluations::evaluate_classifier: Read, Handler, [request, 200], READ_ERRORS BODY_ERRORS CLASSIFIER_ERRORS
+        [UnknownLanguage, InvalidFilter, UnknownLabel, InvalidTrainingSet];
+    evaluations::start_evaluation: Write, Handler, [request, 202], READ_ERRORS BODY_ERRORS CLASSIFIER_ERRORS [InvalidFilter];
+    evaluations::get_evaluation: Read, Handler, [200], READ_ERRORS [JobNotFound, NoResults];
+    applications::apply_classifier: Write, Handler, [request, 202], READ_ERRORS BODY_ERRORS CLASSIFIER_ERRORS [InvalidFilter];
+    embeddings::create_embeddings: Read, Server, [request, 200], BODY_ERRORS
+        [InvalidRequest, UnknownModel, Overloaded, Unavailable, Internal];
+    similarity::compare_pairs: Read, Server, [request, 200], BODY_ERRORS [InvalidRequest, Overloaded, Unavailable, Internal];
+    similarity::compare_sets: Read, Server, [request, 200], BODY_ERRORS [InvalidRequest, Overloaded, Unavailable, Internal];
+    detection::detect_languages: Read, Server, [request, 200], BODY_ERRORS [InvalidRequest, Unavailable, Internal];
+    mining::mine_pairs: Write, Handler, [request, 202], WRITE_ERRORS MINING_ERRORS;
+    mining::find_duplicates: Write, Path, [request, 202], WRITE_ERRORS MINING_ERRORS;
+    results::get_mined_pairs: Read, Handler, [], READ_ERRORS [JobNotFound, NoResults];
+    results::get_mined_pairs_table: Read, Handler, [], READ_ERRORS [JobNotFound, NoResults];
+    results::get_duplicate_clusters: Read, Handler, [], READ_ERRORS [JobNotFound, NoResults];
+    results::get_duplicate_clusters_table: Read, Handler, [], READ_ERRORS [JobNotFound, NoResults];
+    models::list_models: Read, Server, [200], [Internal];
+    models::get_model: Read, Server, [200], [InvalidRequest, UnknownModel, Internal];
+    keys::create_key: Admin, Everything, [request, 201], WRITE_ERRORS [TooManyKeys];
+    keys::list_keys: Admin, Everything, [200], [InvalidRequest, InvalidCursor, Internal];
+    keys::revoke_key: Admin, Everything, [], READ_ERRORS [KeyNotFound, LastAdminKey];
+    health::check_health: Open, [200], [Internal];
+    health::check_readiness: Open, [200], [Unavailable, Internal];
 }

@@ -17,8 +17,6 @@ use super::api::Api;
 use super::error::{ApiError, invalid};
 use super::jobs::{Accepted, accepted_response};
 use crate::domain::{Code, CollectionName, Job, RestoreRequest, Snapshot, SnapshotId};
-use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{JsonBody, NoParameters, PageParameters, Parameters, path_parameter};
 use crate::http::request::values::check_parsed;
@@ -28,43 +26,6 @@ use crate::http::response::blocking_stream;
 const ZSTD: &str = "application/zstd";
 /// Bytes read of an archive at a time.
 const BYTES_PER_READ: usize = 256 << 10;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    ("create_snapshot", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::NotSupported]]),
-    ("list_snapshots", &[READ_ERRORS, &[Code::InvalidCursor, Code::InvalidSnapshot]]),
-    ("get_snapshot", &[READ_ERRORS, &[Code::SnapshotNotFound, Code::InvalidSnapshot]]),
-    ("delete_snapshot", &[READ_ERRORS, &[Code::SnapshotNotFound, Code::InvalidSnapshot]]),
-    (
-        "restore_snapshot",
-        &[
-            WRITE_ERRORS,
-            &[Code::SnapshotNotFound, Code::InvalidSnapshot],
-            &[Code::CollectionNotFound, Code::CollectionExists, Code::AliasExists, Code::TooManyCollections],
-            &[Code::ClassifierExists, Code::TooManyClassifiers, Code::NotSupported],
-        ],
-    ),
-    ("download_snapshot", &[READ_ERRORS, &[Code::SnapshotNotFound, Code::InvalidSnapshot]]),
-    (
-        "upload_snapshot",
-        &[
-            READ_ERRORS,
-            &[Code::MalformedFile, Code::BodyTooLarge, Code::UnsupportedMediaType, Code::Overloaded],
-            &[Code::SnapshotExists, Code::InvalidSnapshot, Code::NotSupported],
-        ],
-    ),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples![
-    "create_snapshot.request",
-    "create_snapshot.202",
-    "list_snapshots.200",
-    "get_snapshot.200",
-    "restore_snapshot.request",
-    "restore_snapshot.202",
-    "upload_snapshot.201"
-];
 
 /// A snapshot to create.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -17,7 +17,7 @@ use super::sync_state::CatalogCheck;
 use crate::domain::{Collection, CollectionId, chain};
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{CatalogNames, CatalogPart, PostgresCatalog};
-use crate::store::StoreError;
+use crate::store::{StoreError, system_clock};
 
 /// Maximum number of attempts at a change while other servers change the same part of the catalog.
 const ATTEMPTS_MAX: u32 = 1_000;
@@ -43,9 +43,19 @@ impl Service {
         *last_check = Some(CatalogCheck { begun, failure });
         synced
     }
+
+    /// Returns the time by the clock that decides which documents have expired, in milliseconds since the Unix epoch.
+    pub fn now_ms(&self) -> i64 {
+        self.state.now_ms()
+    }
 }
 
 impl State {
+    /// Returns the time by the clock that decides which documents have expired: that of the database server if there is one.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.catalog.shared().map_or_else(system_clock, PostgresCatalog::now_ms)
+    }
+
     /// Brings the memory up to date with the catalog. Blocks.
     pub(super) fn catch_up(&self) -> Result<(), Error> {
         let Some(catalog) = self.catalog.shared() else { return Ok(()) };

@@ -24,6 +24,9 @@ const FINGERPRINT_DIGITS: usize = 12;
 pub enum Error {
     #[error("there is no collection {name}")]
     CollectionNotFound { name: CollectionName },
+    /// The collection that was asked for is gone, and another one has its name now.
+    #[error("collection {name} was replaced meanwhile, for example by a restored snapshot")]
+    CollectionReplaced { name: CollectionName },
     /// The collection, classifier or job that a request with this idempotency key created has since been deleted.
     #[error("what the request with idempotency key {key:?} created has been deleted")]
     CreatedAndGone { key: String },
@@ -110,6 +113,9 @@ pub enum Error {
     NotCopied { collection: CollectionName, source: Box<StoreError> },
     #[error("cannot open collection {collection} in {}", folder.display())]
     Open { collection: CollectionName, folder: PathBuf, source: Box<Error> },
+    /// The server cannot start because the disk is full.
+    #[error("the disk is full: free at least {kib} KiB in {}", folder.display())]
+    DiskFull { folder: PathBuf, kib: u64, source: Box<Error> },
     #[error("there is no job {id}")]
     JobNotFound { id: JobId },
     #[error("job {id} has already {}", status.name())]

@@ -12,7 +12,9 @@ use crate::service::open_collection::OpenCollection;
 /// A collection that a request works on.
 ///
 /// It keeps referring to the collection that was found, even if the name or the alias changes meanwhile. Once the collection is
-/// deleted, every use fails with `CollectionNotFound`. After re-embedding, new operations work on the replacement.
+/// deleted, every use fails with `CollectionNotFound`. After re-embedding, new operations work on the replacement, and after a
+/// restore on the restored collection. If that has another model or other vectors, reads go on with the collection that was
+/// found, and writes fail with `CollectionReplaced`.
 #[derive(Clone)]
 pub struct CollectionHandle {
     pub(super) service: Service,
@@ -34,8 +36,8 @@ impl CollectionHandle {
         self.open().current()
     }
 
-    /// Returns the collection, or its replacement if it has been replaced.
+    /// Returns the collection, or what has replaced it.
     pub(super) fn open(&self) -> Arc<OpenCollection> {
-        self.found.latest()
+        self.service.state.newest(&self.found).unwrap_or_else(|_| self.found.latest())
     }
 }

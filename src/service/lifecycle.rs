@@ -43,11 +43,13 @@ impl Service {
     pub fn open(parts: Parts) -> Result<Self, Error> {
         let emergency_space = EmergencySpace::new(&parts.data_dir);
         // Done first, because this locks the directory for this process.
-        let catalog = Box::new(emergency_space.retry_on_full_disk(|| open_catalog(&parts.data_dir))?);
+        let catalog = emergency_space.retry_on_full_disk(|| open_catalog(&parts.data_dir));
+        let catalog = Box::new(catalog.map_err(|error| emergency_space.explain_full_disk(error, 0))?);
         let databases = all_rows(&*catalog)?.len().min(parts.limits.databases_open_max);
         emergency_space.give_up_if_disk_is_full(databases);
-        let service = Self::open_with_catalog(parts, (catalog, None, None))?;
-        // On a full disk, jobs wait until this succeeds.
+        let service = Self::open_with_catalog(parts, (catalog, None, None));
+        let service = service.map_err(|error| emergency_space.explain_full_disk(error, databases))?;
+        // On a full disk, jobs wait until this succeeds, and changes that add something are refused.
         let _ = service.state.occupy_emergency_space();
         Ok(service)
     }
@@ -182,6 +184,12 @@ impl State {
         }
         let collections = self.open.read().len() + self.broken.read().len();
         self.emergency_space.occupy(collections.min(self.limits.databases_open_max))
+    }
+
+    /// Refuses a change that adds something while the space for emergencies is given up and cannot be occupied again: the room
+    /// is left for the next start, for deletions and for revocations. Blocks.
+    pub(super) fn check_emergency_space(&self) -> Result<(), Error> {
+        if self.emergency_space.is_missing() { self.occupy_emergency_space() } else { Ok(()) }
     }
 
     /// Ends the statements of all databases that are still running at `time`.

@@ -196,6 +196,26 @@ impl State {
         found.map(Found::Broken).ok_or_else(|| Error::CollectionNotFound { name: name.clone() })
     }
 
+    /// Returns the collection to work on instead of one that was found before: its re-embedded replacement, or what a restore
+    /// put in its place. Fails if the latter does not take the same writes, or was deleted.
+    pub(super) fn newest(&self, found: &Arc<OpenCollection>) -> Result<Arc<OpenCollection>, Error> {
+        let latest = found.latest();
+        if !latest.is_restored_over() {
+            return Ok(latest);
+        }
+        let current = self.open.read().get(&latest.row.name).cloned();
+        let current = current.filter(|current| current.accepts_same_writes_as(&latest));
+        current.ok_or_else(|| self.gone_error(&latest.row.name))
+    }
+
+    /// Makes the error for work on a collection that is gone, though another one may have its name now.
+    pub(super) fn gone_error(&self, name: &CollectionName) -> Error {
+        match self.find(name, |_| ()) {
+            Ok(_) => Error::CollectionReplaced { name: name.clone() },
+            Err(not_found) => not_found,
+        }
+    }
+
     /// Finds an open collection by its id.
     pub(super) fn collection_by_id(&self, id: &str) -> Option<Arc<OpenCollection>> {
         let open = self.open.read();

@@ -227,12 +227,10 @@ fn write<B: AsRef<[u8]>>(
             check_disk_space(folder, BYTES_PER_CHECK, bounds.disk_reserve)?;
             next_check = written + BYTES_PER_CHECK;
         }
-        let read = match unpacked.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(failed(error)),
-        };
+        let read = unpacked.read(&mut buffer).map_err(failed)?;
+        if read == 0 {
+            break;
+        }
         written += read as u64;
         if written > bounds.bytes_max {
             return Err(Error::FileTooLarge { limit: bounds.bytes_max });

@@ -4,7 +4,6 @@
 //! SQLite and usearch in this process, and `Postgres` uses a database server.
 
 mod catalog;
-mod delegate;
 mod embedded;
 mod error;
 mod first_passages;

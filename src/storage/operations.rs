@@ -16,9 +16,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::embedded::Embedded;
 use super::error::StorageError;
 use super::nearest::{Nearest, NearestSearch};
 use super::passage_set::PassageSet;
+use super::postgres::Postgres;
 use super::scope::{RequiredPassages, Scope};
 use crate::domain::{
     CollectionCounts, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest, Facets, JobId,
@@ -35,289 +37,263 @@ use crate::store::{
 /// Makes the text that is stored together with a write from the write's outcomes.
 pub type RecordFn<T> = Box<dyn FnOnce(&[T]) -> String + Send>;
 
-/// The documents of one collection.
-pub trait Storage: Send + Sync {
+/// Declares the operations of `Storage`, which the engines implement under the same names. For the operations before `own`, the
+/// embedded engine calls its database.
+macro_rules! storage {
+    (
+        $($(#[doc = $doc:literal])+ fn $name:ident($($argument:ident: $type:ty),*) $(-> $answer:ty)?;)+
+        own: $($(#[doc = $own_doc:literal])+ fn $own:ident($($own_argument:ident: $own_type:ty),*) -> $own_answer:ty;)+
+    ) => {
+        /// The documents of one collection.
+        pub trait Storage: Send + Sync {
+            $($(#[doc = $doc])+ fn $name(&self, $($argument: $type),*) $(-> $answer)?;)+
+            $($(#[doc = $own_doc])+ fn $own(&self, $($own_argument: $own_type),*) -> $own_answer;)+
+
+            /// Reads passages with their documents, in the order of `ids`, leaving out deleted ones.
+            fn passages(&self, ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError> {
+                Ok(self.passages_while(ids, &mut |_| true)?.unwrap_or_default())
+            }
+        }
+
+        impl Storage for Embedded {
+            $(fn $name(&self, $($argument: $type),*) $(-> $answer)? { self.store.$name($($argument),*) })+
+            $(fn $own(&self, $($own_argument: $own_type),*) -> $own_answer { Self::$own(self, $($own_argument),*) })+
+        }
+
+        impl Storage for Postgres {
+            $(fn $name(&self, $($argument: $type),*) $(-> $answer)? { Self::$name(self, $($argument),*) })+
+            $(fn $own(&self, $($own_argument: $own_type),*) -> $own_answer { Self::$own(self, $($own_argument),*) })+
+        }
+    };
+}
+
+storage! {
     /// Reads a document.
-    fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError>;
+    fn get(id: &DocumentId) -> Result<Option<Document>, StoreError>;
 
     /// Reads a page of documents in the order of their ids. The page ends early if texts and metadata exceed `bytes_max` bytes,
     /// but has at least one document.
-    fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError>;
+    fn list(page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError>;
 
     /// Reads a page like `list`, and the embeddings of its documents that have a single passage, all as of one moment.
-    fn list_embedded(
-        &self,
-        page: &Page<DocumentId>,
-        bytes_max: u64,
-    ) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError>;
+    fn list_embedded(page: &Page<DocumentId>, bytes_max: u64) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError>;
 
     /// Reads a page of the matching documents, in the requested order. The page may end early, like one of `list`.
-    fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError>;
+    fn scroll(request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError>;
 
     /// Counts the documents that match, stopping at `limit`.
-    fn count_matching(&self, filter: &SearchFilter, limit: usize) -> Result<usize, StoreError>;
+    fn count_matching(filter: &SearchFilter, limit: usize) -> Result<usize, StoreError>;
 
     /// Counts values among the matching documents, all in a single state of the collection. Ends as soon as the values exceed
     /// `bytes_max` bytes, and returns the counts so far.
-    fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError>;
+    fn facets(filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError>;
 
     /// Counts the collection's contents.
-    fn counts(&self) -> Result<CollectionCounts, StoreError>;
+    fn counts() -> Result<CollectionCounts, StoreError>;
 
     /// Returns the sequence number of the last change.
-    fn sequence(&self) -> Result<Sequence, StoreError>;
+    fn sequence() -> Result<Sequence, StoreError>;
 
     /// Returns the indexed metadata paths, in order.
-    fn metadata_indexes(&self) -> Vec<MetadataPath>;
+    fn metadata_indexes() -> Vec<MetadataPath>;
 
     /// Creates missing indexes and drops those that are not in `paths`, all or none.
-    fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError>;
+    fn set_metadata_indexes(paths: Vec<MetadataPath>) -> Result<(), StoreError>;
 
     /// Stores documents, replacing those with the same ids, if the precondition holds for the document stored under each id.
     /// Otherwise fails with `StoreError::PreconditionFailed` and stores nothing.
-    fn upsert_if(&self, documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError>;
+    fn upsert_if(documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError>;
 
     /// Stores documents, unless a request with this key was executed before. Records what `answer` makes from the outcomes.
     /// Fails with `StoreError::KeyReused` if the same key was used for another request.
-    fn upsert_once(
-        &self,
-        documents: Vec<PreparedDocument>,
-        request: RequestKey,
-        answer: RecordFn<Upserted>,
-    ) -> Result<Idempotent<Vec<Upserted>>, StoreError>;
+    fn upsert_once(documents: Vec<PreparedDocument>, request: RequestKey, answer: RecordFn<Upserted>)
+        -> Result<Idempotent<Vec<Upserted>>, StoreError>;
 
     /// Stores documents together with the checkpoint of the job that sends them. Waits while too many writes are waiting.
-    fn upsert_for_job(
-        &self,
-        job: &JobId,
-        documents: Vec<PreparedDocument>,
-        checkpoint: RecordFn<Upserted>,
-    ) -> Result<Vec<Upserted>, StoreError>;
+    fn upsert_for_job(job: &JobId, documents: Vec<PreparedDocument>, checkpoint: RecordFn<Upserted>)
+        -> Result<Vec<Upserted>, StoreError>;
 
     /// Changes title, metadata, language and expiry if the precondition holds, and returns the changed document. If the title
     /// changes, the passages of `resplit` replace the old ones; otherwise passages and embeddings stay. A patch that changes
     /// nothing keeps the version.
-    fn patch(
-        &self,
-        id: &DocumentId,
-        patch: DocumentPatch,
-        resplit: Option<ResplitText>,
-        precondition: Precondition,
-    ) -> Result<PatchOutcome, StoreError>;
+    fn patch(id: &DocumentId, patch: DocumentPatch, resplit: Option<ResplitText>, precondition: Precondition)
+        -> Result<PatchOutcome, StoreError>;
 
     /// Changes the metadata of documents whose text is still the same, unless the change puts an object in the place of another
     /// value. Stores the checkpoint of the job that does so.
-    fn patch_for_job(
-        &self,
-        job: &JobId,
-        patches: Vec<TextPatch>,
-        checkpoint: RecordFn<Patched>,
-    ) -> Result<Vec<Patched>, StoreError>;
+    fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: RecordFn<Patched>) -> Result<Vec<Patched>, StoreError>;
 
     /// Removes a document if the precondition holds. Returns `None` if there is no such document.
-    fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
+    fn delete_if(id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
 
     /// Deletes some of the matching documents that were not changed after `until`, starting after the position `after`, which
     /// is 0 at first. The transaction is short, so that other writes can run between two calls.
-    fn delete_batch(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError>;
+    fn delete_batch(filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError>;
 
     /// Changes metadata and expiry of some of the matching documents, chosen like in `delete_batch`. If one of them would become
     /// too large, the whole transaction fails.
-    fn update_batch(
-        &self,
-        filter: &SearchFilter,
-        until: Sequence,
-        after: i64,
-        patch: DocumentPatch,
-    ) -> Result<UpdatedBatch, StoreError>;
+    fn update_batch(filter: &SearchFilter, until: Sequence, after: i64, patch: DocumentPatch) -> Result<UpdatedBatch, StoreError>;
 
     /// Whether there may be an expired document that is not removed yet. Reads nothing.
-    fn expiry_due(&self) -> bool;
+    fn expiry_due() -> bool;
 
     /// Removes some of the documents that have expired, in a short transaction. No read finds an expired document, whether it
     /// is removed or not.
-    fn delete_expired(&self) -> Result<Expired, StoreError>;
+    fn delete_expired() -> Result<Expired, StoreError>;
 
     /// Returns the stored answer of a request. Fails with `StoreError::KeyReused` if the same key was used for another request.
-    fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError>;
+    fn idempotency_record(request: &RequestKey) -> Result<Option<String>, StoreError>;
 
     /// Stores the answer of a request whose work is already done, unless there is an earlier record.
-    fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError>;
+    fn record_answer(request: &RequestKey, answer: String) -> Result<(), StoreError>;
 
     /// Returns the last checkpoint of a job, or `None` before its first one.
-    fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError>;
+    fn job_checkpoint(job: &JobId) -> Result<Option<String>, StoreError>;
 
     /// Deletes the checkpoints of all jobs except `kept`, because those jobs have ended.
-    fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError>;
+    fn delete_job_checkpoints(kept: &[JobId]) -> Result<(), StoreError>;
 
     /// Reads at most `limit` documents with keys above `after`, with everything stored about them, in the order of their keys.
     /// Includes documents that have expired but are not removed yet. Ends early once they have `bytes_max` bytes, but returns
     /// at least one if there are any.
-    fn document_records(
-        &self,
-        after: Option<DocumentKey>,
-        limit: usize,
-        bytes_max: u64,
-    ) -> Result<Vec<DocumentRecord>, StoreError>;
+    fn document_records(after: Option<DocumentKey>, limit: usize, bytes_max: u64) -> Result<Vec<DocumentRecord>, StoreError>;
 
     /// Stores documents of another engine unchanged, with their keys, versions, times and embeddings, together with the
     /// checkpoint of the job that moves them. Their ids and keys must not exist here. The next change gets a number after
     /// `sequence`, the last one there.
-    fn insert_records(
-        &self,
-        job: &JobId,
-        documents: Vec<DocumentRecord>,
-        sequence: Sequence,
-        checkpoint: String,
-    ) -> Result<(), StoreError>;
+    fn insert_records(job: &JobId, documents: Vec<DocumentRecord>, sequence: Sequence, checkpoint: String)
+        -> Result<(), StoreError>;
 
     /// Records that some texts may have been split by older rules, as they were in the source.
-    fn mark_cut_by_older_rules(&self) -> Result<(), StoreError>;
+    fn mark_cut_by_older_rules() -> Result<(), StoreError>;
 
     /// Counts the documents that `revisions` reads, including those that have expired and are not removed yet. Never reads an
     /// older state.
-    fn document_count(&self) -> Result<u64, StoreError>;
+    fn document_count() -> Result<u64, StoreError>;
 
     /// Reads at most `limit` revisions of documents after `after`, in order, including those that have expired and are not
     /// removed yet.
-    fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError>;
+    fn revisions(after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError>;
 
     /// Reads documents by their keys, in order, with `None` for a deleted one. Stops once the texts exceed `bytes_max` bytes
     /// together, but always reads the first one.
-    fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError>;
+    fn documents_by_key(keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError>;
+
+    /// Reads at most `limit` passages without an embedding, with keys above `after`, in the order of their keys.
+    fn pending(after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
+
+    /// Returns the number of passages without an embedding that are not among `others`.
+    fn pending_count_excluding(others: &[PassageId]) -> Result<u64, StoreError>;
+
+    /// Stores embeddings of passages. Skips passages that were deleted meanwhile, and returns the embeddings that were stored.
+    fn set_embeddings(embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
+
+    /// Reads the documents of passages, in the order of `ids`, leaving out deleted ones. Reads no text.
+    fn documents_of(ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
+
+    /// Reads the documents of passages without their texts, in the order of `ids`, leaving out deleted ones.
+    fn heads_of(ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError>;
+
+    /// Reads the embeddings of passages, in the order of `ids`, leaving out deleted passages and those without an embedding.
+    fn embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
+
+    /// Reads the sizes of everything that a hit may include for each passage, without reading the contents.
+    fn sizes_of(ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
+
+    /// Reads passages like `passages`, unless `charge` refuses one of them. `charge` gets the sizes of each before it is copied.
+    fn passages_while(ids: &[PassageId], charge: &mut dyn FnMut(HitSizes) -> bool) -> Result<Option<Vec<PassageRow>>, StoreError>;
+
+    /// Keeps those of `ids` whose document matches, in order. A deleted passage has no document.
+    fn keep_matching(filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
+
+    /// Reads the embeddings of a document's passages, without passages that wait for theirs. Returns `None` if there is no such
+    /// document.
+    fn passage_embeddings(id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError>;
+
+    /// Reads at most `limit` matching documents after the id `after`, with their embeddings, in the order of their ids.
+    fn embedded_documents(filter: &SearchFilter, after: Option<&DocumentId>, limit: usize)
+        -> Result<Vec<EmbeddedDocument>, StoreError>;
+
+    /// Reads documents with their embeddings in the order of `ids`. Returns `None` for one that does not exist.
+    fn embedded_by_id(ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError>;
+
+    /// Reads the metadata of at most `limit` matching documents, in the order of their ids.
+    fn matching_metadata(filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError>;
+
+    /// Reads passages in the order of `ids`, each with its own text or its document's. Leaves out deleted passages and those
+    /// without an embedding.
+    fn passage_texts(ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError>;
+
+    /// Returns those of `ids` that are the first passage of their document, in order.
+    fn first_passages(ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
+
+    /// Returns the first passages of documents, in the order of `ids`. Returns `None` for a document that does not exist, or
+    /// that has several passages if passages are the unit.
+    fn known_passages(ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError>;
+
+    /// Reads the embeddings of all passages of documents, without passages that wait for theirs. `ids` are the first passages
+    /// of the documents. Leaves out deleted documents.
+    fn document_embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError>;
+
+    /// Finds up to `limit` passages that have any of the terms and everything required, and whose document matches, best first,
+    /// with their BM25 scores. Fails with `StoreError::LexicalIncomplete` while passages lack their terms.
+    fn lexical(terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError>;
+
+    /// Fails with `StoreError::LexicalIncomplete` while passages lack their terms.
+    fn check_lexical() -> Result<(), StoreError>;
+
+    /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the tombstones since
+    /// then still exist. With `words`, also reads their words.
+    fn token_changes(after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError>;
+
+    /// Reads the keys and ids of at most `limit` documents with an embedded passage and a key above `after`, in the order of
+    /// their keys.
+    fn embedded_keys(after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
+
+    /// Reads the embeddings of documents, in the order of `keys`. Leaves out documents that are gone. A new document may have
+    /// reused the key of a deleted one.
+    fn embeddings_by_document(keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
+
+    /// Reads the languages of documents, and their values at `path` if given, in the order of `ids`. Returns `None` for a
+    /// document that does not exist.
+    fn attributes_of(ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentAttributes>>, StoreError>;
+
+    /// After `time`, ends statements that run for more than a moment.
+    fn interrupt_after(time: Instant);
+
+    /// Closes the collection. Every later call fails.
+    fn close() -> Result<(), StoreError>;
+
+    own:
 
     /// Copies documents of another collection with their keys and ids, replacing what is stored under them. Used by the job
     /// that builds this collection as a replacement of the other. Fails with `StoreError::JobTakenOver` if another server has
     /// taken over the job.
-    fn write_copies(&self, job: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError>;
+    fn write_copies(job: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError>;
 
     /// Removes documents by their keys, for the same job.
-    fn delete_by_key(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError>;
-
-    /// Reads at most `limit` passages without an embedding, with keys above `after`, in the order of their keys.
-    fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
-
-    /// Returns the number of passages without an embedding that are not among `others`.
-    fn pending_count_excluding(&self, others: &[PassageId]) -> Result<u64, StoreError>;
-
-    /// Stores embeddings of passages. Skips passages that were deleted meanwhile, and returns the embeddings that were stored.
-    fn set_embeddings(&self, embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
-
-    /// Reads the documents of passages, in the order of `ids`, leaving out deleted ones. Reads no text.
-    fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
-
-    /// Reads the documents of passages without their texts, in the order of `ids`, leaving out deleted ones.
-    fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError>;
-
-    /// Reads the embeddings of passages, in the order of `ids`, leaving out deleted passages and those without an embedding.
-    fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
-
-    /// Reads the sizes of everything that a hit may include for each passage, without reading the contents.
-    fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
-
-    /// Reads passages with their documents, in the order of `ids`, leaving out deleted ones.
-    fn passages(&self, ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError> {
-        Ok(self.passages_while(ids, &mut |_| true)?.unwrap_or_default())
-    }
-
-    /// Reads passages like `passages`, unless `charge` refuses one of them. `charge` gets the sizes of each before it is copied.
-    fn passages_while(
-        &self,
-        ids: &[PassageId],
-        charge: &mut dyn FnMut(HitSizes) -> bool,
-    ) -> Result<Option<Vec<PassageRow>>, StoreError>;
-
-    /// Keeps those of `ids` whose document matches, in order. A deleted passage has no document.
-    fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
-
-    /// Reads the embeddings of a document's passages, without passages that wait for theirs. Returns `None` if there is no such
-    /// document.
-    fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError>;
-
-    /// Reads at most `limit` matching documents after the id `after`, with their embeddings, in the order of their ids.
-    fn embedded_documents(
-        &self,
-        filter: &SearchFilter,
-        after: Option<&DocumentId>,
-        limit: usize,
-    ) -> Result<Vec<EmbeddedDocument>, StoreError>;
-
-    /// Reads documents with their embeddings in the order of `ids`. Returns `None` for one that does not exist.
-    fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError>;
-
-    /// Reads the metadata of at most `limit` matching documents, in the order of their ids.
-    fn matching_metadata(&self, filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError>;
-
-    /// Reads passages in the order of `ids`, each with its own text or its document's. Leaves out deleted passages and those
-    /// without an embedding.
-    fn passage_texts(&self, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError>;
-
-    /// Returns those of `ids` that are the first passage of their document, in order.
-    fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
-
-    /// Returns the first passages of documents, in the order of `ids`. Returns `None` for a document that does not exist, or
-    /// that has several passages if passages are the unit.
-    fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError>;
-
-    /// Reads the embeddings of all passages of documents, without passages that wait for theirs. `ids` are the first passages
-    /// of the documents. Leaves out deleted documents.
-    fn document_embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError>;
-
-    /// Finds up to `limit` passages that have any of the terms and everything required, and whose document matches, best first,
-    /// with their BM25 scores. Fails with `StoreError::LexicalIncomplete` while passages lack their terms.
-    fn lexical(&self, terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError>;
-
-    /// Fails with `StoreError::LexicalIncomplete` while passages lack their terms.
-    fn check_lexical(&self) -> Result<(), StoreError>;
+    fn delete_by_key(job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError>;
 
     /// Finds the passages that have what the terms require. Returns `None` if they require nothing. Has the same errors as
     /// `lexical`.
-    fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError>;
-
-    /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the tombstones since
-    /// then still exist. With `words`, also reads their words.
-    fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError>;
-
-    /// Reads the keys and ids of at most `limit` documents with an embedded passage and a key above `after`, in the order of
-    /// their keys.
-    fn embedded_keys(&self, after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
-
-    /// Reads the embeddings of documents, in the order of `keys`. Leaves out documents that are gone. A new document may have
-    /// reused the key of a deleted one.
-    fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
-
-    /// Reads the languages of documents, and their values at `path` if given, in the order of `ids`. Returns `None` for a
-    /// document that does not exist.
-    fn attributes_of(
-        &self,
-        ids: &[DocumentId],
-        path: Option<&MetadataPath>,
-    ) -> Result<Vec<Option<DocumentAttributes>>, StoreError>;
+    fn required_matches(terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError>;
 
     /// Returns the passages in a scope, embedded or not.
-    fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError>;
+    fn passages_in(scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError>;
 
     /// Finds the nearest passages or documents in a scope.
-    fn nearest(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError>;
+    fn nearest(search: &NearestSearch<'_>) -> Result<Nearest, StorageError>;
 
     /// Compares a query with passages one by one, and returns them nearest first. All scores come from the same kind of values.
-    fn compare(&self, query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StorageError>;
+    fn compare(query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StorageError>;
 
     /// Returns how many passages `nearest` searches, and whether those are all. They are not while the engine recovers after
     /// its start. Fails while it cannot search at all.
-    fn searchable(&self) -> Result<(usize, bool), StorageError>;
+    fn searchable() -> Result<(usize, bool), StorageError>;
 
     /// Whether `nearest` searches all passages.
-    fn is_complete(&self) -> Result<bool, StorageError> {
-        Ok(self.searchable()?.1)
-    }
+    fn is_complete() -> Result<bool, StorageError>;
 
     /// Fails until `nearest` searches all passages.
-    fn ready(&self) -> Result<(), StorageError>;
-
-    /// After `time`, ends statements that run for more than a moment.
-    fn interrupt_after(&self, time: Instant);
-
-    /// Closes the collection. Every later call fails.
-    fn close(&self) -> Result<(), StoreError>;
+    fn ready() -> Result<(), StorageError>;
 }

@@ -4,23 +4,20 @@ use rusqlite::params;
 
 use super::StoreError;
 use super::catalog::Catalog;
+use super::rows::query_all;
 use crate::domain::{Alias, CollectionId, CollectionName};
 
 impl Catalog {
     pub(crate) fn aliases(&self) -> Result<Vec<Alias>, StoreError> {
         self.run("reading the aliases", |connection| {
             let sql = "select a.name, c.name, c.key from aliases a join collections c on c.id = a.collection order by a.name";
-            let mut statement = connection.prepare_cached(sql)?;
-            let mut rows = statement.query([])?;
-            let mut aliases = Vec::new();
-            while let Some(row) = rows.next()? {
+            query_all(connection, sql, [], |row| {
                 let key = row.get(2)?;
                 let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: key, problem: "its name is not valid" };
                 let (name, collection): (String, String) = (row.get(0)?, row.get(1)?);
                 let name = CollectionName::parse(&name).map_err(corrupt)?;
-                aliases.push(Alias { name, collection: CollectionName::parse(&collection).map_err(corrupt)? });
-            }
-            Ok(aliases)
+                Ok(Alias { name, collection: CollectionName::parse(&collection).map_err(corrupt)? })
+            })
         })
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::check::check_structure;
 use super::columns::Columns;
@@ -14,6 +14,7 @@ use super::deadline::Deadline;
 use super::error::Fault;
 use super::idempotency_records;
 use super::migrate::CATALOG;
+use super::rows::{query_all, query_one};
 use super::{StoreError, log};
 use crate::domain::{
     Collection, CollectionId, CollectionModel, CollectionName, HnswSettings, Language, Metric, Page, PassageBounds, Quantization,
@@ -147,7 +148,7 @@ impl Catalog {
             let sql = format!("select {COLUMNS} from collections where name > ?1 order by name limit ?2");
             let after = page.after.as_ref().map_or("", CollectionName::as_str);
             let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
-            connection.prepare_cached(&sql)?.query_and_then(params![after, limit], |row| read_collection(row))?.collect()
+            query_all(connection, &sql, params![after, limit], |row| read_collection(row))
         })
     }
 
@@ -224,8 +225,7 @@ pub(super) fn insert(connection: &Connection, collection: &Collection) -> Result
 
 fn find(connection: &Connection, name: &CollectionName) -> Result<Option<Collection>, Fault> {
     let sql = format!("select {COLUMNS} from collections where name = ?1");
-    let mut statement = connection.prepare_cached(&sql)?;
-    statement.query_row([name.as_str()], |row| Ok(read_collection(row))).optional()?.transpose()
+    query_one(connection, &sql, [name.as_str()], |row| read_collection(row))
 }
 
 /// Reads a row of `COLUMNS`.

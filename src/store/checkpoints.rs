@@ -1,8 +1,9 @@
 //! Checkpoints of jobs that write into a collection, stored in the same transaction as their writes.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::error::Fault;
+use super::rows::{query_all, query_one};
 use super::writer::WriteTransaction;
 use super::{DocumentStore, PreparedDocument, StoreError, Upserted, mutations};
 use crate::domain::JobId;
@@ -29,7 +30,7 @@ impl DocumentStore {
     pub fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError> {
         self.read("reading a job's checkpoint", |connection| {
             let sql = "select checkpoint from job_checkpoints where job = ?1";
-            Ok(connection.prepare_cached(sql)?.query_row([job.as_str()], |row| row.get(0)).optional()?)
+            query_one(connection, sql, [job.as_str()], |row| Ok(row.get(0)?))
         })
     }
 
@@ -58,7 +59,6 @@ pub(super) fn store_checkpoint(transaction: &WriteTransaction<'_>, job: &JobId, 
 }
 
 fn stale_jobs(connection: &Connection, kept: &[JobId]) -> Result<Vec<String>, Fault> {
-    let mut statement = connection.prepare_cached("select job from job_checkpoints")?;
-    let jobs = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let jobs = query_all(connection, "select job from job_checkpoints", [], |row| Ok(row.get::<_, String>(0)?))?;
     Ok(jobs.into_iter().filter(|job| kept.iter().all(|kept| kept.as_str() != job)).collect())
 }

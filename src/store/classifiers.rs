@@ -1,10 +1,10 @@
 //! The classifiers of the catalog: their definitions, the results of training, and the texts of their requests.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::columns::Columns;
 use super::error::Fault;
-use super::rows::{json, to_sql};
+use super::rows::{json, query_all, query_one, to_sql};
 use super::{Catalog, StoreError, idempotency_records};
 use crate::domain::names::names;
 use crate::domain::{ClassifierName, ClassifierRecord, Code, Embedding, JobFailure, JobId, Language, Metadata, Page, RequestKey};
@@ -141,7 +141,7 @@ impl Catalog {
             let sql = format!("select {COLUMNS} from classifiers where name > ?1 order by name limit ?2");
             let after = page.after.as_ref().map_or("", ClassifierName::as_str);
             let values = params![after, to_sql(page.limit as u64)];
-            connection.prepare_cached(&sql)?.query_and_then(values, |row| read_classifier(row))?.collect()
+            query_all(connection, &sql, values, |row| read_classifier(row))
         })
     }
 
@@ -222,8 +222,7 @@ impl Catalog {
         self.run("reading trainings", |connection| {
             let sql = "select job from classifiers where state = 'training'
                        union all select next_job from classifiers where next_job is not null";
-            let mut statement = connection.prepare_cached(sql)?;
-            let jobs = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+            let jobs = query_all(connection, sql, [], |row| Ok(row.get::<_, String>(0)?))?;
             Ok(jobs.iter().filter_map(|job| JobId::parse(job).ok()).collect())
         })
     }
@@ -244,7 +243,7 @@ names!(TrainingProgress { Training = "training", Ready = "ready", Failed = "fail
 /// Finds a classifier. `column` must be a literal of this file, because it becomes part of the statement.
 fn find(connection: &Connection, column: &'static str, value: &str) -> Result<Option<StoredClassifier>, Fault> {
     let sql = format!("select {COLUMNS} from classifiers where {column} = ?1");
-    connection.prepare_cached(&sql)?.query_row([value], |row| Ok(read_classifier(row))).optional()?.transpose()
+    query_one(connection, &sql, [value], |row| read_classifier(row))
 }
 
 /// Adds the texts of the classifier with this key.
@@ -263,7 +262,7 @@ pub(super) fn insert_texts(connection: &Connection, classifier: i64, texts: &[Cl
 fn texts(connection: &Connection, id: &str) -> Result<Vec<(i64, ClassifierText)>, Fault> {
     let sql = "select t.key, t.description, t.text, t.labels, t.language, t.embedding from classifiers c
                join classifier_texts t on t.classifier = c.key where c.id = ?1 order by t.key";
-    connection.prepare_cached(sql)?.query_and_then([id], |row| read_classifier_text(row))?.collect()
+    query_all(connection, sql, [id], |row| read_classifier_text(row))
 }
 
 fn store_embeddings(connection: &Connection, embedded: &[(i64, Option<Language>, Embedding)]) -> Result<(), Fault> {

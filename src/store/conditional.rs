@@ -1,13 +1,11 @@
 //! Conditional writes of documents, and changes that do not affect the text of a document.
 
-use rusqlite::OptionalExtension;
-
 use super::checksum::DocumentRow;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::expiry::LIVE;
 use super::patch::{ResplitText, compute_patched_fields};
-use super::rows::{json, read_embedding};
+use super::rows::{json, query_one, read_embedding};
 use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries, term_rows};
 use crate::domain::{Document, DocumentId, DocumentPatch, Precondition, Sequence};
@@ -79,9 +77,8 @@ impl DocumentStore {
 }
 
 fn version(transaction: &WriteTransaction<'_>, id: &DocumentId) -> Result<Option<Sequence>, Fault> {
-    let mut statement =
-        transaction.connection.prepare_cached(&format!("select d.sequence from documents d where d.id = ?1 and {LIVE}"))?;
-    let sequence: Option<i64> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    let sql = format!("select d.sequence from documents d where d.id = ?1 and {LIVE}");
+    let sequence = query_one(transaction.connection, &sql, [id.as_str()], |row| Ok(row.get::<_, i64>(0)?))?;
     Ok(sequence.map(|sequence| Sequence(u64::try_from(sequence).unwrap_or_default())))
 }
 
@@ -104,11 +101,8 @@ fn replace_passages(
     let mut statement = connection.prepare_cached("select key from documents where id = ?1")?;
     let key: i64 = statement.query_row([document.id.as_str()], |row| row.get(0))?;
     let sql = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal limit 1";
-    let mut statement = connection.prepare_cached(sql)?;
     let embedding = match resplit.keeps_embedding {
-        true => {
-            statement.query_row([key], |row| Ok(read_embedding(row, 0))).optional()?.transpose()?.map(|(_, embedding)| embedding)
-        }
+        true => query_one(connection, sql, [key], |row| Ok(read_embedding(row, 0)?.1))?,
         false => None,
     };
     mutations::remove_passages(transaction, key)?;

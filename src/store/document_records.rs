@@ -10,7 +10,7 @@ use super::error::Fault;
 use super::mutations::INSERT;
 use super::queries::CUTTING_RULES;
 use super::records::{DocumentRecord, PassageRecord, PreparedDocument};
-use super::rows::{self, DOCUMENT_COLUMNS, corrupt_passage, passage_id, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, corrupt_passage, passage_id, query_all, to_sql};
 use super::writer::WriteTransaction;
 use super::{DocumentKey, StoreError, TermsOf, checkpoints, swap, term_rows, token_rows};
 use crate::domain::{Document, JobId, PassageContext, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
@@ -87,8 +87,7 @@ fn passages(
                    t.tokens, w.words
                from passages p left join passage_tokens t on t.passage = p.id left join passage_words w on w.passage = p.id
                where p.document = ?1 order by p.ordinal";
-    let mut statement = connection.prepare_cached(sql)?;
-    statement.query_and_then([key.0], |row| passage(row, document, terms_of))?.collect()
+    query_all(connection, sql, [key.0], |row| passage(row, document, terms_of))
 }
 
 fn passage(row: &Row<'_>, document: &Document, terms_of: TermsOf) -> Result<PassageRecord, Fault> {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Mutex, RwLock};
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::clock::{Clock, system_clock};
 use super::connection::{check_exists, open_existing_writer, open_writer};
@@ -19,7 +19,7 @@ use super::migrate::COLLECTION;
 use super::open_databases::{Database, StoreOptions};
 use super::read_only::{check_filled, open_read_only};
 use super::records::{Change, Deleted, PendingPassage, PreparedDocument, Upserted};
-use super::rows::{passage_id, read_embedding, to_sql};
+use super::rows::{passage_id, query_all, query_each, query_one, read_embedding, to_sql};
 use super::writer::WriteTransaction;
 use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
 use crate::domain::{
@@ -190,8 +190,8 @@ impl DocumentStore {
     /// Returns the id of the document in a row that `StoreError::CorruptRow` names, or `None` if the row has no readable id.
     pub fn id_of_row(&self, row: i64) -> Result<Option<DocumentId>, StoreError> {
         self.read("reading a document's id", |connection| {
-            let mut statement = connection.prepare_cached("select id from documents where key = ?1")?;
-            let id: Option<String> = statement.query_row([row], |row| row.get(0)).optional()?;
+            let sql = "select id from documents where key = ?1";
+            let id = query_one(connection, sql, [row], |row| Ok(row.get::<_, String>(0)?))?;
             Ok(id.and_then(|id| DocumentId::parse(&id).ok()))
         })
     }
@@ -236,13 +236,8 @@ impl DocumentStore {
                  where d.id = ?1 and p.embedding is not null and {LIVE}
                  and not exists (select 1 from passages other where other.document = d.key and other.ordinal > 0)"
             );
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut embeddings = Vec::with_capacity(page.documents.len());
-            for document in &page.documents {
-                let id = document.id.as_str();
-                let row = statement.query_row([id], |row| Ok(read_embedding(row, 0))).optional()?.transpose()?;
-                embeddings.push(row.map(|(_, embedding)| embedding));
-            }
+            let ids = page.documents.iter().map(|document| [document.id.as_str()]);
+            let embeddings = query_each(connection, &sql, ids, |row| Ok(read_embedding(row, 0)?.1))?;
             Ok((page, embeddings))
         })
     }
@@ -280,15 +275,14 @@ impl DocumentStore {
                        union all
                        select sequence, passage, null from tombstones where sequence > ?1
                        order by sequence limit ?2";
-            let read = |row: &Row<'_>| -> Result<(Sequence, Change), Fault> {
+            query_all(connection, sql, [to_sql(after.0), to_sql(limit as u64)], |row| {
                 let sequence = Sequence(row.get::<_, i64>(0)? as u64);
                 let change = match row.get_ref(2)? {
                     ValueRef::Null => Change::Removed(passage_id(row.get(1)?)?),
                     _ => read_embedding(row, 1).map(|(id, embedding)| Change::Embedded(id, embedding))?,
                 };
                 Ok((sequence, change))
-            };
-            connection.prepare_cached(sql)?.query_and_then([to_sql(after.0), to_sql(limit as u64)], read)?.collect()
+            })
         })
     }
 
@@ -296,8 +290,7 @@ impl DocumentStore {
     pub fn embeddings(&self, after: PassageId, limit: usize) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
         self.read("reading embeddings", |connection| {
             let sql = "select id, embedding from passages where id > ?1 and embedding is not null order by id limit ?2";
-            let mut statement = connection.prepare_cached(sql)?;
-            statement.query_and_then([to_sql(after.0), to_sql(limit as u64)], |row| read_embedding(row, 0))?.collect()
+            query_all(connection, sql, [to_sql(after.0), to_sql(limit as u64)], |row| read_embedding(row, 0))
         })
     }
 

@@ -1,14 +1,14 @@
 //! Removes documents that have expired. Like any other deletion, this uses sequence numbers and leaves tombstones for the
 //! index.
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 
 use super::StoreError;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::expiry::first_expiry;
 use super::mutations::delete_key;
-use super::rows::{self, DOCUMENT_COLUMNS};
+use super::rows::{self, DOCUMENT_COLUMNS, query_all, query_one};
 use super::writer::WriteTransaction;
 
 /// Maximum number of documents removed in one transaction. Bounds how long other writes wait.
@@ -55,18 +55,15 @@ impl DocumentStore {
 fn expired_keys(connection: &Connection) -> Result<Vec<i64>, Fault> {
     let sql = "select key from documents indexed by documents_expiring where expires_at_ms <= now_ms()
                order by expires_at_ms limit ?1";
-    let mut statement = connection.prepare_cached(sql)?;
-    Ok(statement.query_map([REMOVED_PER_TRANSACTION as i64], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    query_all(connection, sql, [REMOVED_PER_TRANSACTION as i64], |row| Ok(row.get(0)?))
 }
 
 /// Removes the documents that have expired according to their rows, so that a damaged index or row cannot remove anything.
 fn remove(transaction: &mut WriteTransaction<'_>, keys: &[i64]) -> Result<(Vec<i64>, Vec<StoreError>), Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?1");
-    let mut statement = transaction.connection.prepare_cached(&sql)?;
     let (mut removed, mut damage) = (Vec::new(), Vec::new());
     for key in keys {
-        let row = statement.query_row([key], |row| Ok(rows::document(row))).optional()?.transpose();
-        match row {
+        match query_one(transaction.connection, &sql, [key], rows::document) {
             Ok(Some(document)) if document.expires_at_ms.is_some_and(|at| at <= transaction.now_ms) => {
                 delete_key(transaction, *key)?;
                 removed.push(*key);

@@ -8,7 +8,7 @@ use super::StoreError;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::filter::{Condition, walk};
-use super::rows::to_sql;
+use super::rows::{query_all, to_sql};
 use crate::domain::{
     Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, MetadataPath, NumberOrTime, Scalar, SearchFilter,
     ValueSummary, timestamps,
@@ -53,10 +53,9 @@ fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Re
          group by value order by documents desc, value",
         condition.sql
     );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, unsigned(row.get(1)?)));
-    let mut counts: Vec<(String, u64)> =
-        statement.query_map(params_from_iter(&condition.values), read)?.collect::<Result<_, _>>()?;
+    let mut counts = query_all(connection, &sql, params_from_iter(&condition.values), |row| {
+        Ok((row.get::<_, String>(0)?, unsigned(row.get(1)?)))
+    })?;
     let none = counts.iter().position(|(language, _)| language == NONE);
     let missing = none.map_or(0, |place| counts.remove(place).1);
     counts.truncate(limit);

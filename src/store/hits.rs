@@ -2,11 +2,14 @@
 //! hits.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+use rusqlite::{OptionalExtension, Row, params_from_iter};
 
 use super::error::Fault;
 use super::expiry::LIVE;
-use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, document_id, language, metadata, passage_id, read_embedding, to_sql};
+use super::rows::{
+    self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, document_id, language, metadata, passage_id, query_all, query_one, query_passages,
+    read_embedding, to_sql,
+};
 use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError};
 use crate::domain::{DocumentHead, DocumentId, Embedding, PassageId};
 
@@ -15,7 +18,7 @@ impl DocumentStore {
     pub fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
         let sql = select_live("p.id, d.key, d.id, d.language");
         self.read("reading the documents of passages", |connection| {
-            query_each(connection, &sql, ids, |row| {
+            query_passages(connection, &sql, ids, |row| {
                 let key = row.get(1)?;
                 Ok(PassageDocument {
                     passage: passage_id(row.get(0)?)?,
@@ -31,7 +34,7 @@ impl DocumentStore {
     pub fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError> {
         let sql = select_live("p.id, d.key, d.id, d.language, d.metadata, d.created_at_ms, d.updated_at_ms");
         self.read("reading the documents of passages", |connection| {
-            query_each(connection, &sql, ids, |row| {
+            query_passages(connection, &sql, ids, |row| {
                 let key = row.get(1)?;
                 let head = DocumentHead {
                     id: document_id(key, &row.get::<_, String>(2)?)?,
@@ -48,7 +51,7 @@ impl DocumentStore {
     /// Reads the embeddings of passages, in the order of `ids`, leaving out deleted passages and those without an embedding.
     pub fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
         let sql = "select id, embedding from passages where id = ?1 and embedding is not null";
-        self.read("reading embeddings", |connection| query_each(connection, sql, ids, |row| read_embedding(row, 0)))
+        self.read("reading embeddings", |connection| query_passages(connection, sql, ids, |row| read_embedding(row, 0)))
     }
 
     /// Reads the sizes of everything that a hit may include for each passage, without reading the contents.
@@ -58,7 +61,7 @@ impl DocumentStore {
             select_live("coalesce(octet_length(d.title), 0), octet_length(d.text), octet_length(d.metadata), p.end - p.start");
         let bytes = |row: &Row<'_>, column| Ok::<_, Fault>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default());
         self.read("reading sizes", |connection| {
-            query_each(connection, &sql, ids, |row| {
+            query_passages(connection, &sql, ids, |row| {
                 Ok(HitSizes { title: bytes(row, 0)?, text: bytes(row, 1)?, metadata: bytes(row, 2)?, passage: bytes(row, 3)? })
             })
         })
@@ -104,12 +107,10 @@ impl DocumentStore {
     /// Returns all passages of these documents.
     pub fn passages_of(&self, documents: &[DocumentKey]) -> Result<Vec<PassageId>, StoreError> {
         self.read("reading passages", |connection| {
-            let mut statement = connection.prepare_cached("select id from passages where document = ?1")?;
+            let sql = "select id from passages where document = ?1";
             let mut found = Vec::new();
             for document in documents {
-                for id in statement.query_map([document.0], |row| row.get(0))? {
-                    found.push(passage_id(id?)?);
-                }
+                found.extend(query_all(connection, sql, [document.0], |row| passage_id(row.get(0)?))?);
             }
             Ok(found)
         })
@@ -137,31 +138,12 @@ impl DocumentStore {
     pub fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
         self.read("reading a document's embeddings", |connection| {
             let sql = format!("select d.key from documents d where d.id = ?1 and {LIVE}");
-            let key: Option<i64> = connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| row.get(0)).optional()?;
+            let key = query_one(connection, &sql, [id.as_str()], |row| Ok(row.get::<_, i64>(0)?))?;
             let Some(key) = key else { return Ok(None) };
             let sql = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal";
-            let embeddings = connection
-                .prepare_cached(sql)?
-                .query_and_then([key], |row| read_embedding(row, 0).map(|(_, embedding)| embedding))?
-                .collect::<Result<_, Fault>>()?;
-            Ok(Some(embeddings))
+            Ok(Some(query_all(connection, sql, [key], |row| Ok(read_embedding(row, 0)?.1))?))
         })
     }
-}
-
-/// Runs `sql`, whose only parameter is a passage's key, for each of `ids`. Leaves out deleted ones.
-fn query_each<T>(
-    connection: &Connection,
-    sql: &str,
-    ids: &[PassageId],
-    read: impl Fn(&Row<'_>) -> Result<T, Fault>,
-) -> Result<Vec<T>, Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut found = Vec::with_capacity(ids.len());
-    for id in ids {
-        found.extend(statement.query_row([to_sql(id.0)], |row| Ok(read(row))).optional()?.transpose()?);
-    }
-    Ok(found)
 }
 
 /// Builds the statement that reads columns of a passage whose document has not expired.

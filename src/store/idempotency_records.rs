@@ -7,7 +7,7 @@ use super::error::{Fault, StoreError};
 use crate::domain::RequestKey;
 
 /// How long a record is kept: 24 hours.
-const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
+pub(crate) const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Maximum number of records in the catalog.
 const CREATIONS_MAX: i64 = 10_000;

@@ -1,11 +1,11 @@
 //! The jobs of the catalog: their requests, progress and results.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::columns::Columns;
 use super::error::Fault;
 use super::keys::names_json;
-use super::rows::{json, to_sql};
+use super::rows::{json, query_all, query_one, to_sql};
 use super::{Catalog, StoreError, idempotency_records};
 use crate::domain::{
     Code, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page, RequestKey,
@@ -57,29 +57,27 @@ impl Catalog {
                 collections,
                 to_sql(page.limit as u64),
             ];
-            connection.prepare_cached(&sql)?.query_and_then(values, |row| read_job(row))?.collect()
+            query_all(connection, &sql, values, |row| read_job(row))
         })
     }
 
     pub(crate) fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
         self.run("counting jobs", |connection| {
-            let mut statement = connection.prepare_cached("select type, status, count(*) from jobs group by type, status")?;
-            let mut rows = statement.query([])?;
-            let mut counts = Vec::new();
-            while let Some(row) = rows.next()? {
+            let sql = "select type, status, count(*) from jobs group by type, status";
+            let counts = query_all(connection, sql, [], |row| {
                 let (kind, status): (String, String) = (row.get(0)?, row.get(1)?);
                 let named = JobType::parse(&kind).zip(JobStatus::parse(&status));
                 let count = u64::try_from(row.get::<_, i64>(2)?).unwrap_or_default();
-                counts.extend(named.map(|(kind, status)| (kind, status, count)));
-            }
-            Ok(counts)
+                Ok(named.map(|(kind, status)| (kind, status, count)))
+            })?;
+            Ok(counts.into_iter().flatten().collect())
         })
     }
 
     pub(crate) fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
         self.run("reading unfinished jobs", |connection| {
             let sql = format!("select {COLUMNS} from jobs where finished_at_ms is null order by id");
-            connection.prepare_cached(&sql)?.query_and_then([], |row| read_job(row))?.collect()
+            query_all(connection, &sql, [], |row| read_job(row))
         })
     }
 
@@ -129,14 +127,8 @@ impl Catalog {
             let sql = "delete from jobs where finished_at_ms < ?1 or id in
                        (select id from jobs where finished_at_ms is not null order by finished_at_ms desc, id desc limit -1 offset ?2)
                        returning id";
-            let mut statement = connection.prepare_cached(sql)?;
-            let kept = to_sql(kept_max as u64);
-            let ids = statement.query_map(params![before_ms, kept], |row| row.get::<_, String>(0))?;
-            let mut pruned = Vec::new();
-            for id in ids {
-                pruned.extend(JobId::parse(&id?).ok());
-            }
-            Ok(pruned)
+            let ids = query_all(connection, sql, [before_ms, to_sql(kept_max as u64)], |row| Ok(row.get::<_, String>(0)?))?;
+            Ok(ids.iter().filter_map(|id| JobId::parse(id).ok()).collect())
         })
     }
 }
@@ -167,7 +159,7 @@ pub(crate) fn parse_created_job(id: Option<String>) -> Result<Option<JobId>, Sto
 
 fn find(connection: &Connection, id: &JobId) -> Result<Option<Job>, Fault> {
     let sql = format!("select {COLUMNS} from jobs where id = ?1");
-    connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(read_job(row))).optional()?.transpose()
+    query_one(connection, &sql, [id.as_str()], |row| read_job(row))
 }
 
 /// Reads a row of `COLUMNS`.

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::documents::DocumentStore;
 use super::error::Fault;
-use super::rows::{self, DOCUMENT_COLUMNS, document_id, read_embedding, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, document_id, query_all, read_embedding, to_sql};
 use super::{StoreError, checkpoints, conditional, queries};
 use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata, SearchFilter, metadata};
 
@@ -59,8 +59,7 @@ impl DocumentStore {
         let own = [Value::Text(after.map_or("", DocumentId::as_str).to_owned()), Value::Integer(to_sql(limit as u64))];
         let values = params_from_iter(condition.values.into_iter().chain(own));
         self.read("reading documents with embeddings", |connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let documents = statement.query_and_then(values, rows::document)?.collect::<Result<Vec<_>, _>>()?;
+            let documents = query_all(connection, &sql, values, rows::document)?;
             documents.into_iter().map(|document| with_mean(connection, document)).collect()
         })
     }
@@ -71,15 +70,11 @@ impl DocumentStore {
         let sql = format!("select d.key, d.id, d.metadata from documents d where {} order by d.id limit ?", condition.sql);
         let values = params_from_iter(condition.values.into_iter().chain([Value::Integer(to_sql(limit as u64))]));
         self.read("reading metadata", |connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut found = Vec::new();
-            let mut rows = statement.query(values)?;
-            while let Some(row) = rows.next()? {
+            query_all(connection, &sql, values, |row| {
                 let key = row.get(0)?;
                 let id = document_id(key, &row.get::<_, String>(1)?)?;
-                found.push((id, rows::metadata(key, row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?));
-            }
-            Ok(found)
+                Ok((id, rows::metadata(key, row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?))
+            })
         })
     }
 
@@ -129,8 +124,6 @@ fn with_mean(connection: &Connection, document: Document) -> Result<EmbeddedDocu
     if !document.indexed {
         return Ok(EmbeddedDocument { document, embedding: None });
     }
-    let mut statement = connection.prepare_cached(sql)?;
-    let found = statement.query_and_then([document.id.as_str()], |row| read_embedding(row, 0))?;
-    let embeddings = found.map(|row| Ok(row?.1)).collect::<Result<Vec<Embedding>, Fault>>()?;
+    let embeddings = query_all(connection, sql, [document.id.as_str()], |row| Ok(read_embedding(row, 0)?.1))?;
     Ok(EmbeddedDocument { document, embedding: Embedding::mean(&embeddings) })
 }

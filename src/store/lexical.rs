@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 use super::error::Fault;
 use super::expiry::EXPIRED_PASSAGES;
 use super::queries::passage_texts;
-use super::rows::{passage_id, to_sql};
+use super::rows::{passage_id, query_all, to_sql};
 use super::term_rows::{TermsOf, replace};
 use super::writer::WriteTransaction;
 use super::{DocumentStore, PendingPassage, SearchFilter, StoreError};
@@ -61,11 +61,10 @@ impl DocumentStore {
                 }
             };
             values.push(Value::Integer(to_sql(limit as u64)));
-            let read = |row: &rusqlite::Row<'_>| -> Result<(PassageId, f32), Fault> {
+            query_all(connection, &sql, params_from_iter(values), |row| {
                 // SQLite makes better matches more negative, so ascending order is best first.
                 Ok((passage_id(row.get(0)?)?, -row.get::<_, f64>(1)? as f32))
-            };
-            connection.prepare_cached(&sql)?.query_and_then(params_from_iter(values), read)?.collect()
+            })
         })
     }
 
@@ -88,8 +87,8 @@ impl DocumentStore {
                 (Some(one), None) | (None, Some(one)) => one.clone(),
                 (Some(required), Some(excluded)) => format!("{required} NOT {excluded}"),
             };
-            let mut statement = connection.prepare_cached("select rowid from lexical where lexical match ?1")?;
-            let found = statement.query_and_then([expression], |row| passage_id(row.get(0)?))?.collect::<Result<_, _>>()?;
+            let sql = "select rowid from lexical where lexical match ?1";
+            let found = query_all(connection, sql, [expression], |row| passage_id(row.get(0)?))?;
             Ok(Some(if required.is_some() { RequiredMatches::Only(found) } else { RequiredMatches::AllBut(found) }))
         })
     }

@@ -1,14 +1,14 @@
 //! Documents that match a filter: counts them, reads their passages for searches, reads pages of them, deletes and changes them.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 
 use super::conditional::change;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::filter::{Condition, index_expression, walk};
 use super::mutations::delete_key;
-use super::rows::{self, DOCUMENT_COLUMNS, passage_id, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, passage_id, query_all, query_one, to_sql};
 use super::writer::WriteTransaction;
 use super::{StoreError, queries};
 use crate::domain::{
@@ -109,14 +109,11 @@ impl DocumentStore {
         self.write_patiently(DOING, move |transaction| {
             let sql =
                 format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ? and d.sequence <= ? and {}", condition.sql);
-            let mut still = transaction.connection.prepare_cached(&sql)?;
             let (mut matched, mut rows) = (0, Vec::new());
             for key in keys {
                 let own = [key, to_sql(until.0)].map(Value::Integer);
                 let values = params_from_iter(own.iter().chain(&condition.values));
-                let Some(document) = still.query_row(values, |row| Ok(rows::document(row))).optional()?.transpose()? else {
-                    continue;
-                };
+                let Some(document) = query_one(transaction.connection, &sql, values, rows::document)? else { continue };
                 matched += 1;
                 if change(transaction, &document, &patch, terms_of)? {
                     rows.push(key);
@@ -275,8 +272,7 @@ fn candidates(connection: &Connection, condition: &Condition, until: Sequence, a
         format!("select d.key from documents d where {} and d.sequence <= ? and d.key > ? order by d.key limit ?", condition.sql);
     let own = [to_sql(until.0), after, CHANGED_PER_TRANSACTION as i64].map(Value::Integer);
     let values = condition.values.iter().cloned().chain(own);
-    let mut statement = connection.prepare_cached(&sql)?;
-    Ok(statement.query_map(params_from_iter(values), |row| row.get(0))?.collect::<Result<_, _>>()?)
+    query_all(connection, &sql, params_from_iter(values), |row| Ok(row.get(0)?))
 }
 
 fn delete_keys(

@@ -73,6 +73,7 @@ pub(crate) use filter::prefix_upper_bound;
 pub use foreign::{DatabaseKind, check_foreign, check_head, has_documents};
 pub use foreign_import::ForeignImport;
 pub use idempotency::Idempotent;
+pub(crate) use idempotency_records::KEPT_MS as RECORDS_KEPT_MS;
 pub(crate) use jobs::{parse_created_job, read_job};
 pub use keys::StoredKey;
 pub(crate) use keys::{names_json, read_key};

@@ -5,12 +5,12 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::checksum::{DocumentRow, passage_checksum, seal_embedding, unseal_embedding};
 use super::error::Fault;
 use super::expiry::LIVE;
-use super::rows::{json, passage_id, to_sql};
+use super::rows::{json, passage_id, query_all, query_one, to_sql};
 use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, TermsOf, Upserted, term_rows, token_rows};
 use crate::domain::{DocumentId, Embedding, PassageEmbedding, PassageId, PassageSpan, Sequence};
@@ -48,18 +48,14 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
     for span in &document.passages {
         document.passage_text(span)?;
     }
-    let stored = transaction
-        .connection
-        .prepare_cached(
-            "select key, text = ?2 and title is ?3, created_at_ms, updated_at_ms, language, expires_at_ms
-             from documents where id = ?1",
-        )?
-        .query_row(params![document.id.as_str(), document.text, document.title], |row| {
-            let (key, same_text, created_at_ms) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            let (updated_at_ms, language, expires_at_ms) = (row.get(3)?, row.get(4)?, row.get(5)?);
-            Ok(Stored { key, same_text, created_at_ms, updated_at_ms, language, expires_at_ms })
-        })
-        .optional()?;
+    let sql = "select key, text = ?2 and title is ?3, created_at_ms, updated_at_ms, language, expires_at_ms
+               from documents where id = ?1";
+    let values = params![document.id.as_str(), document.text, document.title];
+    let stored = query_one(transaction.connection, sql, values, |row| {
+        let (key, same_text, created_at_ms) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let (updated_at_ms, language, expires_at_ms) = (row.get(3)?, row.get(4)?, row.get(5)?);
+        Ok(Stored { key, same_text, created_at_ms, updated_at_ms, language, expires_at_ms })
+    })?;
     // An expired document counts as gone, so the new one is created.
     let (stored, expired) = match stored {
         Some(stored) if stored.expires_at_ms.is_some_and(|at| at <= transaction.now_ms) => (None, Some(stored.key)),
@@ -88,23 +84,17 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
 }
 
 fn insert(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -> Result<(Sequence, i64), Fault> {
-    let sequence = transaction.next_sequence();
-    let metadata = json(&document.metadata)?;
-    let row = row(document, &metadata, sequence, transaction.now_ms, transaction.now_ms);
-    write_row(transaction, INSERT, None, &row)?;
-    Ok((transaction.sequence(), transaction.connection.last_insert_rowid()))
+    let now_ms = transaction.now_ms;
+    let sequence = write_change(transaction, INSERT, None, document, (now_ms, now_ms))?;
+    Ok((sequence, transaction.connection.last_insert_rowid()))
 }
 
 fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &PreparedDocument) -> Result<Sequence, Fault> {
-    let sequence = transaction.next_sequence();
     let sql = "update documents set language = ?3, language_confidence = ?4, updated_at_ms = ?6, sequence = ?7, metadata = ?8,
                text = ?9, title = ?10, expires_at_ms = ?11, checksum = ?12 where key = ?1";
     // A clock that jumps back must not make a document older than it was.
     let updated_at_ms = transaction.now_ms.max(stored.updated_at_ms);
-    let metadata = json(&document.metadata)?;
-    let row = row(document, &metadata, sequence, stored.created_at_ms, updated_at_ms);
-    write_row(transaction, sql, Some(stored.key), &row)?;
-    Ok(transaction.sequence())
+    write_change(transaction, sql, Some(stored.key), document, (stored.created_at_ms, updated_at_ms))
 }
 
 /// Inserts a document's row, whose values `write_row` binds.
@@ -138,26 +128,28 @@ pub(super) fn write_row(
     Ok(())
 }
 
-/// Makes a document's new row.
-fn row<'r>(
-    document: &'r PreparedDocument,
-    metadata: &'r str,
-    sequence: i64,
-    created_at_ms: i64,
-    updated_at_ms: i64,
-) -> DocumentRow<'r> {
-    DocumentRow {
+/// Writes a document's row with the next sequence number, and returns the number.
+fn write_change(
+    transaction: &mut WriteTransaction<'_>,
+    sql: &str,
+    key: Option<i64>,
+    document: &PreparedDocument,
+    (created_at_ms, updated_at_ms): (i64, i64),
+) -> Result<Sequence, Fault> {
+    let row = DocumentRow {
         id: document.id.as_str(),
         language: document.language.map(|language| language.code()),
         language_confidence: document.language_confidence,
         created_at_ms,
         updated_at_ms,
-        sequence,
-        metadata,
+        sequence: transaction.next_sequence(),
+        metadata: &json(&document.metadata)?,
         text: &document.text,
         title: document.title.as_deref(),
         expires_at_ms: document.expires_at_ms,
-    }
+    };
+    write_row(transaction, sql, key, &row)?;
+    Ok(transaction.sequence())
 }
 
 /// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as before
@@ -230,10 +222,8 @@ pub(super) fn insert_passages(
 
 pub(super) fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<Vec<PassageId>, Fault> {
     let connection = transaction.connection;
-    let ids: Vec<i64> = connection
-        .prepare_cached("select id from passages where document = ?1 order by ordinal")?
-        .query_map([key], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let sql = "select id from passages where document = ?1 order by ordinal";
+    let ids: Vec<i64> = query_all(connection, sql, [key], |row| Ok(row.get(0)?))?;
     let mut remember = connection.prepare_cached("insert into tombstones (sequence, passage) values (?1, ?2)")?;
     for id in &ids {
         remember.execute([transaction.next_sequence(), *id])?;
@@ -244,11 +234,8 @@ pub(super) fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) 
 
 /// Removes a document. Returns `None` if there is none.
 pub(super) fn delete(transaction: &mut WriteTransaction<'_>, id: &DocumentId) -> Result<Option<Deleted>, Fault> {
-    let connection = transaction.connection;
-    let key: Option<i64> = connection
-        .prepare_cached(&format!("select d.key from documents d where d.id = ?1 and {LIVE}"))?
-        .query_row([id.as_str()], |row| row.get(0))
-        .optional()?;
+    let sql = format!("select d.key from documents d where d.id = ?1 and {LIVE}");
+    let key = query_one(transaction.connection, &sql, [id.as_str()], |row| Ok(row.get(0)?))?;
     key.map(|key| delete_key(transaction, key)).transpose()
 }
 

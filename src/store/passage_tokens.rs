@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::checksum::unseal_passage_value;
 use super::error::Fault;
 use super::queries::{self, passage_texts};
-use super::rows::{passage_id, to_sql};
+use super::rows::{passage_id, query_all, query_one, to_sql};
 use super::token_rows::insert;
 use super::writer::WriteTransaction;
 use super::{DocumentStore, PendingPassage, StoreError};
@@ -72,10 +72,8 @@ fn token_changes(connection: &Connection, after: Option<Sequence>, words: bool) 
         return Ok(changes);
     }
     if let Some(after) = after {
-        let mut removed = connection.prepare_cached("select passage from tombstones where sequence > ?1")?;
-        for id in removed.query_map([to_sql(after.0)], |row| row.get(0))? {
-            changes.removed.push(passage_id(id?)?);
-        }
+        let sql = "select passage from tombstones where sequence > ?1";
+        changes.removed = query_all(connection, sql, [to_sql(after.0)], |row| passage_id(row.get(0)?))?;
     }
     changes.passages = read_passage_values(connection, after, "passage_tokens", "tokens", TokenSet::from_bytes)?;
     if words {
@@ -128,10 +126,7 @@ fn unfilled(connection: &Connection) -> Result<Option<(i64, Vec<PendingPassage>)
     let sql = "select embedded_sequence from passages where embedded_sequence > ?1 and embedded_sequence <= ?2
                order by embedded_sequence limit 1 offset ?3";
     let step = to_sql(FILL_STEP as u64 - 1);
-    let mut statement = connection.prepare_cached(sql)?;
-    let reached = statement.query_row([filled, until, step], |row| row.get(0));
-    let reached: i64 =
-        reached.or_else(|error| if error == rusqlite::Error::QueryReturnedNoRows { Ok(until) } else { Err(error) })?;
+    let reached = query_one(connection, sql, [filled, until, step], |row| Ok(row.get(0)?))?.unwrap_or(until);
     let sql = "select id, document, start, end, headings from passages where embedded_sequence > ?1 and embedded_sequence <= ?2
                order by embedded_sequence";
     Ok(Some((reached, passage_texts(connection, sql, &[filled, reached])?)))

@@ -1,12 +1,10 @@
 //! Reads what projections need of documents: which ones have embeddings, the embeddings, and the values that color the points.
 
-use rusqlite::{OptionalExtension as _, Row, params};
 use serde_json::Value;
 
 use super::documents::DocumentStore;
-use super::error::Fault;
 use super::expiry::LIVE;
-use super::rows::{document_id, language, metadata, read_embedding, to_sql};
+use super::rows::{document_id, language, metadata, query_all, query_each, query_one, read_embedding, to_sql};
 use super::{DocumentKey, StoreError};
 use crate::domain::{DocumentId, Embedding, Language, MetadataPath};
 
@@ -40,14 +38,10 @@ impl DocumentStore {
         );
         let after = after.map_or(i64::MIN, |key| key.0);
         self.read("reading ids", |connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut rows = statement.query(params![after, to_sql(limit as u64)])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
+            query_all(connection, &sql, [after, to_sql(limit as u64)], |row| {
                 let key = row.get(0)?;
-                found.push((DocumentKey(key), document_id(key, row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?));
-            }
-            Ok(found)
+                Ok((DocumentKey(key), document_id(key, row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?))
+            })
         })
     }
 
@@ -55,17 +49,16 @@ impl DocumentStore {
     /// reused the key of a deleted one.
     pub fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError> {
         self.read("reading embeddings", |connection| {
-            let sql = format!("select d.id, d.language from documents d where d.key = ?1 and {LIVE}");
-            let mut documents = connection.prepare_cached(&sql)?;
-            let sql = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal";
-            let mut passages = connection.prepare_cached(sql)?;
+            let documents = format!("select d.id, d.language from documents d where d.key = ?1 and {LIVE}");
+            let passages = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal";
             let mut found = Vec::with_capacity(keys.len());
-            for DocumentKey(key) in keys {
-                let read_row = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?));
-                let Some((id, code)) = documents.query_row([key], read_row).optional()? else { continue };
-                let embeddings = passages.query_and_then([key], |row| read_embedding(row, 0).map(|(_, embedding)| embedding))?;
-                let embeddings = embeddings.collect::<Result<Vec<Embedding>, Fault>>()?;
-                let (id, language) = (document_id(*key, &id)?, language(*key, code.as_deref())?);
+            for &DocumentKey(key) in keys {
+                let document = query_one(connection, &documents, [key], |row| {
+                    let (id, code): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+                    Ok((document_id(key, &id)?, language(key, code.as_deref())?))
+                })?;
+                let Some((id, language)) = document else { continue };
+                let embeddings = query_all(connection, passages, [key], |row| Ok(read_embedding(row, 0)?.1))?;
                 found.push(DocumentEmbeddings { id, language, embeddings });
             }
             Ok(found)
@@ -82,23 +75,16 @@ impl DocumentStore {
         self.read("reading languages", |connection| {
             let sql =
                 format!("select d.key, d.language, case when ?2 then d.metadata end from documents d where d.id = ?1 and {LIVE}");
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut found = Vec::with_capacity(ids.len());
-            for id in ids {
-                let read = |row: &Row<'_>| -> Result<DocumentAttributes, Fault> {
-                    let key = row.get(0)?;
-                    let language = language(key, row.get::<_, Option<String>>(1)?.as_deref())?;
-                    let stored = row.get_ref(2)?.as_str_or_null().map_err(rusqlite::Error::from)?;
-                    let value = match path.zip(stored) {
-                        Some((path, stored)) => path.find(&metadata(key, stored)?).cloned(),
-                        None => None,
-                    };
-                    Ok(DocumentAttributes { language, value })
+            query_each(connection, &sql, ids.iter().map(|id| (id.as_str(), path.is_some())), |row| {
+                let key = row.get(0)?;
+                let language = language(key, row.get::<_, Option<String>>(1)?.as_deref())?;
+                let stored = row.get_ref(2)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+                let value = match path.zip(stored) {
+                    Some((path, stored)) => path.find(&metadata(key, stored)?).cloned(),
+                    None => None,
                 };
-                let row = statement.query_row(params![id.as_str(), path.is_some()], |row| Ok(read(row)));
-                found.push(row.optional()?.transpose()?);
-            }
-            Ok(found)
+                Ok(DocumentAttributes { language, value })
+            })
         })
     }
 }

@@ -1,16 +1,16 @@
 //! Queries of a collection's database that several operations share. Each runs in its caller's transaction.
 
-use rusqlite::{Connection, OptionalExtension, Rows, params, params_from_iter};
+use rusqlite::{Connection, Rows, params, params_from_iter};
 
 use super::error::Fault;
 use super::expiry::{EXPIRED_PASSAGES, LIVE};
-use super::rows::{self, DOCUMENT_COLUMNS, passage_id, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, passage_id, query_all, query_one, to_sql};
 use super::{PendingPassage, StoreError};
 use crate::domain::{CollectionCounts, Document, DocumentId, DocumentPage, Language, Page, PassageContext, Sequence};
 
 pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Document>, Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id = ?1 and {LIVE}");
-    connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(rows::document(row))).optional()?.transpose()
+    query_one(connection, &sql, [id.as_str()], rows::document)
 }
 
 /// Fills up a page to `limit` documents. Reads fewer, but at least one, if their texts and metadata exceed the bytes that are
@@ -99,11 +99,10 @@ pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault>
                select c.language, c.documents - coalesce(e.documents, 0) as live
                from language_counts c left join expired e on e.language = c.language
                where c.documents > coalesce(e.documents, 0) order by live desc, c.language";
-    let language = |row: &rusqlite::Row<'_>| -> Result<(Option<Language>, u64), Fault> {
+    let languages = query_all(connection, sql, [], |row| {
         let code: String = row.get(0)?;
         Ok((Language::parse(&code), u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default()))
-    };
-    let languages: Vec<_> = connection.prepare_cached(sql)?.query_and_then([], language)?.collect::<Result<_, _>>()?;
+    })?;
     let cut = "select cutting_rules < ?1 from state";
     Ok(CollectionCounts {
         documents: languages.iter().map(|(_, documents)| documents).sum(),

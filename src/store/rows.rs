@@ -1,15 +1,58 @@
-//! Converts SQLite rows to values of the domain. A row with something that the store never writes gives
+//! Runs queries, and converts SQLite rows to values of the domain. A row with something that the store never writes gives
 //! `StoreError::CorruptRow`.
 
 use std::ops::Range;
 
-use rusqlite::Row;
+use rusqlite::{Connection, OptionalExtension, Params, Row};
 use serde::Serialize;
 
 use super::StoreError;
 use super::checksum::{DocumentRow, passage_checksum, unseal_embedding};
 use super::error::Fault;
 use crate::domain::{Document, DocumentId, Embedding, Language, Metadata, Passage, PassageId, Sequence, check_title};
+
+/// Reads all rows of a query.
+pub(super) fn query_all<T>(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+    read: impl FnMut(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    connection.prepare_cached(sql)?.query_and_then(values, read)?.collect()
+}
+
+/// Reads the first row of a query, if there is one.
+pub(super) fn query_one<T>(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+    read: impl FnOnce(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Option<T>, Fault> {
+    connection.prepare_cached(sql)?.query_row(values, |row| Ok(read(row))).optional()?.transpose()
+}
+
+/// Runs a query for each of `values`, and reads the first row of each, if there is one.
+pub(super) fn query_each<T>(
+    connection: &Connection,
+    sql: &str,
+    values: impl IntoIterator<Item = impl Params>,
+    read: impl Fn(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Vec<Option<T>>, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = values.into_iter().map(|values| statement.query_row(values, |row| Ok(read(row))).optional()?.transpose());
+    rows.collect()
+}
+
+/// Runs a query, whose only parameter is a passage's key, for each of `ids`. Leaves out those without a row.
+pub(super) fn query_passages<T>(
+    connection: &Connection,
+    sql: &str,
+    ids: &[PassageId],
+    read: impl Fn(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    let rows = query_each(connection, sql, ids.iter().map(|id| [to_sql(id.0)]), read)?;
+    Ok(rows.into_iter().flatten().collect())
+}
 
 /// The columns that `document` reads, from `documents d`.
 pub(super) const DOCUMENT_COLUMNS: &str =

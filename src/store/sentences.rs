@@ -1,12 +1,9 @@
 //! Reads passages for mining: by their keys, with texts and embeddings separately, in batches of the caller's size.
 
-use rusqlite::{OptionalExtension as _, Row};
-
 use super::StoreError;
 use super::documents::DocumentStore;
-use super::error::Fault;
 use super::expiry::LIVE;
-use super::rows::{self, passage_id, to_sql};
+use super::rows::{self, passage_id, query_all, query_each, query_passages, to_sql};
 use crate::domain::{DocumentId, Embedding, Language, MiningUnit, PassageId};
 
 /// An embedded passage, without its embedding.
@@ -31,34 +28,21 @@ impl DocumentStore {
              where p.id = ?1 and p.embedding is not null and {LIVE}"
         );
         self.read("reading passages", |connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut found = Vec::with_capacity(ids.len());
-            for id in ids {
-                let read = |row: &Row<'_>| -> Result<PassageText, Fault> {
-                    let (key, document) = (row.get(0)?, row.get(1)?);
-                    let text = row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?;
-                    let range = rows::passage_range(key, row.get(3)?, row.get(4)?, text)?;
-                    let language = rows::language(document, row.get::<_, Option<String>>(2)?.as_deref())?;
-                    let text = if unit == MiningUnit::Document { text } else { &text[range] };
-                    Ok(PassageText { id: passage_id(key)?, document, language, text: text.to_owned() })
-                };
-                found.extend(statement.query_row([to_sql(id.0)], |row| Ok(read(row))).optional()?.transpose()?);
-            }
-            Ok(found)
+            query_passages(connection, &sql, ids, |row| {
+                let (key, document) = (row.get(0)?, row.get(1)?);
+                let text = row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?;
+                let range = rows::passage_range(key, row.get(3)?, row.get(4)?, text)?;
+                let language = rows::language(document, row.get::<_, Option<String>>(2)?.as_deref())?;
+                let text = if unit == MiningUnit::Document { text } else { &text[range] };
+                Ok(PassageText { id: passage_id(key)?, document, language, text: text.to_owned() })
+            })
         })
     }
 
     /// Returns those of `ids` that are the first passage of their document, in order.
     pub fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
-        self.read("reading passages", |connection| {
-            let mut statement = connection.prepare_cached("select ordinal from passages where id = ?1")?;
-            let mut firsts = Vec::new();
-            for id in ids {
-                let ordinal: Option<i64> = statement.query_row([to_sql(id.0)], |row| row.get(0)).optional()?;
-                firsts.extend((ordinal == Some(0)).then_some(*id));
-            }
-            Ok(firsts)
-        })
+        let sql = "select id from passages where id = ?1 and ordinal = 0";
+        self.read("reading passages", |connection| query_passages(connection, sql, ids, |row| passage_id(row.get(0)?)))
     }
 
     /// Reads the embeddings of all passages of documents, without passages that wait for theirs. `ids` are the first passages
@@ -67,11 +51,9 @@ impl DocumentStore {
         self.read("reading embeddings", |connection| {
             let sql = "select p.id, p.embedding from passages wanted join passages p on p.document = wanted.document
                        where wanted.id = ?1 and p.embedding is not null order by p.ordinal";
-            let mut statement = connection.prepare_cached(sql)?;
             let mut found = Vec::with_capacity(ids.len());
             for id in ids {
-                let embedding = |row: &Row<'_>| rows::read_embedding(row, 0).map(|(_, embedding)| embedding);
-                let embeddings = statement.query_and_then([to_sql(id.0)], embedding)?.collect::<Result<Vec<_>, Fault>>()?;
+                let embeddings = query_all(connection, sql, [to_sql(id.0)], |row| Ok(rows::read_embedding(row, 0)?.1))?;
                 found.extend((!embeddings.is_empty()).then_some((*id, embeddings)));
             }
             Ok(found)
@@ -94,13 +76,7 @@ impl DocumentStore {
                      where d.id = ?1 and p.ordinal = 0 and {LIVE}"
                 ),
             };
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut found = Vec::with_capacity(ids.len());
-            for id in ids {
-                let key: Option<i64> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
-                found.push(key.map(passage_id).transpose()?);
-            }
-            Ok(found)
+            query_each(connection, &sql, ids.iter().map(|id| [id.as_str()]), |row| passage_id(row.get(0)?))
         })
     }
 }

@@ -5,14 +5,14 @@
 //! documents that the replacement lacks or has in an older revision, regardless of what was changed or deleted since, and of
 //! where a crash interrupted the copy.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::checksum::DocumentRow;
 use super::connection::open_existing_writer;
 use super::error::Fault;
 use super::migrate::COLLECTION;
 use super::mutations::{self, INSERT};
-use super::rows::{self, DOCUMENT_COLUMNS, json, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, json, query_all, query_one, to_sql};
 use super::writer::WriteTransaction;
 use super::{CopiedDocument, DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, term_rows};
 use crate::domain::{Document, Sequence};
@@ -62,12 +62,11 @@ impl DocumentStore {
     /// Reads the revisions of at most `limit` documents after `after`, in order.
     pub fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError> {
         self.read("reading revisions", |connection| {
-            let read = |row: &rusqlite::Row<'_>| {
+            let values = [to_sql(after.sequence.0), after.key.0, to_sql(limit as u64)];
+            query_all(connection, REVISIONS, values, |row| {
                 let sequence = u64::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
                 Ok(Revision { sequence: Sequence(sequence), key: DocumentKey(row.get(1)?) })
-            };
-            let values = [to_sql(after.sequence.0), after.key.0, to_sql(limit as u64)];
-            Ok(connection.prepare_cached(REVISIONS)?.query_map(values, read)?.collect::<Result<_, _>>()?)
+            })
         })
     }
 
@@ -76,10 +75,9 @@ impl DocumentStore {
     pub fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError> {
         self.read("reading documents", |connection| {
             let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?1");
-            let mut statement = connection.prepare_cached(&sql)?;
             let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
             for key in keys {
-                let document = statement.query_row([key.0], |row| Ok(rows::document(row))).optional()?.transpose()?;
+                let document = query_one(connection, &sql, [key.0], rows::document)?;
                 bytes += document.as_ref().map_or(0, |document| document.text.len());
                 found.push(document);
                 if bytes >= bytes_max {
@@ -109,18 +107,16 @@ impl DocumentStore {
     pub fn swap_state(&self) -> Result<SwapState, StoreError> {
         let (answers, checkpoints) = self.read("reading stored answers and checkpoints", |connection| {
             let sql = "select key, fingerprint, answer, created_at_ms from idempotency_records order by rowid";
-            let mut statement = connection.prepare_cached(sql)?;
-            let read = |row: &rusqlite::Row<'_>| {
+            let answers = query_all(connection, sql, [], |row| {
                 Ok(IdempotencyRecord {
                     key: row.get(0)?,
                     fingerprint: row.get(1)?,
                     answer: row.get(2)?,
                     created_at_ms: row.get(3)?,
                 })
-            };
-            let answers = statement.query_map([], read)?.collect::<Result<_, _>>()?;
-            let mut statement = connection.prepare_cached("select job, checkpoint from job_checkpoints order by job")?;
-            let checkpoints = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+            })?;
+            let sql = "select job, checkpoint from job_checkpoints order by job";
+            let checkpoints = query_all(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
             Ok((answers, checkpoints))
         })?;
         Ok(SwapState { sequence: self.sequence()?, answers, checkpoints })
@@ -176,8 +172,8 @@ fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, te
         // If the text has changed meanwhile, the next comparison finds the document again.
         let sql = "select language from documents where key = ?1 and id = ?2 and text = ?3 and title is ?4";
         let values = params![key.0, document.id.as_str(), document.text, document.title];
-        let same = transaction.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
-        let Some(language): Option<Option<String>> = same else { return Ok(()) };
+        let same = query_one(transaction.connection, sql, values, |row| Ok(row.get::<_, Option<String>>(0)?))?;
+        let Some(language) = same else { return Ok(()) };
         write_document(transaction, UPDATE, *key, document)?;
         if language.as_deref() != document.language.map(|language| language.code()) {
             term_rows::renew(transaction.connection, key.0, document.language, terms_of)?;
@@ -185,12 +181,7 @@ fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, te
         return Ok(());
     };
     let sql = "select key from documents where key = ?1 or id = ?2";
-    let stale: Vec<i64> = transaction
-        .connection
-        .prepare_cached(sql)?
-        .query_map(params![key.0, document.id.as_str()], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    for stale in stale {
+    for stale in query_all(transaction.connection, sql, params![key.0, document.id.as_str()], |row| Ok(row.get(0)?))? {
         mutations::delete_key(transaction, stale)?;
     }
     write_document(transaction, INSERT, *key, document)?;

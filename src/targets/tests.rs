@@ -72,6 +72,20 @@ async fn snapshots_are_put_found_fetched_and_pruned_in_a_folder_and_a_bucket() {
 }
 
 #[tokio::test]
+async fn the_snapshot_stored_last_is_the_newest_even_if_the_clock_was_set_back() {
+    let (_folder, target) = folder();
+    for number in [8, 9, 1, 2] {
+        let new = snapshot(number, b"content");
+        target.put(&new, file(b"content")).await.unwrap();
+        target.prune(2).await.unwrap();
+        assert_eq!(target.find("latest").await.unwrap().snapshot, new.snapshot);
+    }
+    assert_eq!(ids(&target).await, [10, 11]);
+    target.put(&snapshot(2, b"content"), file(b"content")).await.unwrap();
+    assert_eq!(ids(&target).await, [10, 11], "storing the same one again does not change its time");
+}
+
+#[tokio::test]
 async fn an_archive_that_does_not_match_its_description_is_refused() {
     let (_folder, target) = folder();
     let error = target.put(&snapshot(1, b"expected"), file(b"but this")).await.unwrap_err();

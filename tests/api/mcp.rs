@@ -287,6 +287,28 @@ async fn unknown_tools_and_methods_are_protocol_errors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn parameters_that_do_not_fit_a_known_method_are_invalid_params() {
+    let server = Server::start();
+    let check = async |method: &str, params: Option<Value>, words: &str| {
+        let mut message = json!({"jsonrpc": "2.0", "id": 7, "method": method});
+        if let Some(params) = params {
+            message["params"] = params;
+        }
+        let answer = server.post("/mcp", &message).await;
+        let error = &answer.body["error"];
+        assert_eq!((answer.status, &error["code"]), (200, &json!(-32602)), "{}", answer.text);
+        assert!(error["message"].as_str().is_some_and(|text| text.contains(words)), "{words}: {}", answer.text);
+    };
+    let call = |arguments: Value| Some(json!({"name": "search", "arguments": arguments}));
+    check("tools/call", call(json!([])), "/arguments").await;
+    check("tools/call", call(json!("x")), "/arguments").await;
+    check("tools/call", Some(json!({"arguments": {}})), "`name`").await;
+    check("tools/call", None, "an object").await;
+    check("initialize", Some(json!({"protocolVersion": "2025-11-25"})), "missing field").await;
+    check("initialize", None, "an object").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn malformed_messages_are_refused_like_any_invalid_request() {
     let limits = Limits { body_bytes_max: 1_000, ..Limits::default() };
     let server = Server::with_limits(limits);

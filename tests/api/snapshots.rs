@@ -91,6 +91,41 @@ async fn a_write_while_a_snapshot_replaces_its_collection_is_stored_before_or_af
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_request_misses_a_collection_that_a_snapshot_replaces() {
+    const NEWS: &str = "/v1/collections/news";
+    let server = Server::with_documents(documents()).await;
+    let id = snapshot(&server, json!({"collections": ["news"]})).await;
+    let over = AtomicBool::new(false);
+    let restores = async {
+        for _ in 0..20 {
+            assert_eq!(restore(&server, &id, json!({"replace": true})).await["status"], "succeeded");
+        }
+        over.store(true, Ordering::Relaxed);
+    };
+    let posts = async {
+        let old = json!({"filter": {"field": "year", "eq": 1926}});
+        while !over.load(Ordering::Relaxed) {
+            for (path, body) in [("search", &json!({"query": "train"})), ("documents/count", &old), ("documents/delete", &old)] {
+                let answer = server.post(&format!("{NEWS}/{path}"), body).await;
+                assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+            }
+        }
+    };
+    let others = async {
+        while !over.load(Ordering::Relaxed) {
+            let put = server.put(&format!("{NEWS}/documents/fr"), &json!({"text": "Der Zug"})).await;
+            let patched = server.patch(NEWS, &json!({"description": "changed"})).await;
+            let read = [server.get(NEWS).await, server.get(&format!("{NEWS}/documents/ja")).await];
+            for answer in [put, patched].iter().chain(&read) {
+                assert_eq!(answer.status, 200, "{}", answer.text);
+            }
+            assert_eq!(server.get(&format!("{NEWS}/export")).await.text.lines().count(), 2);
+        }
+    };
+    tokio::join!(restores, posts, others);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn snapshots_are_listed_shown_and_deleted() {
     let server = Server::with_documents(documents()).await;
     server.post("/v1/collections", &json!({"name": "blog"})).await;

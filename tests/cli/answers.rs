@@ -58,6 +58,7 @@ fn invalid_responses_are_reported() {
     for (answer, part) in [
         (("200 OK", "<html>"), "cannot understand the answer of URL: it is not valid JSON"),
         (("200 OK", "{}"), "cannot understand the answer of URL: it has no array \"collections\""),
+        (("200 OK", "[]"), "cannot understand the answer of URL: it has no array \"collections\""),
         (("302 Found\r\nlocation: http://127.0.0.1:1/", ""), "the server answered 302: without a text"),
         (("502 Bad Gateway", "upstream \u{1b}[2J gone"), "the server answered 502: upstream [2J gone"),
     ] {

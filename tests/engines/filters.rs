@@ -69,7 +69,14 @@ fn conditions() -> impl Strategy<Value = Filter> {
     .boxed();
     let paths = prop::collection::vec(keys(), 1..3).prop_map(|keys| Field::Metadata(MetadataPath::new(keys).unwrap()));
     let own = prop_oneof![Just(Field::Id), Just(Field::Language), Just(Field::CreatedAt), Just(Field::UpdatedAt)];
-    prop_oneof![4 => (paths, test.clone()), 1 => (own, test)].prop_map(|(field, test)| Filter::Field(field, test))
+    let code = || prop_oneof![Just("fr"), Just("de")].prop_map(|code| Scalar::Text(code.to_owned()));
+    let spoken = prop_oneof![
+        code().prop_map(Test::Eq),
+        code().prop_map(Test::Ne),
+        prop::collection::vec(code(), 0..3).prop_map(Test::In),
+    ];
+    prop_oneof![8 => (paths, test.clone()), 2 => (own, test), 1 => (Just(Field::Language), spoken)]
+        .prop_map(|(field, test)| Filter::Field(field, test))
 }
 
 fn filters() -> impl Strategy<Value = Filter> {
@@ -109,15 +116,18 @@ fn matching(stored: &[Document], filter: &Filter) -> Vec<String> {
 /// Checks that the engine agrees with the domain, on random filters and documents.
 fn check_meaning(engine: &Engine) {
     let config = ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
-    let cases = (documents(), prop::collection::vec(filters(), 12));
+    let cases = (documents(), prop::collection::vec(filters(), 24));
     let run = TestRunner::new(config).run(&cases, |(documents, filters)| {
         engine.upsert_if(documents, Precondition::None).unwrap();
         let stored = engine.list(&Page { after: None, limit: 100 }, u64::MAX).unwrap().documents;
         prop_assert_eq!(stored.len(), DOCUMENTS);
-        let at =
-            Filter::Field(Field::CreatedAt, Test::Compare(Relation::Gte, Scalar::Real(stored[0].created_at_ms as f64 - 0.5)));
-        for filter in filters.iter().chain([&at]) {
-            prop_assert_eq!(found(engine, filter), matching(&stored, filter), "{:?} of {:?}", filter, stored);
+        let created = stored[0].created_at_ms;
+        let at = |relation, value| Filter::Field(Field::CreatedAt, Test::Compare(relation, value));
+        let half = at(Relation::Gte, Scalar::Real(created as f64 - 0.5));
+        let relations = [Relation::Gt, Relation::Gte, Relation::Lt, Relation::Lte];
+        let exact = relations.map(|relation| at(relation, Scalar::Integer(created)));
+        for filter in filters.into_iter().chain(exact).chain([half]) {
+            prop_assert_eq!(found(engine, &filter), matching(&stored, &filter), "{:?} of {:?}", filter, stored);
         }
         Ok(())
     });

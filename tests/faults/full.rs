@@ -141,7 +141,8 @@ fn startup_reports_a_full_disk() {
     disk.fill_up();
     let error = failure(disk.command(&command(folder.path(), MODEL)));
     assert!(error.starts_with("error: cannot open the data directory "), "{error}");
-    assert!(error.contains("full") || error.contains("No space left on device"), "{error}");
+    let free = format!(": the disk is full: free at least {} KiB in {}: ", SPACE[0] >> 10, folder.path().display());
+    assert!(error.contains(&free), "{error}");
     disk.free();
     start(disk.command(&command(folder.path(), MODEL)));
 }
@@ -181,6 +182,30 @@ fn a_server_starts_on_a_full_disk_after_a_shutdown() {
 }
 
 #[test]
+fn additions_are_refused_while_the_emergency_space_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((disk, mut server)) = restart_on_a_full_disk(folder.path(), |mut server| drop(server.kill())) else { return };
+    for _ in 0..3 {
+        let client = server.client();
+        check_refused(&client.post("/v1/collections", &json!({ "name": "another" })));
+        check_refused(&put(&client, "news", "new", "a short text"));
+        let change = json!({ "metadata": { "n": 1 } });
+        check_refused(&client.send("PATCH", "/v1/collections/news/documents/0", &change));
+        let labels = ["a", "b"].map(|name| json!({ "name": name }));
+        check_refused(&client.post("/v1/classifiers", &json!({ "name": "new", "kind": "prototype", "labels": labels })));
+        check_refused(&client.post("/v1/keys", &json!({ "name": "administrator", "scope": "admin" })));
+        (0..BEFORE).for_each(|n| check_found(&client, "news", n));
+        server.kill();
+        server = start(disk.command(&command(folder.path(), MODEL)));
+    }
+    assert_eq!(server.client().try_delete("/v1/collections/news/documents/1").unwrap().0, 204);
+    assert_eq!(server.client().try_delete("/v1/collections/news").unwrap().0, 204);
+    disk.free();
+    create(&server.client(), "news");
+    assert!(disk.path().join("emergency-space").exists(), "the space stays given up although the disk has room");
+}
+
+#[test]
 fn a_server_with_many_collections_starts_on_a_full_disk() {
     const COLLECTIONS: usize = 150;
     let folder = tempfile::tempdir().unwrap();
@@ -211,7 +236,7 @@ fn a_server_without_emergency_space_starts_on_a_full_disk_or_says_that_it_is_ful
             server.client().wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
             (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));
         }
-        Err(error) => assert!(error.contains("full"), "{error}"),
+        Err(error) => assert!(error.contains("the disk is full: free at least "), "{error}"),
     }
     disk.free();
     let server = start(disk.command(&command(folder.path(), MODEL)));

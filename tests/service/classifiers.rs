@@ -177,11 +177,12 @@ async fn a_document_changed_during_labeling_gets_no_label() {
     let running = open(folder.path()).await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
     running.create("news").await;
-    // The first document waits for its embedding, so the job has to call the encoder, which is paused.
+    // The first document waits for its embedding, so the job has to call the encoder, which is paused. The job starts when the
+    // encoder has taken the document, because it would take the text of the job in the same batch.
     running.control.pause();
     running.upsert("news", vec![document("a", "rain")], Wait::Stored).await.unwrap();
-    let job = running.apply().await;
     running.control.wait_until_blocked();
+    let job = running.apply().await;
     eventually("the job runs", async || running.job_now(&job.id).await.status == JobStatus::Running).await;
     // Long enough that the job has, very likely, read the document: its text waits at the encoder.
     eventually("the job waits for the encoder", async || {

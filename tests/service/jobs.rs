@@ -21,7 +21,7 @@ fn slow() -> Setting {
     Setting { limits: Limits { import_backlog_max: 0, ..Limits::default() }, ..Setting::default() }
 }
 
-fn file(lines: usize) -> String {
+pub(crate) fn file(lines: usize) -> String {
     let line = |n: usize| match n % 10 {
         9 => "no JSON\n".to_owned(),
         _ => format!("{{\"id\":\"d{n}\",\"text\":\"number {n} speaks of w{n} and x{n}\"}}\n"),
@@ -30,9 +30,15 @@ fn file(lines: usize) -> String {
 }
 
 impl Running {
-    async fn import(&self, content: String) -> Result<Job, Error> {
+    pub(crate) async fn import(&self, content: String) -> Result<Job, Error> {
         let pieces = content.into_bytes().chunks(1_000).map(|piece| Ok::<_, ()>(piece.to_vec())).collect::<Vec<_>>();
         self.on("news").import(FILE, stream::iter(pieces)).await
+    }
+
+    /// Imports one document. The job does not end before the encoder has embedded it.
+    pub(crate) async fn import_one(&self, collection: &str) -> Job {
+        let line = b"{\"text\":\"some words\"}\n".to_vec();
+        self.on(collection).import(FILE, stream::iter([Ok::<_, ()>(line)])).await.unwrap()
     }
 
     async fn job(&self, id: &JobId) -> Job {
@@ -247,14 +253,14 @@ async fn startup_removes_files_of_interrupted_uploads_and_snapshots() {
 }
 
 /// Creates a snapshot of everything.
-async fn snapshot(running: &Running) -> SnapshotId {
+pub(crate) async fn snapshot(running: &Running) -> SnapshotId {
     let job = running.service.create_snapshot(Vec::new()).await.unwrap();
     let job = running.finished(&job.id).await;
     assert_eq!((job.status, job.error.as_ref()), (JobStatus::Succeeded, None));
     SnapshotId::parse(job.details["snapshot"].as_str().unwrap()).unwrap()
 }
 
-const REPLACE: RestoreRequest = RestoreRequest { collection: None, rename_to: None, replace: true };
+pub(crate) const REPLACE: RestoreRequest = RestoreRequest { collection: None, rename_to: None, replace: true };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_taken_during_writes_is_consistent() {

@@ -11,6 +11,7 @@ mod lexical;
 mod mining;
 mod recovery;
 mod reembedding;
+mod replacing;
 mod search;
 mod titles;
 mod vectors;
@@ -40,6 +41,11 @@ impl Default for Setting {
     fn default() -> Self {
         Self { fake: FakeOptions::of(64), limits: Limits::default() }
     }
+}
+
+/// Runs one job at a time, in the order of their requests.
+fn one_job_at_a_time() -> Setting {
+    Setting { limits: Limits { jobs_running_max: 1, ..Limits::default() }, ..Setting::default() }
 }
 
 /// An open service with the handles that tests need.

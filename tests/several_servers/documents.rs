@@ -88,6 +88,40 @@ fn each_passage_is_embedded_exactly_once() {
 }
 
 #[test]
+fn a_time_to_live_counts_by_the_clock_of_the_database() {
+    for hours in [2, -2] {
+        let mut servers = Servers::start(0);
+        let database = servers.url.rsplit('/').next().unwrap();
+        // The database finds these functions before those of PostgreSQL, so its clock differs from the servers'.
+        let skew = format!(
+            "create schema skew;
+             create function skew.clock_timestamp() returns timestamptz volatile language sql
+                 as $$ select pg_catalog.clock_timestamp() + interval '{hours} hours' $$;
+             create function skew.statement_timestamp() returns timestamptz stable language sql
+                 as $$ select pg_catalog.statement_timestamp() + interval '{hours} hours' $$;
+             alter database {database} set search_path = skew, pg_catalog, public"
+        );
+        servers.database().batch_execute(&skew).unwrap();
+        servers.add();
+        let [client] = servers.clients();
+        create(&client, "news");
+        let path = format!("{DOCUMENTS}/a");
+        let check = |(status, answer): (u16, Value), done_by: &str| {
+            assert_eq!(status, 200, "{done_by}, {hours} hours: {answer}");
+            let stored = client.get(&path).1;
+            let time = |member: &str| stored[member].as_str().and_then(dragoman::domain::timestamps::parse).unwrap();
+            let lives_ms = time("expires_at") - time("updated_at");
+            assert!((500_000..700_000).contains(&lives_ms), "{done_by}, {hours} hours: {stored}");
+        };
+        let one = json!({"id": "a", "text": "Il pleut.", "ttl_seconds": 600});
+        check(client.post(DOCUMENTS, &json!({"documents": [one]})), "a batch");
+        check(client.put(&path, &json!({"text": "Il neige.", "ttl_seconds": 601})), "PUT");
+        check(client.send("PATCH", &path, &json!({"ttl_seconds": 602})), "PATCH");
+        check(client.post(&format!("{DOCUMENTS}/update"), &json!({"ids": ["a"], "ttl_seconds": 603})), "an update");
+    }
+}
+
+#[test]
 fn a_document_expires_on_all_servers_even_if_its_writer_is_killed() {
     let mut servers = Servers::start(2);
     let [one, other] = servers.clients();

@@ -260,11 +260,8 @@ fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), Cl
         let mut body = Map::from_iter([("texts".to_owned(), json!(texts))]);
         body.extend(request_members(&args));
         let call = Call::post(&["v1", "classifiers", args.target.classifier.as_str(), "predict"]).repeatable();
-        let answer = client.send(&call.json(&Value::Object(body)))?.body;
-        let Some(predictions) = answer["predictions"].as_array().filter(|found| found.len() == texts.len()) else {
-            return Err(client.unexpected_response("it does not have one prediction per text".to_owned()));
-        };
-        texts.iter().zip(predictions).try_for_each(|(text, prediction)| answers::prediction(output, text, prediction))
+        let predictions = client.rows(&call.json(&Value::Object(body)), "predictions", texts.len(), "one prediction per text")?;
+        texts.iter().zip(&predictions).try_for_each(|(text, prediction)| answers::prediction(output, text, prediction))
     };
     if !args.texts.is_empty() {
         return args.texts.chunks(TEXTS_PER_REQUEST).try_for_each(predict_texts);

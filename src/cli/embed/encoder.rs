@@ -129,9 +129,7 @@ pub fn embed_on_server(
     if let Some(input_type) = input_type {
         body["input_type"] = json!(input_type);
     }
-    let answer = client.send(&call.json(&body))?.body;
-    let rows = answer["data"].as_array().filter(|rows| rows.len() == texts.len());
-    let rows = rows.ok_or_else(|| client.unexpected_response("it does not have an embedding for each text".to_owned()))?;
+    let rows = client.rows(&call.json(&body), "data", texts.len(), "an embedding for each text")?;
     let vectors: Option<Vec<Vector>> = rows.iter().map(vector).collect();
     vectors.ok_or_else(|| client.unexpected_response("its embeddings are not base64 of 32-bit floats".to_owned()))
 }

@@ -123,10 +123,7 @@ fn predict_on_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result
             let count = numbers.len();
             let body = json!({ "texts": texts[numbers], "scores": 0 });
             let call = Call::post(&["v1", "classifiers", &classifier.name, "predict"]).repeatable();
-            let answer = client.send(&call.json(&body))?.body;
-            let predictions = answer["predictions"].as_array().filter(|predictions| predictions.len() == count);
-            let predictions =
-                predictions.ok_or_else(|| client.unexpected_response("it does not have one prediction per text".to_owned()))?;
+            let predictions = client.rows(&call.json(&body), "predictions", count, "one prediction per text")?;
             predicted.extend(predictions.iter().map(label));
         }
         answers.insert(*language, predicted);

@@ -370,11 +370,8 @@ impl<'a> Searches<'a> {
         for batch in asked.chunks(BATCH_SEARCHES) {
             let requests: Vec<Value> = batch.iter().map(|asked| self.request(scope, configuration, asked.query)).collect();
             let call = Call::post(&["v1", "collections", self.collection, "search", "batch"]).repeatable();
-            let answer = client.send(&call.json(&json!({ "searches": requests })))?.body;
-            let results = answer["results"].as_array().filter(|results| results.len() == batch.len());
-            let results =
-                results.ok_or_else(|| client.unexpected_response("it does not have one result per search".to_owned()))?;
-            for result in results {
+            let call = call.json(&json!({ "searches": requests }));
+            for result in client.rows(&call, "results", batch.len(), "one result per search")? {
                 let hits = result["hits"].as_array().into_iter().flatten();
                 let scored = |hit: &Value| Some((hit["id"].as_str()?.to_owned(), hit["score"].as_f64()?));
                 lists.push(hits.filter_map(scored).collect());

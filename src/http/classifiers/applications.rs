@@ -6,25 +6,16 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::labels::parse_target_path;
-use super::{CLASSIFIER_ERRORS, ClassifierPath, check_probability, visible_classifier};
+use super::{ClassifierPath, check_probability, visible_classifier};
 use crate::domain::singles::singles;
-use crate::domain::{ApplyRequest, Caller, Code, CollectionName, LabeledDocuments, MetadataPath};
+use crate::domain::{ApplyRequest, Caller, CollectionName, LabeledDocuments, MetadataPath};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
 use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::http::middleware::auth::check_access;
-use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::values::check_parsed;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] =
-    &[("apply_classifier", &[READ_ERRORS, BODY_ERRORS, CLASSIFIER_ERRORS, &[Code::InvalidFilter]])];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["apply_classifier.request", "apply_classifier.202"];
 
 /// Which documents get labels, and where.
 #[derive(Debug, Deserialize, ToSchema)]

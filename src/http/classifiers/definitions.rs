@@ -13,43 +13,8 @@ use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::http::middleware::auth::check_access;
-use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{KeyedBody, NoParameters, PageParameters, Parameters};
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    (
-        "create_classifier",
-        &[
-            WRITE_ERRORS,
-            &[Code::UnknownLanguage, Code::InvalidFilter, Code::UnknownLabel, Code::InvalidTrainingSet],
-            &[Code::CollectionNotFound, Code::ModelMismatch, Code::NoModel, Code::ClassifierExists, Code::TooManyClassifiers],
-            &[Code::IdempotencyConflict],
-        ],
-    ),
-    (
-        "train_classifier",
-        &[
-            READ_ERRORS,
-            &[Code::ClassifierNotFound, Code::ClassifierNotReady, Code::CollectionNotFound, Code::ModelMismatch, Code::NoModel],
-            &[Code::InvalidTrainingSet, Code::Overloaded],
-        ],
-    ),
-    ("list_classifiers", &[READ_ERRORS, &[Code::InvalidCursor]]),
-    ("get_classifier", &[READ_ERRORS, &[Code::ClassifierNotFound]]),
-    ("delete_classifier", &[READ_ERRORS, &[Code::ClassifierNotFound]]),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples![
-    "create_classifier.request",
-    "create_classifier.201",
-    "list_classifiers.200",
-    "get_classifier.200",
-    "train_classifier.202"
-];
 
 /// Create a classifier
 ///

@@ -7,41 +7,15 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
-use super::{CLASSIFIER_ERRORS, ClassifierPath, check_probability, visible_classifier};
+use super::{ClassifierPath, check_probability, visible_classifier};
 use crate::domain::singles::singles;
-use crate::domain::{Caller, Code, Evaluation, EvaluationSet};
+use crate::domain::{Caller, Evaluation, EvaluationSet};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
 use crate::http::jobs::{Accepted, AcceptedJob, VisibleJob, accepted_response};
 use crate::http::middleware::auth::check_access;
-use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{JsonBody, NoParameters};
 use crate::service::json::{some_object, some_objects};
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    (
-        "evaluate_classifier",
-        &[
-            READ_ERRORS,
-            BODY_ERRORS,
-            CLASSIFIER_ERRORS,
-            &[Code::UnknownLanguage, Code::InvalidFilter, Code::UnknownLabel, Code::InvalidTrainingSet],
-        ],
-    ),
-    ("start_evaluation", &[READ_ERRORS, BODY_ERRORS, CLASSIFIER_ERRORS, &[Code::InvalidFilter]]),
-    ("get_evaluation", &[READ_ERRORS, &[Code::JobNotFound, Code::NoResults]]),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples![
-    "start_evaluation.request",
-    "start_evaluation.202",
-    "get_evaluation.200",
-    "evaluate_classifier.request",
-    "evaluate_classifier.200"
-];
 
 /// What to evaluate a classifier with: exactly one of `documents` and `examples`.
 #[derive(Debug, Deserialize, ToSchema)]

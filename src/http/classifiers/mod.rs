@@ -15,16 +15,6 @@ use crate::domain::{Caller, Classifier, ClassifierName, Code, CollectionName};
 use crate::http::request::extract::path_parameter;
 use crate::http::request::values::check_number;
 
-/// Errors of every operation that uses a classifier.
-const CLASSIFIER_ERRORS: &[Code] = &[
-    Code::ClassifierNotFound,
-    Code::ClassifierNotReady,
-    Code::CollectionNotFound,
-    Code::ModelMismatch,
-    Code::NoModel,
-    Code::Overloaded,
-];
-
 path_parameter!(ClassifierPath, "classifier", ClassifierName, ClassifierName::parse);
 
 /// A classifier that the caller may see: one of a collection that it can access, or of texts alone. To other callers it seems

@@ -7,14 +7,12 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{CLASSIFIER_ERRORS, ClassifierPath, check_probability, visible_classifier};
+use super::{ClassifierPath, check_probability, visible_classifier};
 use crate::domain::singles::singles;
-use crate::domain::{Caller, Code, CollectionName, DocumentId, Limits, PredictItems, PredictOptions, Prediction};
+use crate::domain::{Caller, CollectionName, DocumentId, Limits, PredictItems, PredictOptions, Prediction};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
 use crate::http::middleware::auth::check_access;
-use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
 use crate::http::request::values::{check_count, check_each, check_integer, check_parsed, check_texts};
 use crate::service::json::some_object;
@@ -24,13 +22,6 @@ const SCORES_DEFAULT: usize = 5;
 const SCORES_MAX: usize = 1_000;
 /// Maximum neighbors to return per text.
 const EXPLAIN_MAX: usize = 100;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] =
-    &[("predict_labels", &[READ_ERRORS, BODY_ERRORS, CLASSIFIER_ERRORS, &[Code::DocumentNotFound, Code::AnswerTooLarge]])];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["predict_labels.request", "predict_labels.200"];
 
 /// Texts or documents to predict the labels of: exactly one of `texts` and `documents`.
 #[derive(Debug, Deserialize, ToSchema)]

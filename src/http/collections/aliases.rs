@@ -6,24 +6,12 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::domain::{Alias, Code, CollectionName};
+use crate::domain::{Alias, CollectionName};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{AliasPath, JsonBody, PageParameters, Parameters};
 use crate::http::request::values::check_parsed;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    ("list_aliases", &[READ_ERRORS, &[Code::InvalidCursor]]),
-    ("put_alias", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::CollectionExists, Code::TooManyCollections]]),
-    ("delete_alias", &[READ_ERRORS, &[Code::AliasNotFound]]),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["list_aliases.200", "put_alias.request", "put_alias.200"];
 
 /// The collection that an alias points to.
 #[derive(Debug, Deserialize, ToSchema)]

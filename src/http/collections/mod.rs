@@ -21,8 +21,6 @@ use crate::domain::{
     Metric, NewCollection, PassageBounds, Quantization,
 };
 use crate::http::middleware::auth::check_access;
-use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
 use crate::http::request::values::{check_description, check_each, check_parsed};
@@ -31,32 +29,6 @@ use settings::{HnswChange, HnswOptions, PassageOptions};
 
 /// Maximum indexed paths per collection: each one slows down every write.
 const METADATA_INDEXES_MAX: usize = 16;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    (
-        "create_collection",
-        &[
-            WRITE_ERRORS,
-            &[Code::UnknownModel, Code::UnknownLanguage, Code::CollectionExists, Code::AliasExists],
-            &[Code::TooManyCollections, Code::IdempotencyConflict],
-        ],
-    ),
-    ("change_collection", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::UnknownLanguage]]),
-    ("list_collections", &[READ_ERRORS, &[Code::InvalidCursor]]),
-    ("get_collection", &[READ_ERRORS, &[Code::CollectionNotFound]]),
-    ("delete_collection", &[READ_ERRORS, &[Code::CollectionNotFound, Code::AliasExists, Code::Overloaded]]),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples![
-    "create_collection.request",
-    "create_collection.201",
-    "list_collections.200",
-    "get_collection.200",
-    "change_collection.request",
-    "change_collection.200"
-];
 
 /// A collection to create.
 #[derive(Debug, Clone, Deserialize, ToSchema)]

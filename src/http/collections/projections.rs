@@ -13,8 +13,6 @@ use crate::domain::{
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks};
 use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
-use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, KeyedBody, NoParameters, Parameters, REPEATS_JOB, path_param, path_params};
 use crate::http::request::values::check_integer;
 
@@ -22,20 +20,6 @@ use crate::http::request::values::check_integer;
 const DOCUMENTS_MAX: usize = 50_000;
 /// Minimum and maximum neighbors of a request.
 const NEIGHBORS: std::ops::RangeInclusive<usize> = 2..=100;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    (
-        "create_projection",
-        &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::TooFewDocuments, Code::JobRunning, Code::IdempotencyConflict]],
-    ),
-    ("list_projections", &[READ_ERRORS, &[Code::CollectionNotFound]]),
-    ("get_projection", &[READ_ERRORS, &[Code::CollectionNotFound, Code::ProjectionNotFound, Code::AnswerTooLarge]]),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] =
-    examples!["create_projection.request", "create_projection.202", "list_projections.200", "get_projection.200"];
 
 /// What to compute.
 #[derive(Debug, Deserialize, ToSchema)]

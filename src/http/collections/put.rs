@@ -15,23 +15,8 @@ use super::{CollectionInfo, CreateCollectionRequest, check_new, refused};
 use crate::domain::{Caller, Code, CollectionView, MetadataPath, NewCollection};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, Violation, invalid};
-use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, JsonBody};
 use crate::service::Error;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[(
-    "put_collection",
-    &[
-        WRITE_ERRORS,
-        &[Code::UnknownModel, Code::UnknownLanguage, Code::CollectionExists, Code::AliasExists],
-        &[Code::TooManyCollections, Code::CollectionNotFound],
-    ],
-)];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["put_collection.request", "put_collection.200", "put_collection.201"];
 
 /// The settings that the collection should have: the members of `CreateCollectionRequest`. The name is that of the path, or is
 /// left out.

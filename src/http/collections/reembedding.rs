@@ -5,20 +5,11 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::settings::{self, PassageOptions};
-use crate::domain::{Code, NewSource};
+use crate::domain::NewSource;
 use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
-use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, JsonBody};
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] =
-    &[("reembed_collection", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::NoModel, Code::ModelCurrent, Code::JobRunning]])];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["reembed_collection.request", "reembed_collection.202"];
 
 /// How to re-embed a collection.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -14,8 +14,6 @@ use crate::domain::{
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, REPEATS_ANSWER, check_limit};
 use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
@@ -23,29 +21,6 @@ use crate::http::request::values::{check_count, check_each, check_parsed};
 use crate::http::response::streamed::Streamed;
 use crate::http::search::facets::{self, FacetInput};
 use crate::service::json::{objects, some_object};
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    ("scroll_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidCursor, Code::InvalidFilter, Code::CollectionNotFound]]),
-    ("count_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound]]),
-    ("delete_documents", &[WRITE_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::IdempotencyConflict]]),
-    ("update_documents", &[WRITE_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::IdempotencyConflict]]),
-    ("count_facets", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::AnswerTooLarge]]),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples![
-    "scroll_documents.request",
-    "scroll_documents.200",
-    "count_documents.request",
-    "count_documents.200",
-    "delete_documents.request",
-    "delete_documents.200",
-    "update_documents.request",
-    "update_documents.200",
-    "count_facets.request",
-    "count_facets.200"
-];
 
 /// Which documents to list, and in which order.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -286,7 +261,7 @@ pub async fn update_documents(
 ) -> Result<Json<UpdatedDocuments>, ApiError> {
     let limits = api.service.limits();
     let filter = selection_filter(body.filter, body.ids, limits)?;
-    let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
+    let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds, api.service.now_ms())?;
     if body.metadata.is_none() && expires_at_ms.is_none() {
         return invalid("", "must have metadata, expires_at or ttl_seconds");
     }

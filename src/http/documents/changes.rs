@@ -20,11 +20,15 @@ pub fn merge_patch(patch: Option<MetadataObject>) -> Result<Metadata, ApiError> 
     Ok(patch)
 }
 
-/// When documents expire after a change; `None` if that does not change.
-pub fn expiry_change(expires_at: Option<Option<String>>, ttl_seconds: Option<u64>) -> Result<Option<Option<i64>>, ApiError> {
+/// When documents expire after a change at `now_ms`; `None` if that does not change.
+pub fn expiry_change(
+    expires_at: Option<Option<String>>,
+    ttl_seconds: Option<u64>,
+    now_ms: i64,
+) -> Result<Option<Option<i64>>, ApiError> {
     if expires_at.is_none() && ttl_seconds.is_none() {
         return Ok(None);
     }
-    let expires_at_ms = expiry(expires_at.flatten().as_deref(), ttl_seconds);
+    let expires_at_ms = expiry(expires_at.flatten().as_deref(), ttl_seconds, now_ms);
     expires_at_ms.map(Some).map_err(|problem| ApiError::at(Code::InvalidRequest, problem.pointer, problem.detail))
 }

@@ -17,8 +17,6 @@ use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::jobs::{Accepted, accepted_response};
 use crate::http::middleware::compression::CompressLines;
-use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::body::{check_content_type, content_encoding, read_header};
 use crate::http::request::extract::{CollectionPath, Parameters};
 use crate::service::documents::export::Export;
@@ -27,22 +25,6 @@ use crate::service::documents::input::DocumentInput;
 
 /// The media type of lines of JSON.
 pub const NDJSON: &str = "application/x-ndjson";
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    (
-        "import_documents",
-        &[
-            READ_ERRORS,
-            &[Code::MalformedFile, Code::BodyTooLarge, Code::UnsupportedMediaType],
-            &[Code::CollectionNotFound, Code::ModelMismatch, Code::Overloaded],
-        ],
-    ),
-    ("export_documents", &[READ_ERRORS, &[Code::CollectionNotFound]]),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["import_documents.202"];
 
 /// A file of documents, in the format of its content type. `application/x-ndjson`: one document per line, in the form of
 /// `documents` in `POST /v1/collections/{collection}/documents`; blank lines are skipped. `application/octet-stream`: the same,
@@ -161,10 +143,15 @@ fn export_lines(first: Exported, export: Export) -> impl Stream<Item = io::Resul
     stream::try_unfold((Some(first), export), |(first, mut export)| async move {
         let documents = match first {
             Some(documents) => documents,
-            None => export.next().await.map_err(|error| {
-                tracing::warn!(cause = error.chain(), "an export ended early");
-                io::Error::other(error)
-            })?,
+            None => match export.next().await {
+                Ok(documents) => documents,
+                Err(error) => {
+                    tracing::warn!(cause = error.chain(), "an export ended early");
+                    // The connection sends the beginning of the response before it sees the error.
+                    tokio::task::yield_now().await;
+                    return Err(io::Error::other(error));
+                }
+            },
         };
         if documents.is_empty() {
             return Ok(None);

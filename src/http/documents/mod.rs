@@ -17,8 +17,6 @@ use utoipa::{IntoParams, ToSchema};
 use super::api::Api;
 use super::error::{ApiError, Violation};
 use crate::domain::{Code, Document, DocumentFailure, DocumentId, ErrorClass, Sequence, UpsertOutcome, UpsertStatus, Wait};
-use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
 use crate::http::request::preconditions::{RequiredPrecondition, etag};
@@ -27,38 +25,6 @@ use crate::http::response::etags;
 use crate::http::response::streamed::Streamed;
 use crate::service::documents::input::{DocumentProblem, InvalidDocument, check};
 use batch::{DocumentBatch, UpsertDocumentsRequest};
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    (
-        "upsert_documents",
-        &[
-            WRITE_ERRORS,
-            &[
-                Code::UnknownLanguage,
-                Code::CollectionNotFound,
-                Code::ModelMismatch,
-                Code::IdempotencyConflict,
-                Code::DocumentPending,
-            ],
-        ],
-    ),
-    ("list_documents", &[READ_ERRORS, &[Code::InvalidCursor, Code::CollectionNotFound]]),
-    ("get_document", &[READ_ERRORS, &[Code::CollectionNotFound, Code::DocumentNotFound]]),
-    (
-        "delete_document",
-        &[READ_ERRORS, &[Code::CollectionNotFound, Code::DocumentNotFound, Code::PreconditionFailed, Code::Overloaded]],
-    ),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples![
-    "upsert_documents.request",
-    "upsert_documents.200",
-    "upsert_documents.207",
-    "list_documents.200",
-    "get_document.200"
-];
 
 /// The results for the documents of one request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -147,9 +113,9 @@ pub async fn upsert_documents(
     let limits = api.service.limits();
     check_count("/documents", documents.len(), limits.batch_documents_max, "documents (batch_documents_max)")?;
     let collection = api.service.collection(&collection)?;
-    let row = collection.row();
+    let (row, now_ms) = (collection.row(), api.service.now_ms());
     let (mut accepted, mut items) = (Vec::new(), Vec::with_capacity(documents.len()));
-    for outcome in documents.into_iter().map(|input| input.and_then(|input| check(input, &row, limits))) {
+    for outcome in documents.into_iter().map(|input| input.and_then(|input| check(input, &row, limits, now_ms))) {
         items.push(outcome.map(|document| accepted.push(document)));
     }
     let outcomes = match accepted.len() {

@@ -14,38 +14,11 @@ use crate::domain::{
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
-use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{DocumentPath, JsonBody, Parameters};
 use crate::http::request::languages::refused_tag;
 use crate::http::request::preconditions::{RequiredPrecondition, etag};
 use crate::http::request::values::check_parsed;
 use crate::service::documents::input::{DocumentInput, check};
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    (
-        "put_document",
-        &[WRITE_ERRORS, &[Code::UnknownLanguage, Code::CollectionNotFound, Code::ModelMismatch, Code::PreconditionFailed]],
-    ),
-    (
-        "patch_document",
-        &[
-            WRITE_ERRORS,
-            &[
-                Code::UnknownLanguage,
-                Code::CollectionNotFound,
-                Code::DocumentNotFound,
-                Code::ModelMismatch,
-                Code::PreconditionFailed,
-            ],
-        ],
-    ),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] =
-    examples!["put_document.request", "put_document.200", "put_document.201", "patch_document.request", "patch_document.200"];
 
 /// Changes to a document; at least one member.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -105,7 +78,7 @@ pub async fn put_document(
     }
     let input = DocumentInput { id: Some(id.as_str().to_owned()), ..body };
     let collection = api.service.collection(&collection)?;
-    let document = check(input, &collection.row(), api.service.limits())?;
+    let document = check(input, &collection.row(), api.service.limits(), api.service.now_ms())?;
     let (code, status, version) = match collection.put(document, wait, precondition).await?.status {
         UpsertStatus::Created(version) => (StatusCode::CREATED, DocumentStatus::Created, version),
         UpsertStatus::Updated(version) => (StatusCode::OK, DocumentStatus::Updated, version),
@@ -142,7 +115,7 @@ pub async fn patch_document(
     JsonBody(body): JsonBody<PatchDocumentRequest>,
 ) -> Result<([(HeaderName, String); 1], Json<Document>), ApiError> {
     let wait = parameters.wait()?;
-    let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
+    let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds, api.service.now_ms())?;
     if body.title.is_none() && body.metadata.is_none() && body.language.is_none() && expires_at_ms.is_none() {
         return invalid("", "must have title, expires_at, ttl_seconds, metadata or language; PUT changes the text");
     }

@@ -16,22 +16,10 @@ use super::api::Api;
 use super::error::{ApiError, Checks};
 use crate::domain::{Caller, Code, CollectionName, Job, JobFilter, JobId, JobStatus, JobType, Page};
 use crate::http::middleware::auth::{access_error, check_access};
-use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{NoParameters, PageParameters, Parameters, path_parameter};
 use crate::service::Service;
 use crate::service::jobs::JobVisibility;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    ("list_jobs", &[READ_ERRORS, &[Code::InvalidCursor]]),
-    ("get_job", &[READ_ERRORS, &[Code::JobNotFound]]),
-    ("cancel_job", &[READ_ERRORS, &[Code::JobNotFound, Code::JobFinished]]),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["list_jobs.200", "get_job.200", "cancel_job.200"];
 
 /// One page of jobs.
 #[derive(Debug, Serialize, ToSchema)]

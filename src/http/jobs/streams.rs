@@ -17,17 +17,9 @@ use crate::domain::{Caller, Code};
 use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
 use crate::http::error::ApiError;
-use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
-use crate::http::openapi::operations::Example;
 use crate::http::request::extract::{NoParameters, Parameters};
 use crate::http::response::blocking_stream;
 use crate::service::jobs::JobWatch;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] =
-    &[("watch_job", &[READ_ERRORS, &[Code::JobNotFound]]), ("get_job_results", &[READ_ERRORS, &[Code::JobNotFound]])];
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = &[];
 
 /// Bytes read of a file of results at a time.
 const BYTES_PER_READ: usize = 64 << 10;

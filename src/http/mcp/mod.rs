@@ -16,8 +16,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, Implementation, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
+    InitializeRequestParams, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -160,6 +160,24 @@ impl ServerHandler for Tools {
             result = memory.scope(self.call(tool, call.arguments.unwrap_or_default(), head)) => Ok(result.into()),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the client is gone", None)),
         }
+    }
+
+    /// Answers a request that the library does not recognize: its method is unknown, or its parameters do not fit the method.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let params = request.params.unwrap_or_default().to_string();
+        let problem = match request.method.as_str() {
+            "initialize" => parse_json::<InitializeRequestParams>(params.as_bytes()).err(),
+            "tools/call" => parse_json::<CallToolRequestParams>(params.as_bytes()).err(),
+            _ => None,
+        };
+        Err(match problem {
+            Some(problem) => ErrorData::invalid_params(format!("params: {}", problem.detail), None),
+            None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

@@ -13,8 +13,6 @@ use super::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::domain::singles::singles;
 use crate::domain::{Caller, Code, CollectionName, Limits, MiningUnit, SearchFilter};
 use crate::http::middleware::auth::check_access;
-use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, KeyedBody, REPEATS_JOB};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::languages::parse_languages;
@@ -30,17 +28,6 @@ const NEIGHBORS_MAX: usize = 255;
 const KNOWN_PAIRS_MAX: usize = 10_000;
 /// Maximum size of a cluster.
 const SIZE_MAX: u32 = 1_000;
-
-/// Errors of both operations.
-const CODES: &[Code] =
-    &[Code::UnknownLanguage, Code::InvalidFilter, Code::CollectionNotFound, Code::ModelMismatch, Code::IdempotencyConflict];
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[("mine_pairs", &[WRITE_ERRORS, CODES]), ("find_duplicates", &[WRITE_ERRORS, CODES])];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] =
-    examples!["mine_pairs.request", "mine_pairs.202", "find_duplicates.request", "find_duplicates.202"];
 
 /// What to mine, and how.
 #[derive(Debug, Deserialize, ToSchema)]

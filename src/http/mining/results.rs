@@ -9,14 +9,12 @@ use axum::http::header::{CONTENT_TYPE, HeaderName};
 use futures::Stream;
 use utoipa::ToSchema;
 
-use crate::domain::{Code, DuplicateCluster, JobType, MinedSentence, ScoredPair};
+use crate::domain::{DuplicateCluster, JobType, MinedSentence, ScoredPair};
 use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
 use crate::http::error::ApiError;
 use crate::http::jobs::VisibleJob;
 use crate::http::jobs::streams::lines;
-use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
-use crate::http::openapi::operations::Example;
 use crate::http::request::extract::NoParameters;
 use crate::http::response::blocking_stream;
 
@@ -26,19 +24,6 @@ const TSV: &str = "text/tab-separated-values";
 const BYTES_PER_READ: usize = 64 << 10;
 const PAIRS: Kind = Kind { what: "pairs", of: JobType::Mine, head: "score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n" };
 const CLUSTERS: Kind = Kind { what: "clusters", of: JobType::Duplicates, head: "cluster\tid\trepresentative\tlanguage\ttext\n" };
-
-/// Errors of every operation here.
-const CODES: &[&[Code]] = &[READ_ERRORS, &[Code::JobNotFound, Code::NoResults]];
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    ("get_mined_pairs", CODES),
-    ("get_mined_pairs_table", CODES),
-    ("get_duplicate_clusters", CODES),
-    ("get_duplicate_clusters_table", CODES),
-];
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = &[];
 
 /// Lines of JSON, one for each pair, in descending order of score: `score`, and `first` and `second` with `id` (the document's,
 /// or the text's position in the request), `language` if known, `text`, and, for a document of several passages, the passage's

@@ -5,20 +5,10 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::domain::{Code, DetectedLanguage};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
 use crate::http::request::values::check_texts;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] =
-    &[("detect_languages", &[BODY_ERRORS, &[Code::InvalidRequest, Code::Unavailable, Code::Internal]])];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["detect_languages.request", "detect_languages.200"];
 
 /// Texts to detect the language of.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -64,14 +54,9 @@ pub async fn detect_languages(
 ) -> Result<Json<LanguageDetections>, ApiError> {
     check_texts("/texts", &body.texts, api.service.limits())?;
     let found = api.service.detect(body.texts).await?;
-    Ok(Json(LanguageDetections { detections: found.into_iter().map(LanguageDetection::from).collect() }))
-}
-
-impl From<Option<DetectedLanguage>> for LanguageDetection {
-    fn from(detected: Option<DetectedLanguage>) -> Self {
-        Self {
-            language: detected.map(|detected| detected.language.code()),
-            confidence: detected.map(|detected| detected.confidence),
-        }
-    }
+    let detections = found.into_iter().map(|detected| LanguageDetection {
+        language: detected.map(|detected| detected.language.code()),
+        confidence: detected.map(|detected| detected.confidence),
+    });
+    Ok(Json(LanguageDetections { detections: detections.collect() }))
 }

@@ -16,23 +16,12 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::domain::{Code, Embedding, Limits, ModelInfo};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
 use crate::http::request::values::{check_text, check_texts};
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[(
-    "create_embeddings",
-    &[BODY_ERRORS, &[Code::InvalidRequest, Code::UnknownModel, Code::Overloaded, Code::Unavailable, Code::Internal]],
-)];
 
 /// The error for token ids, which OpenAI's clients may send instead of texts.
 const TOKENS: &str = "must be a text or an array of texts, got token ids: only OpenAI's models read those. LangChain's \
                       OpenAIEmbeddings sends texts with check_embedding_ctx_length=False";
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["create_embeddings.request", "create_embeddings.200"];
 
 /// Texts to embed, in OpenAI's shape.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -15,16 +15,7 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::error::ApiError;
 use crate::domain::{Code, Device, Language, ModelInfo};
-use crate::http::openapi::operation_errors::OperationErrors;
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::path_parameter;
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] =
-    &[("list_models", &[&[Code::Internal]]), ("get_model", &[&[Code::InvalidRequest, Code::UnknownModel, Code::Internal]])];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["list_models.200", "get_model.200"];
 
 path_parameter!(ModelPath, "model", String, |name| Ok::<_, Infallible>(name.to_owned()));
 

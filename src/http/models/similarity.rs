@@ -5,24 +5,12 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::domain::{Code, Limits, PairSimilarity, SimilarityMatrix};
+use crate::domain::{Limits, PairSimilarity, SimilarityMatrix};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
-use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
 use crate::http::request::values::{check_count, check_text, check_texts};
 use crate::service::json::objects;
-
-/// Errors of both operations.
-const CODES: &[&[Code]] = &[BODY_ERRORS, &[Code::InvalidRequest, Code::Overloaded, Code::Unavailable, Code::Internal]];
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[("compare_pairs", CODES), ("compare_sets", CODES)];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] =
-    examples!["compare_pairs.request", "compare_pairs.200", "compare_sets.request", "compare_sets.200"];
 
 /// Pairs of texts.
 #[derive(Debug, Deserialize, ToSchema)]

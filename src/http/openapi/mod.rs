@@ -173,8 +173,8 @@ fn move_defaults_to_descriptions(schema: &mut Value) {
 }
 
 fn add_examples(declared: &Operation, operation: &mut Value) {
-    for (part, text) in declared.examples() {
-        let body = match part {
+    for (part, text) in &declared.examples {
+        let body = match *part {
             "request" => &mut operation["requestBody"],
             status => &mut operation["responses"][status],
         };

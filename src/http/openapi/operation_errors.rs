@@ -1,9 +1,6 @@
-//! The error codes that an operation declares, and groups of codes that many operations share.
+//! Groups of error codes that operations share.
 
 use crate::domain::Code;
-
-/// An operation's id and the codes that it can return, in groups.
-pub type OperationErrors = (&'static str, &'static [&'static [Code]]);
 
 /// Codes of every operation that reads a JSON body, besides `invalid_request`.
 pub const BODY_ERRORS: &[Code] = &[Code::MalformedJson, Code::BodyTooLarge, Code::UnsupportedMediaType];
@@ -24,3 +21,30 @@ pub const WRITE_ERRORS: &[Code] = &[
     Code::CollectionDamaged,
     Code::Internal,
 ];
+
+/// Codes of every search.
+pub const SEARCH_ERRORS: &[Code] = &[
+    Code::UnknownLanguage,
+    Code::InvalidFilter,
+    Code::CollectionNotFound,
+    Code::DocumentNotFound,
+    Code::DocumentPending,
+    Code::NoModel,
+    Code::ModelMismatch,
+    Code::AnswerTooLarge,
+    Code::Overloaded,
+];
+
+/// Codes of every operation that uses a classifier.
+pub const CLASSIFIER_ERRORS: &[Code] = &[
+    Code::ClassifierNotFound,
+    Code::ClassifierNotReady,
+    Code::CollectionNotFound,
+    Code::ModelMismatch,
+    Code::NoModel,
+    Code::Overloaded,
+];
+
+/// Codes of every operation that finds pairs or duplicates.
+pub const MINING_ERRORS: &[Code] =
+    &[Code::UnknownLanguage, Code::InvalidFilter, Code::CollectionNotFound, Code::ModelMismatch, Code::IdempotencyConflict];

@@ -9,26 +9,16 @@ use std::sync::LazyLock;
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::Method;
-use utoipa::openapi::path::{Operation as Described, PathItem, Paths};
+use utoipa::openapi::path::{Operation as Described, PathItem};
 use utoipa::openapi::{OpenApi, RefOr};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use super::operation_errors::OperationErrors;
 use crate::domain::{Code, Scope};
 use crate::http::console;
 use crate::http::middleware::access::{self, Access, CollectionAccess};
 
-/// The name of an example, such as `put_alias.request`, and its JSON from `openapi/examples`. The name is the operation's id,
-/// then `request` or the status of the response.
+/// An example of a body: `request` or the status of the response, and its JSON.
 pub type Example = (&'static str, &'static str);
-
-/// The examples with these names.
-macro_rules! examples {
-    ($($name:literal),+ $(,)?) => {
-        &[$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/examples/", $name, ".json")))),+]
-    };
-}
-pub(crate) use examples;
 
 /// An operation, as a request finds it.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,7 +32,7 @@ pub struct Operation {
     /// Codes that it can return, without those of its access.
     own_codes: Vec<Code>,
     /// Examples of its bodies.
-    examples: Vec<Example>,
+    pub examples: Vec<Example>,
 }
 
 /// The documented operations by their routes.
@@ -88,27 +78,27 @@ impl<S: Clone + Send + Sync + 'static> DeclaredRoutes<S> {
         Self { router: OpenApiRouter::with_openapi(frame), operations: Operations::default() }
     }
 
-    /// Adds an operation with its route and access; `errors` and `examples` are those of its module.
+    /// Adds an operation with its route. It can return the codes in `errors`, besides those of its access.
     pub fn with_operation(
         mut self,
         access: Access,
-        (errors, examples): (&[OperationErrors], &[Example]),
+        errors: &[&[Code]],
+        examples: &[Example],
         route: UtoipaMethodRouter<S>,
     ) -> Self {
-        self.operations.add(access, errors, examples, &route.1);
+        for (path, item) in &route.1.paths {
+            for (method, described) in methods(item) {
+                let id = described.operation_id.clone().unwrap_or_default();
+                let (own_codes, examples) = (errors.concat(), examples.to_vec());
+                let operation = Operation { id, access, streams: streams(described), own_codes, examples };
+                self.operations.by_route.insert((method, path.clone()), operation);
+            }
+        }
         Self { router: self.router.routes(route), operations: self.operations }
     }
 }
 
 impl Operation {
-    fn new(access: Access, errors: &[OperationErrors], examples: &[Example], described: &Described) -> Self {
-        let id = described.operation_id.clone().unwrap_or_default();
-        let groups = errors.iter().find(|(name, _)| *name == id).into_iter().flat_map(|(_, groups)| groups.iter());
-        let own_codes = groups.flat_map(|group| group.iter().copied()).collect();
-        let own_examples = examples.iter().filter(|(name, _)| name.split('.').next() == Some(id.as_str()));
-        Self { access, streams: streams(described), own_codes, examples: own_examples.copied().collect(), id }
-    }
-
     /// The codes that it can return: its own, and those of its access.
     pub fn codes(&self) -> Vec<Code> {
         let mut codes = Vec::new();
@@ -119,22 +109,9 @@ impl Operation {
         }
         codes
     }
-
-    /// Examples of its bodies: `request` or the status of the response, each with its JSON.
-    pub fn examples(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.examples.iter().filter_map(|(name, json)| Some((name.split_once('.')?.1, *json)))
-    }
 }
 
 impl Operations {
-    fn add(&mut self, access: Access, errors: &[OperationErrors], examples: &[Example], paths: &Paths) {
-        for (path, item) in &paths.paths {
-            for (method, described) in methods(item) {
-                self.by_route.insert((method, path.clone()), Operation::new(access, errors, examples, described));
-            }
-        }
-    }
-
     /// All operations.
     pub fn all(&self) -> impl Iterator<Item = &Operation> {
         self.by_route.values()

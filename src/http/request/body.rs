@@ -121,12 +121,10 @@ fn decompress(packed: &[u8], encoding: FileEncoding, bytes_max: usize, memory: &
     };
     let (mut body, mut piece) = (Vec::new(), vec![0; DECOMPRESS_CHUNK_BYTES]);
     loop {
-        let read = match reader.read(&mut piece) {
-            Ok(0) => return Ok(body),
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(malformed(error)),
-        };
+        let read = reader.read(&mut piece).map_err(malformed)?;
+        if read == 0 {
+            return Ok(body);
+        }
         if body.len() + read > bytes_max {
             let detail = format!("the body may have at most {bytes_max} bytes unpacked (body_bytes_max), got more");
             return Err(ApiError::new(Code::BodyTooLarge, detail));

@@ -16,9 +16,7 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::ApiError;
-use crate::domain::{Code, Facet, Hit, SearchResults, SearchStatistics};
-use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
-use crate::http::openapi::operations::{Example, examples};
+use crate::domain::{Facet, Hit, SearchResults, SearchStatistics};
 use crate::http::request::extract::{CollectionPath, JsonBody};
 use crate::http::response::streamed::Streamed;
 pub use boosts::{BoostInput, DecayInput};
@@ -26,35 +24,6 @@ pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
 pub use request::{
     GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, SearchWeights, WordMatching,
 };
-
-const SEARCH_ERRORS: &[Code] = &[
-    Code::UnknownLanguage,
-    Code::InvalidFilter,
-    Code::CollectionNotFound,
-    Code::DocumentNotFound,
-    Code::DocumentPending,
-    Code::NoModel,
-    Code::ModelMismatch,
-    Code::AnswerTooLarge,
-    Code::Overloaded,
-];
-
-/// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[
-    ("search_documents", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
-    ("search_batch", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
-    ("recommend_documents", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
-];
-
-/// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples![
-    "search_documents.request",
-    "search_documents.200",
-    "search_batch.request",
-    "search_batch.200",
-    "recommend_documents.request",
-    "recommend_documents.200"
-];
 
 /// The result of a search.
 #[derive(Debug, Serialize, ToSchema)]

@@ -209,7 +209,7 @@ impl JobKind for EvaluateJob {
 
     /// Evaluates from the beginning.
     async fn run(context: &JobContext, plan: EvaluatePlan) -> Result<(), JobError> {
-        let collection = plan.documents.collection(context)?;
+        let collection = plan.documents.collection_to_read(context)?;
         match evaluate_all(context, &collection, plan.documents).await {
             Err(JobError::Failed(error)) if collection.is_gone(&error) => Err(collection_deleted_error(context).into()),
             other => other,

@@ -26,9 +26,23 @@ pub(super) struct ClassifierJobPlan {
 }
 
 impl ClassifierJobPlan {
-    /// Returns the collection that the job was accepted for.
+    /// Returns the collection that the job was accepted for. For a job that writes, which must not change another collection.
     pub(super) fn collection(&self, context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
-        Ok(context.state()?.collection_by_id(&self.collection_id.0).ok_or_else(|| collection_deleted_error(context))?)
+        let state = context.state()?;
+        let gone = || match &context.job.collection {
+            Some(name) => state.gone_error(name),
+            None => collection_deleted_error(context),
+        };
+        Ok(state.collection_by_id(&self.collection_id.0).ok_or_else(gone)?)
+    }
+
+    /// Returns the collection that the job was accepted for or, if it was replaced, the one that has its name now. For a job
+    /// that only reads.
+    pub(super) fn collection_to_read(&self, context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
+        let state = context.state()?;
+        let found = state.collection_by_id(&self.collection_id.0);
+        let name = context.job.collection.as_ref().ok_or_else(|| collection_deleted_error(context))?;
+        Ok(found.map_or_else(|| state.collection(name), Ok)?)
     }
 
     /// Returns the classifier in its current state, in memory.

@@ -73,6 +73,7 @@ impl State {
     }
 
     fn set_alias(&self, alias: &Alias) -> Result<(), Error> {
+        self.check_emergency_space()?;
         let id = {
             let open = self.open.read();
             let broken = self.broken.read();

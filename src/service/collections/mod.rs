@@ -151,7 +151,12 @@ impl CollectionHandle {
     pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
         self.service.check_running()?;
         if let Some(paths) = change.metadata_indexes.clone() {
-            self.write(move |collection| Ok(collection.store.set_metadata_indexes(paths.clone())?)).await?;
+            let state = Arc::clone(&self.service.state);
+            let set = move |collection: &Arc<OpenCollection>| {
+                state.check_emergency_space()?;
+                Ok(collection.store.set_metadata_indexes(paths.clone())?)
+            };
+            self.write(set).await?;
         }
         let state = Arc::clone(&self.service.state);
         let names_lock = Arc::clone(&state.names_lock).lock_owned().await;
@@ -159,7 +164,7 @@ impl CollectionHandle {
             let _naming = names_lock;
             state.change_catalog(CatalogPart::Names, || {
                 // It may have been replaced meanwhile.
-                let collection = collection.latest();
+                let collection = state.newest(collection)?;
                 let mut row = collection.current();
                 row.change(change.clone());
                 if !state.catalog.update(&row)? {
@@ -168,7 +173,8 @@ impl CollectionHandle {
                 collection.set_current(row);
                 Ok(())
             })?;
-            view(&collection.latest())
+            let collection = state.newest(collection)?;
+            view(&collection)
         };
         self.open().run(change).await
     }
@@ -209,6 +215,7 @@ impl State {
         if let Some(before) = self.change_catalog(CatalogPart::Names, check)? {
             return Ok(before);
         }
+        self.check_emergency_space()?;
         let folder = self.collections_dir().join(&row.id.0);
         let created = self.create_in(row, &folder, metadata_indexes, request);
         if !matches!(created, Ok(Created::Now(_))) {

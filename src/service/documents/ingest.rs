@@ -135,14 +135,15 @@ impl CollectionHandle {
     }
 
     /// Waits for a write thread, or fails if too many writes of this collection are waiting. Returns the collection to write
-    /// to, which is the replacement if there is one, and guards to hold during the write.
+    /// to, which is what has replaced it if anything has, and guards to hold during the write.
     async fn begin_write(&self) -> Result<(Arc<OpenCollection>, WriteGuards), Error> {
         let state = &self.service.state;
-        let mut collection = self.open();
-        let writes = loop {
+        let (collection, writes) = loop {
+            let collection = state.newest(&self.found)?;
             let writes = Arc::clone(&collection.writes).read_owned().await;
-            let Some(next) = collection.redirect_target().cloned() else { break writes };
-            collection = next;
+            if collection.replacement.get().is_none() && !collection.is_restored_over() {
+                break (collection, writes);
+            }
         };
         let limit = state.limits.write_queue_max;
         let slot = Arc::clone(&collection.write_slots)
@@ -179,7 +180,7 @@ impl Service {
                 }
                 Ok(rest)
             };
-            ids = collection.latest().run(find).await?;
+            ids = self.state.newest(collection)?.run(find).await?;
             if !ids.is_empty() && Instant::now() >= deadline {
                 return Err(Error::StillIndexing);
             }
@@ -258,6 +259,7 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
     let Request { documents, wait, condition, caller } = request;
     // The collection may be a replacement with another model.
     collection.check_model(state.embedder.model())?;
+    state.check_emergency_space()?;
     let mut prepared = Vec::with_capacity(documents.len());
     let mut tokens = Vec::with_capacity(documents.len());
     let mut refused = Vec::new();

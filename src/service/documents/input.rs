@@ -10,7 +10,6 @@ use crate::domain::{
     NewDocument, RefusedDocument,
 };
 use crate::service::json::{JsonError, parse_object, shorten};
-use crate::store::system_clock as now_ms;
 
 /// Error message for metadata with the character U+0000 in a key.
 pub const NUL_IN_KEY: &str = "must not have a key with the character U+0000";
@@ -98,7 +97,7 @@ impl DocumentProblem {
 }
 
 /// Parses and validates one line of an import: the JSON of a document, in the form of an element of `documents`.
-pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
+pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_ms: i64) -> Result<NewDocument, RefusedDocument> {
     let input: DocumentInput = parse_object(json).map_err(|error| {
         let failure = match error {
             JsonError::Malformed(problem) => {
@@ -111,7 +110,7 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> R
         };
         RefusedDocument { id: None, failure }
     })?;
-    check(input, collection, limits).map_err(|refusal| RefusedDocument { failure: refusal.failure(""), id: refusal.id })
+    check(input, collection, limits, now_ms).map_err(|refusal| RefusedDocument { failure: refusal.failure(""), id: refusal.id })
 }
 
 /// Collects the problems of a document.
@@ -135,8 +134,14 @@ impl Problems {
     }
 }
 
-/// Validates a document on its own and against its collection.
-pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, InvalidDocument> {
+/// Validates a document on its own and against its collection. `now_ms` is the time from which its `ttl_seconds` count, by
+/// `Service::now_ms`.
+pub fn check(
+    input: DocumentInput,
+    collection: &Collection,
+    limits: &Limits,
+    now_ms: i64,
+) -> Result<NewDocument, InvalidDocument> {
     let DocumentInput { id, title, text, vector, language, metadata, expires_at, ttl_seconds } = input;
     let mut problems = Problems::default();
     let id = id.as_deref().map(DocumentId::parse_new).transpose();
@@ -168,7 +173,7 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     }
     let rule = "must have at most {max} bytes as JSON (metadata_bytes_max)";
     problems.bound("/metadata", bytes, limits.metadata_bytes_max, rule);
-    let expires_at_ms = expiry(expires_at.as_deref(), ttl_seconds).unwrap_or_else(|problem| {
+    let expires_at_ms = expiry(expires_at.as_deref(), ttl_seconds, now_ms).unwrap_or_else(|problem| {
         problems.0.push((Code::InvalidRequest, problem));
         None
     });
@@ -183,8 +188,8 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
 
 /// Returns when a document expires, by its members `expires_at` and `ttl_seconds`, in milliseconds since the Unix epoch. A time
 /// in the past is valid: such a document has expired already.
-pub fn expiry(expires_at: Option<&str>, ttl_seconds: Option<u64>) -> Result<Option<i64>, DocumentProblem> {
-    let after = |seconds: u64| now_ms().saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000));
+pub fn expiry(expires_at: Option<&str>, ttl_seconds: Option<u64>, now_ms: i64) -> Result<Option<i64>, DocumentProblem> {
+    let after = |seconds: u64| now_ms.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000));
     match (expires_at, ttl_seconds) {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => Err(DocumentProblem::at("/ttl_seconds", "must not be given with expires_at, got both")),

@@ -95,6 +95,7 @@ impl CollectionHandle {
         }
         let (state, wanted) = (Arc::clone(&self.service.state), id.clone());
         let patched = self.write(move |collection| {
+            state.check_emergency_space()?;
             if patch.title != TitleChange::Keep {
                 // The collection may be a replacement with another model.
                 collection.check_model(state.embedder.model())?;
@@ -164,7 +165,9 @@ impl CollectionHandle {
         patch: DocumentPatch,
         request: Option<RequestKey>,
     ) -> Result<[u64; 2], Error> {
+        let state = Arc::clone(&self.service.state);
         let update = move |collection: &OpenCollection, filter: &SearchFilter, until, place| {
+            state.check_emergency_space()?;
             let some = collection.store.update_batch(filter, until, place, patch.clone())?;
             collection.damage.remove_rows(&some.rows);
             Ok(([some.matched as u64, some.rows.len() as u64], some.next))
@@ -202,31 +205,40 @@ impl CollectionHandle {
     }
 
     /// Processes the documents that match and did not change after this began, some at a time. `step` starts after a position
-    /// and returns its counts and the position to continue from. Returns the sums of the counts.
+    /// and returns its counts and the position to continue from. Returns the sums of the counts. Starts over if a restore
+    /// replaces the collection meanwhile.
     async fn run_in_steps<const N: usize>(
         &self,
         filter: Filter,
         step: impl Fn(&OpenCollection, &SearchFilter, Sequence, i64) -> Result<([u64; N], Option<i64>), Error> + Send + Sync + 'static,
     ) -> Result<[u64; N], Error> {
         self.service.check_running()?;
-        let first = self.open();
-        let until = first.run(|collection| Ok(collection.store.sequence()?)).await?;
+        let last_sequence = |collection: &Arc<OpenCollection>| Ok(collection.store.sequence()?);
+        let mut first = self.open();
+        let mut until = first.run(last_sequence).await?;
         let work = Arc::new((any_language_filter(filter), step));
         let (mut counts, mut after) = ([0; N], Some(0));
         while let Some(place) = after {
             self.service.check_running()?;
-            let (work, first, name) = (Arc::clone(&work), Arc::clone(&first), self.name.clone());
+            let (work, begun) = (Arc::clone(&work), Arc::clone(&first));
             let some = self.write(move |collection| {
                 // The position belongs to these rows and their re-embedded copies. A restored collection has others.
-                if !Arc::ptr_eq(&first.latest(), collection) {
-                    return Err(Error::CollectionNotFound { name: name.clone() });
+                if !Arc::ptr_eq(&begun.latest(), collection) {
+                    return Ok(None);
                 }
                 let (filter, step) = &*work;
-                step(collection, filter, until, place)
+                step(collection, filter, until, place).map(Some)
             });
-            let (_, (counted, next)) = some.await?;
-            counts.iter_mut().zip(counted).for_each(|(sum, counted)| *sum += counted);
-            after = next;
+            match some.await? {
+                (_, Some((counted, next))) => {
+                    counts.iter_mut().zip(counted).for_each(|(sum, counted)| *sum += counted);
+                    after = next;
+                }
+                (restored, None) => {
+                    until = restored.run(last_sequence).await?;
+                    (first, counts, after) = (restored, [0; N], Some(0));
+                }
+            }
         }
         Ok(counts)
     }

@@ -21,7 +21,7 @@ impl Error {
     /// The error code sent to the client.
     pub fn code(&self) -> Code {
         match self {
-            Self::CollectionNotFound { .. } => Code::CollectionNotFound,
+            Self::CollectionNotFound { .. } | Self::CollectionReplaced { .. } => Code::CollectionNotFound,
             Self::DocumentNotFound { .. } => Code::DocumentNotFound,
             Self::KeyNotFound { .. } => Code::KeyNotFound,
             Self::UnknownKey | Self::KeyExpired { .. } => Code::Unauthorized,
@@ -44,7 +44,7 @@ impl Error {
             Self::NoModel { .. } => Code::NoModel,
             Self::InvalidVector { .. } => Code::InvalidRequest,
             Self::WritesWaiting { .. } | Self::EncoderBusy { .. } => Code::Overloaded,
-            Self::NotIndexed(source) | Self::Open { source, .. } => source.code(),
+            Self::NotIndexed(source) | Self::Open { source, .. } | Self::DiskFull { source, .. } => source.code(),
             Self::JobNotFound { .. } => Code::JobNotFound,
             Self::JobFinished { .. } => Code::JobFinished,
             Self::JobsWaiting { .. } | Self::UploadEvicted | Self::Refused(LimitExceeded::Full { .. }) => Code::Overloaded,

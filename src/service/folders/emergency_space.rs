@@ -26,21 +26,32 @@ const BLOCK_BYTES: u64 = 512;
 /// The file that occupies the space.
 pub(crate) struct EmergencySpace {
     path: PathBuf,
-    /// Held while the file is created.
-    creating: Mutex<()>,
+    /// Whether the space was given up, or the disk had no room for it. Locked while the file is created or removed.
+    missing: Mutex<bool>,
 }
 
 impl EmergencySpace {
     /// The space in a data directory. Creates nothing.
     pub(crate) fn new(data_dir: &Path) -> Self {
-        Self { path: data_dir.join(FILE), creating: Mutex::default() }
+        Self { path: data_dir.join(FILE), missing: Mutex::default() }
     }
 
     /// Occupies the space for a start that opens this number of databases, unless that would leave less than `BYTES`. Fails if
     /// nothing is occupied because the disk lacks room. The server also works without the space, so other failures are only
     /// logged.
     pub(crate) fn occupy(&self, databases: usize) -> Result<(), Error> {
-        let _creating = self.creating.lock();
+        let mut missing = self.missing.lock();
+        let occupied = self.try_occupy(databases);
+        *missing = occupied.is_err();
+        occupied
+    }
+
+    /// Whether the space was given up, or the disk had no room for it, and it has not been occupied since.
+    pub(crate) fn is_missing(&self) -> bool {
+        *self.missing.lock()
+    }
+
+    fn try_occupy(&self, databases: usize) -> Result<(), Error> {
         let (needed, occupied) = (needed(databases), self.occupied_bytes());
         let Some(free) = self.free_bytes().filter(|_| occupied < needed) else { return Ok(()) };
         let lacks_room = Error::InsufficientDiskSpace { needed, reserve: BYTES, free };
@@ -71,6 +82,17 @@ impl EmergencySpace {
         }
     }
 
+    /// Adds to the error of a failed start how much room it lacks to open this number of databases, if the disk is full.
+    pub(crate) fn explain_full_disk(&self, error: Error, databases: usize) -> Error {
+        match (self.path.parent(), self.free_bytes()) {
+            (Some(folder), Some(free)) if error.code() == Code::StorageUnavailable && free < needed(databases) => {
+                let kib = (needed(databases) - free).div_ceil(1024);
+                Error::DiskFull { folder: folder.to_owned(), kib, source: Box::new(error) }
+            }
+            _ => error,
+        }
+    }
+
     /// Whether the disk has less room than an emergency may take.
     fn is_disk_full(&self, databases: usize) -> bool {
         self.free_bytes().is_some_and(|free| free < needed(databases))
@@ -78,8 +100,10 @@ impl EmergencySpace {
 
     /// Returns whether there was space to give up.
     fn give_up(&self) -> bool {
+        let mut missing = self.missing.lock();
         let existed = std::fs::remove_file(&self.path).is_ok();
         if existed {
+            *missing = true;
             tracing::warn!(path = %self.path.display(), "the disk is full; giving up the space kept for emergencies");
         }
         existed
@@ -177,8 +201,22 @@ mod tests {
         let databases = 1 << 40;
         let error = space.occupy(databases).unwrap_err();
         assert!(matches!(error, Error::InsufficientDiskSpace { .. }) && space.occupied_bytes() == 0, "{error:?}");
+        assert!(space.is_missing());
         space.occupy(0).unwrap();
         space.occupy(databases).unwrap();
-        assert_eq!(space.occupied_bytes(), BYTES);
+        assert_eq!((space.occupied_bytes(), space.is_missing()), (BYTES, false));
+        assert!(space.give_up() && space.is_missing());
+    }
+
+    #[test]
+    fn only_a_full_disk_is_explained_with_the_room_that_a_start_lacks() {
+        let data = tempfile::tempdir().unwrap();
+        let space = EmergencySpace::new(data.path());
+        let full = || Error::Folder { path: "new".into(), source: io::ErrorKind::StorageFull.into() };
+        let explained = space.explain_full_disk(full(), 1 << 40);
+        assert!(explained.to_string().starts_with("the disk is full: free at least "), "{explained}");
+        assert_eq!(explained.code(), Code::StorageUnavailable);
+        assert!(matches!(space.explain_full_disk(full(), 0), Error::Folder { .. }), "the disk has room");
+        assert!(matches!(space.explain_full_disk(Error::Stopping, 1 << 40), Error::Stopping));
     }
 }

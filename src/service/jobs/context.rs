@@ -79,7 +79,7 @@ impl JobContext {
     }
 
     /// Waits until a collection has recovered, because a job may resume while the server is starting. Fails if the collection
-    /// cannot recover, or was deleted.
+    /// cannot recover, or was deleted or replaced.
     pub(crate) async fn wait_until_recovered(&self, collection: &OpenCollection) -> Result<(), JobError> {
         loop {
             self.check()?;
@@ -89,7 +89,10 @@ impl JobContext {
                     return Err(Error::CollectionNotFound { name: collection.row.name.clone() }.into());
                 }
                 Err(damaged @ Error::Damaged { .. }) => return Err(damaged.into()),
-                Err(_) => self.pause(RECOVERY_PAUSE).await?,
+                Err(_) => {
+                    collection.check_not_restored_over()?;
+                    self.pause(RECOVERY_PAUSE).await?;
+                }
             }
         }
     }

@@ -81,6 +81,7 @@ impl Service {
         if !self.requires_key() && !key.is_permanent_admin() {
             return Err(Error::FirstKey);
         }
+        self.state.check_emergency_space()?;
         let limit = self.state.limits.keys_max;
         if self.state.keyring.keys.read().len() >= limit {
             return Err(Error::TooManyKeys { limit });

@@ -46,9 +46,18 @@ impl OpenCollection {
         }
     }
 
-    /// Uses the store, and reports damage. For work that does not go through `run`, such as a job's. Blocks.
+    /// Uses the store, and reports damage. If the collection was deleted meanwhile, any failure becomes `CollectionNotFound`.
+    /// For work that does not go through `run`, such as a job's. Blocks.
     pub(crate) fn with_store<T>(&self, work: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
-        work(&*self.store).map_err(|error| self.report_damage(error.into()))
+        work(&*self.store).map_err(|error| self.failure(error.into()))
+    }
+
+    /// Makes the error for failed work: if the collection was deleted meanwhile, says so. Otherwise reports damage.
+    pub(crate) fn failure(&self, error: Error) -> Error {
+        if self.is_gone(&error) {
+            return Error::CollectionNotFound { name: self.row.name.clone() };
+        }
+        self.report_damage(error)
     }
 
     /// Records damage, logs it the first time, and drops a damaged embedding so that the worker computes it again.

@@ -43,6 +43,7 @@ const SAVE_FRACTION: u64 = 5;
 const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// How long a statement on a collection that was deleted or replaced may still run.
 const STATEMENT_GRACE: Duration = Duration::from_secs(10);
+
 /// The engine that holds the documents of a collection.
 enum Engine {
     /// A separate database file, and an index that follows the database.
@@ -76,10 +77,10 @@ pub(crate) struct OpenCollection {
     /// Locked for reading during a write, and for writing while the collection is replaced, so that no write is lost between
     /// the two collections.
     pub(crate) writes: Arc<tokio::sync::RwLock<()>>,
-    /// The collection that has replaced this one and receives its writes.
+    /// The re-embedded collection that has replaced this one and receives its writes.
     pub(crate) replacement: OnceLock<Arc<OpenCollection>>,
-    /// The collection that a restore put in its place, if that takes the same writes.
-    pub(crate) restored: OnceLock<Arc<OpenCollection>>,
+    /// Whether a restore has put another collection in its place.
+    restored_over: AtomicBool,
     /// The background worker, once recovery is over.
     pub(crate) worker: Mutex<Option<JoinHandle<()>>>,
     /// Damage found in its database.
@@ -155,7 +156,7 @@ impl OpenCollection {
             changed: Notify::new(),
             write_slots: Arc::new(Semaphore::new(limits.write_queue_max)),
             writes: Arc::default(),
-            restored: OnceLock::new(),
+            restored_over: AtomicBool::new(false),
             replacement: OnceLock::new(),
             worker: Mutex::new(None),
             damage: FoundDamage::default(),
@@ -202,14 +203,24 @@ impl OpenCollection {
         self.current.read().clone()
     }
 
-    /// Returns the collection that has replaced this one, or this one if none has.
+    /// Returns the re-embedded collection that has replaced this one, or this one if none has.
     pub(crate) fn latest(self: &Arc<Self>) -> Arc<Self> {
         self.replacement.get().map_or_else(|| Arc::clone(self), |next| next.latest())
     }
 
-    /// Returns the collection that takes the writes of this one since it was re-embedded or a snapshot was restored.
-    pub(crate) fn redirect_target(&self) -> Option<&Arc<Self>> {
-        self.replacement.get().or_else(|| self.restored.get())
+    /// Whether a restore has put another collection in its place.
+    pub(crate) fn is_restored_over(&self) -> bool {
+        self.restored_over.load(Ordering::Acquire)
+    }
+
+    /// Records that a restore has put another collection in its place. The caller has locked `writes` for writing.
+    pub(crate) fn mark_restored_over(&self) {
+        self.restored_over.store(true, Ordering::Release);
+    }
+
+    /// Fails if a restore has put another collection in its place.
+    pub(crate) fn check_not_restored_over(&self) -> Result<(), Error> {
+        if self.is_restored_over() { Err(Error::CollectionReplaced { name: self.row.name.clone() }) } else { Ok(()) }
     }
 
     /// Whether a write that was checked for this collection is valid for another one.
@@ -218,9 +229,11 @@ impl OpenCollection {
         kind(&self.current()) == kind(&other.current())
     }
 
-    /// Runs a write of a job, and reports damage. Fails with `StoreError::Replaced` if the collection was replaced. Blocks.
+    /// Runs a write of a job, and reports damage. Fails with `StoreError::Replaced` if the collection was re-embedded, and with
+    /// `CollectionReplaced` if a restore replaced it. Blocks.
     pub(crate) fn write_for_job<T>(&self, write: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
         let _writes = self.writes.blocking_read();
+        self.check_not_restored_over()?;
         self.with_store(|store| if self.replacement.get().is_some() { Err(StoreError::Replaced) } else { write(store) })
     }
 

@@ -66,7 +66,7 @@ impl LabeledPassages {
             exact: self.set.len() <= COMPARED_MAX.max(wanted),
             ..NearestSearch::passages(query, wanted, scope, collection.current().hnsw.ef_search)
         };
-        let found = collection.store.nearest(&search).map_err(|error| collection.report_damage(error.into()))?;
+        let found = collection.store.nearest(&search).map_err(|error| collection.failure(error.into()))?;
         Ok(found.neighbors)
     }
 }

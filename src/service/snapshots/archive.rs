@@ -368,17 +368,17 @@ impl Copying<'_> {
         let access = |source| Error::Folder { path: path.clone(), source };
         let mut file = self.place.as_deref().map(File::create_new).transpose().map_err(access)?;
         let mut entry = Hashing::new(entry);
-        let mut buffer = vec![0; COPY_BYTES];
-        let mut filled = fill(&mut entry, &mut buffer)?;
+        let mut piece = Vec::with_capacity(COPY_BYTES);
+        read_piece(&mut entry, &mut piece)?;
         let name = self.name;
-        check_head(self.kind, &buffer[..filled])
+        check_head(self.kind, &piece)
             .map_err(|error| invalid(format!("contains {name}, which this server cannot use: {}", chain(&error))))?;
-        while filled > 0 {
+        while !piece.is_empty() {
             (self.on_progress)(entry.bytes)?;
             if let Some(file) = &mut file {
-                file.write_all(&buffer[..filled]).map_err(access)?;
+                file.write_all(&piece).map_err(access)?;
             }
-            filled = fill(&mut entry, &mut buffer)?;
+            read_piece(&mut entry, &mut piece)?;
         }
         if let Some(file) = file {
             file.sync_all().map_err(access)?;
@@ -387,18 +387,11 @@ impl Copying<'_> {
     }
 }
 
-/// Reads until the buffer is full or the end is reached.
-fn fill(entry: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Error> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match entry.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-            Err(error) => return Err(invalid(format!("is damaged: {error}"))),
-        }
-    }
-    Ok(filled)
+/// Reads the next piece of an entry, which is empty at the end. Only the last one is shorter than the others.
+fn read_piece(entry: &mut impl Read, piece: &mut Vec<u8>) -> Result<(), Error> {
+    piece.clear();
+    let read = entry.take(COPY_BYTES as u64).read_to_end(piece);
+    read.map(drop).map_err(|error| invalid(format!("is damaged: {error}")))
 }
 
 fn check_sums(manifest: &Manifest, sums: &BTreeMap<String, FileDigest>) -> Result<(), Error> {

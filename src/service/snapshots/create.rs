@@ -138,7 +138,8 @@ async fn make(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> 
         context.check()?;
         context.progress(done as u64, &details).await?;
         let name = collection.row.name.clone();
-        let (with_it, added) = making.add_newest(context, &state, collection.latest()).await?;
+        let newest = state.newest(&collection).unwrap_or_else(|_| collection.latest());
+        let (with_it, added) = making.add_newest(context, &state, newest).await?;
         making = with_it;
         if !added && !whole {
             return Err(Error::CollectionNotFound { name }.into());

@@ -1,6 +1,7 @@
 //! Restores a snapshot. Unpacks and checks everything beside the running collections, copies the rows into databases that our
 //! own migrations created, and builds the indexes. Then swaps in all new collections in one transaction of the catalog. A crash
-//! before that leaves the old state, and folders that the next start removes. A crash after it leaves the new state.
+//! before that leaves the old state, and folders that the next start removes. A crash after it leaves the new state. A replaced
+//! collection stays open for the requests and jobs that read it, and is removed once nobody does.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -273,7 +274,7 @@ pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
 }
 
 /// Swaps in the new collections with their aliases and classifiers. Removes the collections that had their names, even damaged
-/// ones. Blocks.
+/// ones, once nobody uses them anymore. Blocks.
 fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
     let names = || opened.iter().map(|new| &new.row.name);
     let (old, broken) = {
@@ -310,18 +311,9 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
         tracing::info!(collection = %new.row.name, id = %new.row.id, "collection restored");
         state.start_worker(new);
     }
-    for old in &old {
-        let new = opened.iter().find(|new| new.row.name == old.row.name && new.accepts_same_writes_as(old));
-        new.inspect(|new| drop(old.restored.set(Arc::clone(new))));
-        old.mark_deleted();
-    }
+    old.iter().for_each(|old| old.mark_restored_over());
     drop(writes);
-    for old in old {
-        if let Err(error) = old.destroy() {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(collection = %old.row.name, error, "cannot remove a replaced collection's folder; the next start tries again");
-        }
-    }
+    old.into_iter().for_each(|old| state.retire(old));
     for old in &broken {
         state.remove_broken_folder(old);
     }

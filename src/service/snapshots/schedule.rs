@@ -109,11 +109,11 @@ async fn run(service: Service, schedule: SnapshotSchedule, mut stop: watch::Rece
 }
 
 /// Returns the time until the newest snapshot at the target is as old as the interval. Returns zero if the target does not
-/// answer, because the first attempt asks it again.
+/// answer, because the first attempt asks it again, and if that snapshot is from the future, because its age is unknown.
 async fn first_pause(schedule: &SnapshotSchedule) -> Duration {
     let newest = schedule.target.list().await.ok().and_then(|mut stored| stored.pop());
     let age_ms = newest.map_or(i64::MAX, |newest| now_ms().saturating_sub(newest.created_at_ms));
-    schedule.interval.saturating_sub(Duration::from_millis(u64::try_from(age_ms).unwrap_or_default()))
+    schedule.interval.saturating_sub(Duration::from_millis(u64::try_from(age_ms).unwrap_or(u64::MAX)))
 }
 
 /// Returns the pause after a failure that followed `failures` other ones.
@@ -223,7 +223,28 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[tokio::test]
+    async fn the_first_pause_ends_when_the_newest_snapshot_is_due() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target::open(folder.path().to_str().unwrap(), None).unwrap();
+        let schedule = SnapshotSchedule { target, interval: Duration::from_secs(3_600), keep: 1 };
+        assert_eq!(first_pause(&schedule).await, Duration::ZERO, "there is none");
+        let id = "0199d1a0-0000-7000-8000-000000000001";
+        for (age_s, expect_s) in [(3_000, 590..=600), (4_000, 0..=0), (-7_200, 0..=0)] {
+            let created_at_ms = now_ms() - age_s * 1_000;
+            let about = json!({
+                "format": 1, "snapshot": id, "created_at_ms": created_at_ms, "server_version": "1", "collections": [],
+                "archive_bytes": 0, "archive_sha256": "", "fingerprint": "",
+            });
+            std::fs::write(folder.path().join(format!("{id}.json")), about.to_string()).unwrap();
+            let pause = first_pause(&schedule).await;
+            assert!(expect_s.contains(&pause.as_secs()), "{age_s} s old: {pause:?}");
+        }
+    }
 
     #[test]
     fn retry_pauses_double_up_to_the_maximum_or_the_interval() {

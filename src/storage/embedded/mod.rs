@@ -7,26 +7,14 @@ mod nearest;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
-use super::delegate::delegate_to;
 use super::error::StorageError;
 use super::nearest::{Nearest, NearestSearch, Unit};
-use super::operations::{RecordFn, Storage};
 use super::passage_set::PassageSet;
 use super::scope::{RequiredPassages, Scope};
-use crate::domain::{
-    Collection, CollectionCounts, CollectionName, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding,
-    FacetRequest, Facets, JobId, Metadata, MetadataPath, Metric, MiningUnit, Page, PassageEmbedding, PassageId, Precondition,
-    Quantization, QueryTerms, RequestKey, ScrollPage, ScrollRequest, Sequence,
-};
+use crate::domain::{Collection, CollectionName, Embedding, JobId, Metric, Quantization, QueryTerms};
 use crate::index::{Index, Neighbor};
-use crate::store::{
-    CopiedDocument, Deleted, DeletedBatch, DocumentAttributes, DocumentEmbeddings, DocumentKey, DocumentRecord, DocumentStore,
-    EmbeddedDocument, Expired, HitSizes, Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched,
-    PendingPassage, PreparedDocument, ResplitText, Revision, SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedBatch,
-    Upserted,
-};
+use crate::store::{CopiedDocument, DocumentKey, DocumentStore, SearchFilter, StoreError};
 use filter_sets::FilterSets;
 
 /// Minimum number of passages to rescore with their stored values. With fewer, the coarse values could easily miss the nearest
@@ -102,22 +90,21 @@ impl Embedded {
     }
 }
 
-impl Storage for Embedded {
-    delegate_to!(store);
-
-    fn write_copies(&self, _: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
+/// The operations of `Storage` that are not simply those of the database.
+impl Embedded {
+    pub(super) fn write_copies(&self, _: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
         self.store.write_copies(documents)
     }
 
-    fn delete_by_key(&self, _: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
+    pub(super) fn delete_by_key(&self, _: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
         self.store.delete_by_key(keys)
     }
 
-    fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
+    pub(super) fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
         Ok(RequiredPassages::from_matches(self.store.required_matches(terms)?))
     }
 
-    fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError> {
+    pub(super) fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError> {
         let set = match scope.words {
             Some(RequiredPassages::Only(words)) if *scope.filter == SearchFilter::default() => return Ok(Arc::clone(words)),
             _ => self.filter_sets.passages(&self.store, scope.filter)?,
@@ -129,23 +116,27 @@ impl Storage for Embedded {
         })
     }
 
-    fn nearest(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
+    pub(super) fn nearest(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
         match search.unit {
             Unit::Passage => self.nearest_passages(search),
             Unit::Document => self.nearest_documents(search),
         }
     }
 
-    fn compare(&self, query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StorageError> {
+    pub(super) fn compare(&self, query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StorageError> {
         Ok(self.compare_set(query, passages)?.neighbors)
     }
 
-    fn ready(&self) -> Result<(), StorageError> {
-        if self.index()?.1 { Ok(()) } else { Err(self.recovering()) }
+    pub(super) fn ready(&self) -> Result<(), StorageError> {
+        if self.is_complete()? { Ok(()) } else { Err(self.recovering()) }
     }
 
-    fn searchable(&self) -> Result<(usize, bool), StorageError> {
+    pub(super) fn searchable(&self) -> Result<(usize, bool), StorageError> {
         let (index, caught_up) = self.index()?;
         Ok((index.len(), caught_up))
+    }
+
+    pub(super) fn is_complete(&self) -> Result<bool, StorageError> {
+        Ok(self.index()?.1)
     }
 }

@@ -15,7 +15,6 @@ use crate::index::{Compared, Neighbor};
 use crate::storage::error::StorageError;
 use crate::storage::first_passages::FirstPassages;
 use crate::storage::nearest::{Nearest, NearestSearch};
-use crate::storage::operations::Storage as _;
 use crate::storage::passage_set::PassageSet;
 use crate::store::DocumentKey;
 

@@ -1,11 +1,10 @@
 //! Collects the rows that one transaction changes, column by column, and stores them in a few statements.
 
 use pgvector::Vector;
-use postgres::types::Type;
 
 use super::escape::{escape, filter_json, stored_json};
 use super::fault::Fault;
-use super::session::vector;
+use super::session::{Parameter, vector};
 use super::terms;
 use super::writing::Writing;
 use crate::domain::{Embedding, PassageSpan, PassageTerms, TokenSet};
@@ -177,7 +176,7 @@ impl Batch {
         if self.removed.is_empty() {
             return Ok(());
         }
-        let removed = [(&self.removed as _, Type::INT8_ARRAY)];
+        let removed: [Parameter<'_>; 1] = [&self.removed];
         let names = writing.names;
         let sql = format!("delete from {} where document = any($1)", names.passages);
         writing.passages -= writing.session.execute(&sql, &removed)? as i64;
@@ -189,19 +188,12 @@ impl Batch {
         writing.session.execute(&format!("delete from {} where document = any($1)", names.terms), &removed)?;
         if !self.gone.is_empty() {
             let sql = format!("delete from {} where document = any($1)", names.documents);
-            writing.session.execute(&sql, &[(&self.gone as _, Type::INT8_ARRAY)])?;
+            writing.session.execute(&sql, &[&self.gone])?;
         }
         let sql = "insert into dragoman.tombstones (collection, sequence, document, passage)
                    select $1, * from unnest($2, $3, $4)";
         let rows = &self.tombstones;
-        let array = || Type::INT8_ARRAY;
-        let values = [
-            (&writing.key as _, Type::INT8),
-            (&rows.sequences as _, array()),
-            (&rows.documents as _, array()),
-            (&rows.passages as _, array()),
-        ];
-        writing.session.execute(sql, &values).map(drop)
+        writing.session.execute(sql, &[&writing.key, &rows.sequences, &rows.documents, &rows.passages]).map(drop)
     }
 }
 
@@ -224,21 +216,20 @@ impl Documents {
                  fields = excluded.fields, expires_at_ms = excluded.expires_at_ms",
             writing.names.documents
         );
-        let (texts, numbers) = (|| Type::TEXT_ARRAY, || Type::INT8_ARRAY);
-        let values = [
-            (&writing.key as _, Type::INT8),
-            (&self.keys as _, numbers()),
-            (&self.ids as _, texts()),
-            (&self.languages as _, texts()),
-            (&self.confidences as _, Type::FLOAT4_ARRAY),
-            (&self.created as _, numbers()),
-            (&self.updated as _, numbers()),
-            (&self.sequences as _, numbers()),
-            (&self.titles as _, texts()),
-            (&self.texts as _, texts()),
-            (&self.metadata as _, texts()),
-            (&self.fields as _, texts()),
-            (&self.expiries as _, numbers()),
+        let values: [Parameter<'_>; 13] = [
+            &writing.key,
+            &self.keys,
+            &self.ids,
+            &self.languages,
+            &self.confidences,
+            &self.created,
+            &self.updated,
+            &self.sequences,
+            &self.titles,
+            &self.texts,
+            &self.metadata,
+            &self.fields,
+            &self.expiries,
         ];
         writing.session.execute(&sql, &values).map(drop)
     }
@@ -255,18 +246,17 @@ impl Passages {
              select $1, *, $10 from unnest($2, $3::integer[], $4, $5, $6, $7, $8, $9)",
             writing.names.passages
         );
-        let numbers = || Type::INT8_ARRAY;
-        let values = [
-            (&writing.key as _, Type::INT8),
-            (&self.documents as _, numbers()),
-            (&self.ordinals as _, numbers()),
-            (&self.passages as _, numbers()),
-            (&self.begins as _, numbers()),
-            (&self.ends as _, numbers()),
-            (&self.headings as _, Type::TEXT_ARRAY),
-            (&self.sequences as _, numbers()),
-            (&self.embeddings as _, writing.session.types.many.clone()),
-            (&writing.writer as _, Type::INT8),
+        let values: [Parameter<'_>; 10] = [
+            &writing.key,
+            &self.documents,
+            &self.ordinals,
+            &self.passages,
+            &self.begins,
+            &self.ends,
+            &self.headings,
+            &self.sequences,
+            &self.embeddings,
+            &writing.writer,
         ];
         writing.passages += writing.session.execute(&sql, &values)? as i64;
         Ok(())
@@ -293,14 +283,8 @@ impl Tokens {
             "insert into {} (collection, document, passage, words, terms, tokens) select $1, * from unnest($2, $3, $4, $5, $6)",
             writing.names.tokens
         );
-        let values = [
-            (&writing.key as _, Type::INT8),
-            (&self.documents as _, Type::INT8_ARRAY),
-            (&self.passages as _, Type::INT8_ARRAY),
-            (&self.words as _, Type::BYTEA_ARRAY),
-            (&self.lengths as _, Type::INT4_ARRAY),
-            (&self.tokens as _, Type::BYTEA_ARRAY),
-        ];
+        let values: [Parameter<'_>; 6] =
+            [&writing.key, &self.documents, &self.passages, &self.words, &self.lengths, &self.tokens];
         writing.session.execute(&sql, &values)?;
         writing.terms += self.terms();
         Ok(())
@@ -312,7 +296,7 @@ impl Tokens {
             return Ok(());
         }
         let names = writing.names;
-        let passages = [(&self.documents as _, Type::INT8_ARRAY), (&self.passages as _, Type::INT8_ARRAY)];
+        let passages: [Parameter<'_>; 2] = [&self.documents, &self.passages];
         let of = "(document, passage) in (select * from unnest($1, $2))";
         let sql = format!("select coalesce(sum(terms), 0)::bigint from {} where {of}", names.tokens);
         writing.terms += self.terms() - writing.session.query_number(&sql, &passages)? as i64;
@@ -323,8 +307,7 @@ impl Tokens {
             names.tokens
         );
         let [documents, passages] = passages;
-        let values = [documents, passages, (&self.words as _, Type::BYTEA_ARRAY), (&self.lengths as _, Type::INT4_ARRAY)];
-        writing.session.execute(&sql, &values).map(drop)
+        writing.session.execute(&sql, &[documents, passages, &self.words, &self.lengths]).map(drop)
     }
 }
 
@@ -353,15 +336,8 @@ impl Terms {
              from unnest($2, $3, $4, $5, $6, $7) as n (document, passage, term, length, words, folded)",
             writing.names.terms
         );
-        let values = [
-            (&writing.key as _, Type::INT8),
-            (&self.documents as _, Type::INT8_ARRAY),
-            (&self.passages as _, Type::INT8_ARRAY),
-            (&self.terms as _, Type::TEXT_ARRAY),
-            (&self.lengths as _, Type::INT4_ARRAY),
-            (&self.words as _, Type::TEXT_ARRAY),
-            (&self.folded as _, Type::TEXT_ARRAY),
-        ];
+        let values: [Parameter<'_>; 7] =
+            [&writing.key, &self.documents, &self.passages, &self.terms, &self.lengths, &self.words, &self.folded];
         writing.session.execute(&sql, &values).map(drop)
     }
 }

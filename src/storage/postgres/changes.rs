@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 
 use pgvector::Vector;
 use postgres::Row;
-use postgres::types::Type;
 
 use super::batch::Batch;
 use super::fault::Fault;
@@ -15,28 +14,25 @@ use super::partition::Postgres;
 use super::patch::{change, replace_passages};
 use super::reading::{self, FoundDocument};
 use super::rows::{self, document_columns, keys, passage_id, sequence, to_sql};
-use super::session::{Session, vector};
+use super::session::{Parameter, Session, vector};
 use super::upsert::{remove, upsert};
 use super::writing::Writing;
 use crate::domain::{
     Document, DocumentId, DocumentPatch, Embedding, JobId, PassageEmbedding, PassageId, Precondition, RequestKey, Sequence,
     metadata,
 };
-use crate::storage::operations::RecordFn;
 use crate::store::{
-    Deleted, DeletedBatch, Idempotent, PatchOutcome, Patched, PreparedDocument, ResplitText, SearchFilter, StoreError, TextPatch,
-    UpdatedBatch, Upserted,
+    Deleted, DeletedBatch, Idempotent, PatchOutcome, Patched, PreparedDocument, RECORDS_KEPT_MS, ResplitText, SearchFilter,
+    StoreError, TextPatch, UpdatedBatch, Upserted,
 };
 
 /// Number of documents deleted or changed in one transaction. Bounds how long other writes wait.
 pub(super) const CHANGED_PER_TRANSACTION: usize = 500;
-/// How long an idempotency record is kept: 24 hours.
-const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Maximum number of idempotency records per collection.
 const RECORDS_MAX: i64 = 1_000;
 
 impl Postgres {
-    pub(super) fn upsert_if(
+    pub(crate) fn upsert_if(
         &self,
         documents: Vec<PreparedDocument>,
         precondition: Precondition,
@@ -53,11 +49,11 @@ impl Postgres {
         })
     }
 
-    pub(super) fn upsert_once(
+    pub(crate) fn upsert_once(
         &self,
         documents: Vec<PreparedDocument>,
         request: RequestKey,
-        answer: RecordFn<Upserted>,
+        answer: impl FnOnce(&[Upserted]) -> String,
     ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
         self.write("storing documents", |writing| {
             let now = time_literal(writing.now_ms);
@@ -70,11 +66,11 @@ impl Postgres {
         })
     }
 
-    pub(super) fn upsert_for_job(
+    pub(crate) fn upsert_for_job(
         &self,
         job: &JobId,
         documents: Vec<PreparedDocument>,
-        checkpoint: RecordFn<Upserted>,
+        checkpoint: impl FnOnce(&[Upserted]) -> String,
     ) -> Result<Vec<Upserted>, StoreError> {
         self.write_patiently("storing documents of a job", |writing| {
             check_owner(writing, job)?;
@@ -84,7 +80,7 @@ impl Postgres {
         })
     }
 
-    pub(super) fn patch(
+    pub(crate) fn patch(
         &self,
         id: &DocumentId,
         patch: DocumentPatch,
@@ -111,11 +107,11 @@ impl Postgres {
         })
     }
 
-    pub(super) fn patch_for_job(
+    pub(crate) fn patch_for_job(
         &self,
         job: &JobId,
         patches: Vec<TextPatch>,
-        checkpoint: RecordFn<Patched>,
+        checkpoint: impl FnOnce(&[Patched]) -> String,
     ) -> Result<Vec<Patched>, StoreError> {
         self.write_patiently("changing documents of a job", |writing| {
             check_owner(writing, job)?;
@@ -138,17 +134,17 @@ impl Postgres {
         })
     }
 
-    pub(super) fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError> {
+    pub(crate) fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError> {
         self.write("deleting a document", |writing| {
             let sql = format!("select d.document, d.sequence from {} d where d.id = $1", writing.live);
-            let Some(row) = writing.session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
+            let Some(row) = writing.session.row(&sql, &[&id.as_str()])? else { return Ok(None) };
             check(id, Some(sequence(row.try_get(1)?)), &precondition)?;
             let deleted = delete_keys(writing, &[row.try_get(0)?])?;
             Ok(Some(Deleted { sequence: writing.sequence(), removed: deleted }))
         })
     }
 
-    pub(super) fn delete_batch(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError> {
+    pub(crate) fn delete_batch(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError> {
         const DOING: &str = "deleting documents";
         let condition = self.compile(filter);
         let until = to_sql(until.0);
@@ -164,7 +160,7 @@ impl Postgres {
         Ok(DeletedBatch { rows, next })
     }
 
-    pub(super) fn update_batch(
+    pub(crate) fn update_batch(
         &self,
         filter: &SearchFilter,
         until: Sequence,
@@ -191,33 +187,33 @@ impl Postgres {
         })
     }
 
-    pub(super) fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
+    pub(crate) fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
         self.run("reading an idempotency record", |session| find_record(session, self.key, request, &self.now()))
     }
 
-    pub(super) fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
+    pub(crate) fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
         self.write_patiently("storing an answer", |writing| store_answer(writing, request, &answer))
     }
 
-    pub(super) fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError> {
+    pub(crate) fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError> {
         self.run("reading a job's checkpoint", |session| {
             let sql = "select checkpoint from dragoman.job_checkpoints where collection = $1 and job = $2";
-            let row = session.row(sql, &[(&self.key, Type::INT8), (&job.as_str(), Type::TEXT)])?;
+            let row = session.row(sql, &[&self.key, &job.as_str()])?;
             Ok(row.map(|row| row.try_get(0)).transpose()?)
         })
     }
 
-    pub(super) fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
+    pub(crate) fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
         let kept: Vec<&str> = kept.iter().map(JobId::as_str).collect();
         self.run("deleting checkpoints", |session| {
             // Another server may have begun a job since the list of jobs was read.
             let sql = "delete from dragoman.job_checkpoints c where collection = $1 and job <> all($2) and not exists
                        (select 1 from dragoman.jobs j where j.id = c.job and j.finished_at_ms is null)";
-            session.execute(sql, &[(&self.key, Type::INT8), (&kept, Type::TEXT_ARRAY)]).map(drop)
+            session.execute(sql, &[&self.key, &kept]).map(drop)
         })
     }
 
-    pub(super) fn set_embeddings(
+    pub(crate) fn set_embeddings(
         &self,
         embeddings: Vec<(PassageId, PassageEmbedding)>,
     ) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
@@ -231,7 +227,7 @@ fn versions(writing: &mut Writing<'_>, ids: &[&str]) -> Result<Vec<Option<Sequen
         "select d.sequence from unnest($1) with ordinality as n (id, place) left join {} d on d.id = n.id order by n.place",
         writing.live
     );
-    let rows = writing.session.rows(&sql, &[(&ids, Type::TEXT_ARRAY)])?;
+    let rows = writing.session.rows(&sql, &[&ids])?;
     rows.iter().map(|row| Ok(row.try_get::<_, Option<i64>>(0)?.map(sequence))).collect()
 }
 
@@ -251,7 +247,7 @@ fn candidates(session: &mut Session, documents: &str, condition: &Condition, unt
         number + 1
     );
     let mut values = condition.parameters();
-    values.extend([(&until as _, Type::INT8), (&after as _, Type::INT8)]);
+    values.extend([&until as Parameter<'_>, &after]);
     session.rows(&sql, &values)?.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
@@ -271,17 +267,16 @@ fn still_matching(
         number + 1
     );
     let mut values = condition.parameters();
-    values.extend([(&keys as _, Type::INT8_ARRAY), (&until as _, Type::INT8)]);
+    values.extend([&keys as Parameter<'_>, &until]);
     writing.session.rows(&sql, &values)
 }
 
 /// Deletes documents and returns their passages.
 pub(super) fn delete_keys(writing: &mut Writing<'_>, documents: &[i64]) -> Result<Vec<PassageId>, Fault> {
-    let values = [(&documents as _, Type::INT8_ARRAY)];
     let sql =
         format!("select document, passage from {} where document = any($1) order by document, ordinal", writing.names.passages);
     let mut passages: HashMap<i64, Vec<i64>> = HashMap::new();
-    for row in writing.session.rows(&sql, &values)? {
+    for row in writing.session.rows(&sql, &[&documents])? {
         passages.entry(row.try_get(0)?).or_default().push(row.try_get(1)?);
     }
     let mut batch = Batch::default();
@@ -305,7 +300,6 @@ fn set_embeddings(
     let tokens: Vec<Option<Vec<u8>>> =
         embeddings.iter().map(|(_, of)| (!of.tokens.is_empty()).then(|| of.tokens.to_bytes())).collect();
     let passages = keys(&ids);
-    let array = || Type::INT8_ARRAY;
     // If a passage occurs twice, its last embedding is stored.
     let sql = format!(
         "update {} p set embedding = n.embedding, embedded_sequence = n.sequence
@@ -314,8 +308,7 @@ fn set_embeddings(
          where p.passage = n.passage returning p.passage",
         writing.names.passages
     );
-    let values = [(&passages as _, array()), (&sequences as _, array()), (&vectors as _, writing.session.types.many.clone())];
-    let rows = writing.session.rows(&sql, &values)?;
+    let rows = writing.session.rows(&sql, &[&passages, &sequences, &vectors])?;
     let there = rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect::<Result<HashSet<_>, Fault>>()?;
     let sql = format!(
         "update {} t set tokens = n.tokens
@@ -324,8 +317,7 @@ fn set_embeddings(
          where t.passage = n.passage",
         writing.names.tokens
     );
-    let values = [(&passages as _, array()), (&sequences as _, array()), (&tokens as _, Type::BYTEA_ARRAY)];
-    writing.session.execute(&sql, &values)?;
+    writing.session.execute(&sql, &[&passages, &sequences, &tokens])?;
     let stored = embeddings.into_iter().map(|(id, of)| (id, of.embedding));
     Ok(stored.filter(|(id, _)| there.contains(id)).collect())
 }
@@ -335,10 +327,10 @@ fn set_embeddings(
 fn find_record(session: &mut Session, collection: i64, request: &RequestKey, now: &str) -> Result<Option<String>, Fault> {
     let sql = format!(
         "select fingerprint, answer from dragoman.idempotency_records, (select {now} as ms) moment
-         where collection = $1 and key = $2 and created_at_ms > moment.ms - {KEPT_MS} and created_at_ms <= moment.ms + {KEPT_MS}"
+         where collection = $1 and key = $2
+         and created_at_ms > moment.ms - {RECORDS_KEPT_MS} and created_at_ms <= moment.ms + {RECORDS_KEPT_MS}"
     );
-    let values = [(&collection as _, Type::INT8), (&request.record_key() as _, Type::TEXT)];
-    let Some(row) = session.row(&sql, &values)? else { return Ok(None) };
+    let Some(row) = session.row(&sql, &[&collection, &request.record_key()])? else { return Ok(None) };
     if row.try_get::<_, &str>(0)? != request.fingerprint() {
         return Err(StoreError::KeyReused { key: request.key().to_owned() }.into());
     }
@@ -347,22 +339,15 @@ fn find_record(session: &mut Session, collection: i64, request: &RequestKey, now
 
 /// Records the answer of a request, unless there is an earlier record. Deletes the oldest records beyond `RECORDS_MAX`.
 fn store_answer(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) -> Result<(), Fault> {
-    let (now, since, until) = (writing.now_ms, writing.now_ms - KEPT_MS, writing.now_ms + KEPT_MS);
-    let (collection, key) = ((&writing.key as _, Type::INT8), request.record_key());
+    let (now, since, until) = (writing.now_ms, writing.now_ms - RECORDS_KEPT_MS, writing.now_ms + RECORDS_KEPT_MS);
+    let collection = &writing.key;
     // Records from more than a day in the future were written by a wrong clock.
     let stale = "delete from dragoman.idempotency_records
                  where collection = $1 and (created_at_ms <= $2 or created_at_ms > $3)";
-    writing.session.execute(stale, &[collection.clone(), (&since, Type::INT8), (&until, Type::INT8)])?;
+    writing.session.execute(stale, &[collection, &since, &until])?;
     let sql = "insert into dragoman.idempotency_records (collection, key, fingerprint, answer, created_at_ms)
                values ($1, $2, $3, $4, $5) on conflict (collection, key) do nothing";
-    let values = [
-        collection.clone(),
-        (&key as _, Type::TEXT),
-        (&request.fingerprint() as _, Type::TEXT),
-        (&answer as _, Type::TEXT),
-        (&now as _, Type::INT8),
-    ];
-    writing.session.execute(sql, &values)?;
+    writing.session.execute(sql, &[collection, &request.record_key(), &request.fingerprint(), &answer, &now])?;
     let oldest = format!(
         "delete from dragoman.idempotency_records where collection = $1 and number <=
          (select number from dragoman.idempotency_records where collection = $1 order by number desc limit 1 offset {RECORDS_MAX})"
@@ -378,13 +363,11 @@ pub(super) fn check_owner(writing: &mut Writing<'_>, job: &JobId) -> Result<(), 
 /// Like `check_owner`, for the server with the number `me`.
 pub(super) fn check_job(session: &mut Session, job: &JobId, me: i64) -> Result<(), Fault> {
     let sql = "select 1 from dragoman.jobs where id = $1 and owner = $2 for share";
-    let values = [(&job.as_str() as _, Type::TEXT), (&me as _, Type::INT8)];
-    session.row(sql, &values)?.map(drop).ok_or_else(|| StoreError::JobTakenOver.into())
+    session.row(sql, &[&job.as_str(), &me])?.map(drop).ok_or_else(|| StoreError::JobTakenOver.into())
 }
 
 pub(super) fn store_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
     let sql = "insert into dragoman.job_checkpoints (collection, job, checkpoint) values ($1, $2, $3)
                on conflict (collection, job) do update set checkpoint = excluded.checkpoint";
-    let values = [(&writing.key as _, Type::INT8), (&job.as_str() as _, Type::TEXT), (&checkpoint as _, Type::TEXT)];
-    writing.session.execute(sql, &values).map(drop)
+    writing.session.execute(sql, &[&writing.key, &job.as_str(), &checkpoint]).map(drop)
 }

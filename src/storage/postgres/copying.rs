@@ -3,8 +3,6 @@
 
 use std::collections::HashMap;
 
-use postgres::types::Type;
-
 use super::batch::Batch;
 use super::changes::{check_owner, delete_keys};
 use super::escape::escape;
@@ -17,27 +15,25 @@ use crate::domain::{Document, JobId, TokenSet};
 use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, PreparedDocument, Revision, StoreError};
 
 impl Postgres {
-    pub(super) fn document_count(&self) -> Result<u64, StoreError> {
+    pub(crate) fn document_count(&self) -> Result<u64, StoreError> {
         self.run("counting documents", |session| {
             session.query_number(&format!("select count(*) from {}", self.names.documents), &[])
         })
     }
 
-    pub(super) fn revisions(&self, after: Revision, most: usize) -> Result<Vec<Revision>, StoreError> {
+    pub(crate) fn revisions(&self, after: Revision, most: usize) -> Result<Vec<Revision>, StoreError> {
         self.run("reading revisions", |session| {
             let sql = format!(
                 "select sequence, document from {} where (sequence, document) > ($1, $2) order by sequence, document limit $3",
                 self.names.documents
             );
-            let values =
-                [(&to_sql(after.sequence.0) as _, Type::INT8), (&after.key.0 as _, Type::INT8), (&limit(most) as _, Type::INT8)];
             let read =
                 |row: &postgres::Row| Ok(Revision { sequence: sequence(row.try_get(0)?), key: DocumentKey(row.try_get(1)?) });
-            session.rows(&sql, &values)?.iter().map(read).collect()
+            session.rows(&sql, &[&to_sql(after.sequence.0), &after.key.0, &limit(most)])?.iter().map(read).collect()
         })
     }
 
-    pub(super) fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError> {
+    pub(crate) fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError> {
         let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
         self.run("reading documents", |session| {
             let documents = &self.names.documents;
@@ -53,7 +49,7 @@ impl Postgres {
                 document_columns(&self.names)
             );
             let bytes_max = to_sql(bytes_max as u64);
-            let found = session.rows(&sql, &[(&keys, Type::INT8_ARRAY), (&bytes_max, Type::INT8)])?;
+            let found = session.rows(&sql, &[&keys, &bytes_max])?;
             let read = |row: &postgres::Row| match row.try_get::<_, Option<i64>>(0)? {
                 Some(_) => Ok(Some(rows::document(row)?)),
                 None => Ok(None),
@@ -62,7 +58,7 @@ impl Postgres {
         })
     }
 
-    pub(super) fn write_copies(&self, job: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
+    pub(crate) fn write_copies(&self, job: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
         self.write_patiently("copying documents", |writing| {
             check_owner(writing, job)?;
             let (anew, kept): (Vec<_>, Vec<_>) = documents.into_iter().partition(|moved| moved.passages.is_some());
@@ -83,7 +79,7 @@ impl Postgres {
         })
     }
 
-    pub(super) fn delete_by_key(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
+    pub(crate) fn delete_by_key(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
         let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
         self.write_patiently("removing documents", |writing| {
             check_owner(writing, job)?;
@@ -100,7 +96,7 @@ fn remove_stale(writing: &mut Writing<'_>, documents: &[CopiedDocument]) -> Resu
         "select document from {0} where document = any($1) union select document from {0} where id = any($2)",
         writing.names.documents
     );
-    let rows = writing.session.rows(&sql, &[(&keys, Type::INT8_ARRAY), (&ids, Type::TEXT_ARRAY)])?;
+    let rows = writing.session.rows(&sql, &[&keys, &ids])?;
     let stale = rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
     if stale.is_empty() { Ok(()) } else { delete_keys(writing, &stale).map(drop) }
 }
@@ -122,10 +118,8 @@ fn languages_of(writing: &mut Writing<'_>, documents: &[CopiedDocument]) -> Resu
          where d.id = n.id and d.text = n.text and d.title is not distinct from n.title",
         writing.names.documents
     );
-    let array = || Type::TEXT_ARRAY;
-    let values = [(&keys as _, Type::INT8_ARRAY), (&ids as _, array()), (&texts as _, array()), (&titles as _, array())];
     let read = |row: &postgres::Row| Ok((row.try_get(0)?, row.try_get(1)?));
-    writing.session.rows(&sql, &values)?.iter().map(read).collect()
+    writing.session.rows(&sql, &[&keys, &ids, &texts, &titles])?.iter().map(read).collect()
 }
 
 /// Writes the row of a document whose passages stay, and renews their terms if its language changed.

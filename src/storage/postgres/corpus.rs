@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use postgres::Row;
-use postgres::types::Type;
 
 use super::fault::Fault;
 use super::filter::Condition;
@@ -11,7 +10,7 @@ use super::hits::REQUESTED_PASSAGES;
 use super::partition::Postgres;
 use super::reading::read_embedding;
 use super::rows::{self, document_columns, document_id, keys, language, limit, metadata, passage_id, sequence, texts, to_sql};
-use super::session::Session;
+use super::session::{Parameter, Session};
 use crate::domain::{
     Document, DocumentId, Embedding, Metadata, MetadataPath, MiningUnit, PassageId, Sequence, TokenSet, WordCounts,
 };
@@ -21,7 +20,7 @@ use crate::store::{
 };
 
 impl Postgres {
-    pub(super) fn embedded_documents(
+    pub(crate) fn embedded_documents(
         &self,
         filter: &SearchFilter,
         after: Option<&DocumentId>,
@@ -39,16 +38,16 @@ impl Postgres {
             );
             let (after, most) = (after.map_or("", DocumentId::as_str), limit(most));
             let mut values = condition.parameters();
-            values.extend([(&after as _, Type::TEXT), (&most as _, Type::INT8)]);
+            values.extend([&after as Parameter<'_>, &most]);
             let found = session.rows(&sql, &values)?;
             self.with_means(session, &found)
         })
     }
 
-    pub(super) fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError> {
+    pub(crate) fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError> {
         self.read_latest_snapshot("reading documents with embeddings", |session| {
             let sql = format!("select {} from {} d where d.id = any($1)", document_columns(&self.names), self.live());
-            let found = session.rows(&sql, &[(&texts(ids), Type::TEXT_ARRAY)])?;
+            let found = session.rows(&sql, &[&texts(ids)])?;
             let read = self.with_means(session, &found)?;
             let by_id: HashMap<DocumentId, EmbeddedDocument> =
                 read.into_iter().map(|found| (found.document.id.clone(), found)).collect();
@@ -76,13 +75,13 @@ impl Postgres {
             self.names.passages
         );
         let mut found: HashMap<i64, Vec<Embedding>> = HashMap::new();
-        for row in session.rows(&sql, &[(&keys, Type::INT8_ARRAY)])? {
+        for row in session.rows(&sql, &[&keys])? {
             found.entry(row.try_get(0)?).or_default().push(read_embedding(&row, 1)?.1);
         }
         Ok(found)
     }
 
-    pub(super) fn matching_metadata(
+    pub(crate) fn matching_metadata(
         &self,
         filter: &SearchFilter,
         most: usize,
@@ -101,7 +100,7 @@ impl Postgres {
         })
     }
 
-    pub(super) fn passage_texts(&self, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError> {
+    pub(crate) fn passage_texts(&self, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError> {
         let columns = "p.passage, p.document, d.language, p.begins, p.ends, d.text, p.embedded_sequence is not null";
         let read = |row: &Row| {
             let (passage, document): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
@@ -116,17 +115,17 @@ impl Postgres {
         Ok(found.into_iter().flatten().collect())
     }
 
-    pub(super) fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
+    pub(crate) fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
         self.read_latest("reading passages", |session| {
             let sql = format!(
                 "select p.passage from {REQUESTED_PASSAGES} {} p on p.passage = n.passage where p.ordinal = 0 order by n.place",
                 self.names.passages
             );
-            session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])?.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
+            session.rows(&sql, &[&keys(ids)])?.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
         })
     }
 
-    pub(super) fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError> {
+    pub(crate) fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError> {
         self.read_latest("reading passages", |session| {
             let (documents, passages) = (self.live(), &self.names.passages);
             let alone = match unit {
@@ -140,11 +139,11 @@ impl Postgres {
                  left join {passages} p on p.document = d.document and p.ordinal = 0 {alone} order by n.place"
             );
             let read = |row: &Row| Ok(row.try_get::<_, Option<i64>>(0)?.map(passage_id));
-            session.rows(&sql, &[(&texts(ids), Type::TEXT_ARRAY)])?.iter().map(read).collect()
+            session.rows(&sql, &[&texts(ids)])?.iter().map(read).collect()
         })
     }
 
-    pub(super) fn document_embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError> {
+    pub(crate) fn document_embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError> {
         self.read_latest("reading embeddings", |session| {
             let passages = &self.names.passages;
             let sql = format!(
@@ -153,7 +152,7 @@ impl Postgres {
                  order by n.place, p.ordinal"
             );
             let mut found: Vec<(i64, Vec<Embedding>)> = Vec::new();
-            for row in session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])? {
+            for row in session.rows(&sql, &[&keys(ids)])? {
                 let (place, embedding) = (row.try_get(0)?, read_embedding(&row, 1)?.1);
                 match found.last_mut().filter(|(last, _)| *last == place) {
                     Some((_, embeddings)) => embeddings.push(embedding),
@@ -168,7 +167,7 @@ impl Postgres {
         })
     }
 
-    pub(super) fn embedded_keys(
+    pub(crate) fn embedded_keys(
         &self,
         after: Option<DocumentKey>,
         most: usize,
@@ -185,11 +184,11 @@ impl Postgres {
                 let key = row.try_get(0)?;
                 Ok((DocumentKey(key), document_id(key, row.try_get(1)?)?))
             };
-            session.rows(&sql, &[(&after, Type::INT8), (&limit(most), Type::INT8)])?.iter().map(read).collect()
+            session.rows(&sql, &[&after, &limit(most)])?.iter().map(read).collect()
         })
     }
 
-    pub(super) fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError> {
+    pub(crate) fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError> {
         let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
         self.read_latest_snapshot("reading embeddings", |session| {
             let sql = format!(
@@ -197,7 +196,7 @@ impl Postgres {
                  join {} d on d.document = n.document order by n.place",
                 self.live()
             );
-            let documents = session.rows(&sql, &[(&keys, Type::INT8_ARRAY)])?;
+            let documents = session.rows(&sql, &[&keys])?;
             let mut embeddings = self.embeddings_by_key(session, &keys)?;
             let read = |row: &Row| {
                 let key: i64 = row.try_get(0)?;
@@ -208,7 +207,7 @@ impl Postgres {
         })
     }
 
-    pub(super) fn attributes_of(
+    pub(crate) fn attributes_of(
         &self,
         ids: &[DocumentId],
         path: Option<&MetadataPath>,
@@ -228,14 +227,14 @@ impl Postgres {
                 };
                 Ok(Some(DocumentAttributes { language, value }))
             };
-            session.rows(&sql, &[(&texts(ids), Type::TEXT_ARRAY), (&path.is_some(), Type::BOOL)])?.iter().map(read).collect()
+            session.rows(&sql, &[&texts(ids), &path.is_some()])?.iter().map(read).collect()
         })
     }
 
-    pub(super) fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError> {
+    pub(crate) fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError> {
         self.search_snapshot("reading tokens", |session| {
             let sql = "select sequence, tombstones_purged from dragoman.collections where key = $1";
-            let Some(row) = session.row(sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+            let Some(row) = session.row(sql, &[&self.key])? else { return Err(StoreError::Closed.into()) };
             let (now, purged) = (sequence(row.try_get(0)?), sequence(row.try_get(1)?));
             let after = after.filter(|after| *after >= purged);
             let (removed, passages) = (Vec::new(), Vec::new());
@@ -245,8 +244,7 @@ impl Postgres {
             }
             if let Some(after) = after {
                 let sql = "select passage from dragoman.tombstones where collection = $1 and sequence > $2 order by sequence";
-                let values = [(&self.key as _, Type::INT8), (&to_sql(after.0) as _, Type::INT8)];
-                let removed = session.rows(sql, &values)?;
+                let removed = session.rows(sql, &[&self.key, &to_sql(after.0)])?;
                 changes.removed = removed.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect::<Result<_, Fault>>()?;
             }
             let sql = format!(
@@ -255,7 +253,7 @@ impl Postgres {
                 self.names.passages, self.names.tokens
             );
             let after = to_sql(after.unwrap_or_default().0);
-            for row in session.rows(&sql, &[(&after, Type::INT8), (&words, Type::BOOL)])? {
+            for row in session.rows(&sql, &[&after, &words])? {
                 let passage = passage_id(row.try_get(0)?);
                 let tokens = row.try_get::<_, Option<&[u8]>>(1)?.and_then(TokenSet::from_bytes);
                 changes.passages.extend(tokens.map(|tokens| (passage, tokens)));

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 use pgvector::Vector;
 use postgres::Row;
-use postgres::types::Type;
 
 use super::batch::Batch;
 use super::changes::store_checkpoint;
@@ -19,7 +18,7 @@ use crate::domain::{Document, JobId, PassageSpan, PassageTerms, Sequence, TokenS
 use crate::store::{CUTTING_RULES, DocumentKey, DocumentRecord, PassageRecord, PreparedDocument, StoreError, passage_range};
 
 impl Postgres {
-    pub(super) fn document_records(
+    pub(crate) fn document_records(
         &self,
         after: Option<DocumentKey>,
         most: usize,
@@ -58,9 +57,8 @@ impl Postgres {
             document_columns(&self.names),
         );
         let after = after.map_or(i64::MIN, |key| key.0);
-        let values = [(&after as _, Type::INT8), (&limit(most) as _, Type::INT8), (&to_sql(bytes_max.max(1)) as _, Type::INT8)];
         let read = |row: &Row| Ok((row.try_get(0)?, rows::document(row)?));
-        session.rows(&sql, &values)?.iter().map(read).collect()
+        session.rows(&sql, &[&after, &limit(most), &to_sql(bytes_max.max(1))])?.iter().map(read).collect()
     }
 
     fn whole_passages(
@@ -77,7 +75,7 @@ impl Postgres {
             self.names.passages, self.names.tokens
         );
         let mut found: HashMap<i64, Vec<PassageRecord>> = HashMap::new();
-        for row in session.rows(&sql, &[(&keys, Type::INT8_ARRAY)])? {
+        for row in session.rows(&sql, &[&keys])? {
             let document: i64 = row.try_get(0)?;
             let text = texts.get(&document).copied().unwrap_or_default();
             found.entry(document).or_default().push(passage_record(&row, text)?);
@@ -85,7 +83,7 @@ impl Postgres {
         Ok(found)
     }
 
-    pub(super) fn insert_records(
+    pub(crate) fn insert_records(
         &self,
         job: &JobId,
         documents: Vec<DocumentRecord>,
@@ -101,11 +99,11 @@ impl Postgres {
         })
     }
 
-    pub(super) fn mark_cut_by_older_rules(&self) -> Result<(), StoreError> {
+    pub(crate) fn mark_cut_by_older_rules(&self) -> Result<(), StoreError> {
         self.write_patiently("recording the rules by which texts were split", |writing| {
             let sql = "update dragoman.collections set cutting_rules = least(cutting_rules, $2) where key = $1";
             let older = CUTTING_RULES - 1;
-            writing.session.execute(sql, &[(&writing.key, Type::INT8), (&older, Type::INT8)]).map(drop)
+            writing.session.execute(sql, &[&writing.key, &older]).map(drop)
         })?;
         // The cached counts include whether rules are outdated, and would otherwise stay until the next change.
         *self.cached_counts.lock() = None;

@@ -1,19 +1,17 @@
 //! Removes documents that have expired. Even before that, reads do not find them, because they use the table expression of
 //! `Postgres::live`.
 
-use postgres::types::Type;
-
 use super::changes::{CHANGED_PER_TRANSACTION, delete_keys};
 use super::fault::Fault;
 use super::partition::Postgres;
 use crate::store::{Expired, StoreError};
 
 impl Postgres {
-    pub(super) fn expiry_due(&self) -> bool {
+    pub(crate) fn expiry_due(&self) -> bool {
         self.next_expiry.is_due(self.local_now_ms())
     }
 
-    pub(super) fn delete_expired(&self) -> Result<Expired, StoreError> {
+    pub(crate) fn delete_expired(&self) -> Result<Expired, StoreError> {
         const DOING: &str = "removing expired documents";
         let documents = &self.names.documents;
         let due = format!(
@@ -33,8 +31,7 @@ impl Postgres {
                     "select document from {documents} where document = any($1) and expires_at_ms <= $2
                      order by expires_at_ms, document"
                 );
-                let values = [(&keys as _, Type::INT8_ARRAY), (&writing.now_ms as _, Type::INT8)];
-                let found = writing.session.rows(&sql, &values)?;
+                let found = writing.session.rows(&sql, &[&keys, &writing.now_ms])?;
                 let expired = found.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
                 delete_keys(writing, &expired)?;
                 Ok(expired)

@@ -13,7 +13,7 @@ use crate::domain::{
 use crate::store::{SearchFilter, StoreError};
 
 impl Postgres {
-    pub(super) fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
+    pub(crate) fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
         let condition = self.compile(filter);
         self.search_snapshot("counting values", |session| {
             let sql = format!("select count(*) from {} d where {}", self.live(), condition.sql);

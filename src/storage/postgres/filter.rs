@@ -3,8 +3,6 @@
 //!
 //! A condition may be null instead of false, so that an index can answer it, but never below a `not`.
 
-use postgres::types::Type;
-
 use super::escape::{escape, scalar_json};
 use super::session::Parameter;
 use crate::domain::{Field, Filter, MetadataPath, Scalar, Test};
@@ -28,10 +26,10 @@ enum Operand {
 impl Operand {
     fn parameter(&self) -> Parameter<'_> {
         match self {
-            Self::Text(text) => (text as _, Type::TEXT),
-            Self::Texts(texts) => (texts as _, Type::TEXT_ARRAY),
-            Self::Integer(integer) => (integer as _, Type::INT8),
-            Self::Integers(integers) => (integers as _, Type::INT8_ARRAY),
+            Self::Text(text) => text,
+            Self::Texts(texts) => texts,
+            Self::Integer(integer) => integer,
+            Self::Integers(integers) => integers,
         }
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use postgres::Row;
-use postgres::types::Type;
 
 use super::fault::Fault;
 use super::partition::Postgres;
@@ -32,17 +31,17 @@ impl Postgres {
             self.names.passages,
             self.live()
         );
-        session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])?.iter().map(read).collect()
+        session.rows(&sql, &[&keys(ids)])?.iter().map(read).collect()
     }
 
-    pub(super) fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
+    pub(crate) fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
         let columns = "p.passage, d.document, d.id, d.language";
         self.search("reading the documents of passages", |session| {
             self.select_for_passages(session, columns, ids, |row| passage_document(row, 0))
         })
     }
 
-    pub(super) fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError> {
+    pub(crate) fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError> {
         let columns = "p.passage, d.document, d.id, d.language, d.metadata, d.created_at_ms, d.updated_at_ms";
         let head = |row: &Row| {
             let key: i64 = row.try_get(1)?;
@@ -58,7 +57,7 @@ impl Postgres {
         self.search("reading the documents of passages", |session| self.select_for_passages(session, columns, ids, head))
     }
 
-    pub(super) fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
+    pub(crate) fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
         self.search("reading embeddings", |session| self.embeddings_in(session, ids))
     }
 
@@ -68,10 +67,10 @@ impl Postgres {
              where p.embedded_sequence is not null order by n.place",
             self.names.passages
         );
-        session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])?.iter().map(|row| read_embedding(row, 0)).collect()
+        session.rows(&sql, &[&keys(ids)])?.iter().map(|row| read_embedding(row, 0)).collect()
     }
 
-    pub(super) fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError> {
+    pub(crate) fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError> {
         let sizes = self.search("reading sizes", |session| self.sizes_in(session, ids))?;
         Ok(sizes.into_iter().map(|(_, sizes)| sizes).collect())
     }
@@ -86,7 +85,7 @@ impl Postgres {
         })
     }
 
-    pub(super) fn passages_while(
+    pub(crate) fn passages_while(
         &self,
         ids: &[PassageId],
         charge: &mut dyn FnMut(HitSizes) -> bool,
@@ -114,7 +113,7 @@ impl Postgres {
         })
     }
 
-    pub(super) fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
+    pub(crate) fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
         let condition = self.compile(filter);
         self.search("filtering passages", |session| {
             let (number, keys) = (condition.next(), keys(ids));
@@ -126,15 +125,15 @@ impl Postgres {
                 condition.sql
             );
             let mut values = condition.parameters();
-            values.push((&keys, Type::INT8_ARRAY));
+            values.push(&keys);
             session.rows(&sql, &values)?.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
         })
     }
 
-    pub(super) fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
+    pub(crate) fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
         self.search_snapshot("reading a document's embeddings", |session| {
             let sql = format!("select d.document from {} d where d.id = $1", self.live());
-            let Some(row) = session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
+            let Some(row) = session.row(&sql, &[&id.as_str()])? else { return Ok(None) };
             embeddings_of_document(session, &self.names, row.try_get(0)?).map(Some)
         })
     }

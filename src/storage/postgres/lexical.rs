@@ -1,7 +1,6 @@
 //! Lexical search: BM25 over the table of terms. The server computes the same scores as FTS5 in the embedded engine.
 
 use postgres::Row;
-use postgres::types::Type;
 
 use super::fault::Fault;
 use super::partition::Postgres;
@@ -9,6 +8,7 @@ use super::rows::{limit, passage_id};
 use super::session::Parameter;
 use super::terms::{prefix_upper_bound, split, stored_term};
 use crate::domain::{PassageId, QueryTerms, TermPhrase};
+use crate::storage::scope::RequiredPassages;
 use crate::store::{RequiredMatches, SearchFilter, StoreError};
 
 /// BM25's parameters, the same as in FTS5.
@@ -30,7 +30,7 @@ struct Words {
 
 impl Words {
     fn parameters(&self) -> Vec<Parameter<'_>> {
-        self.values.iter().map(|value| (value as _, Type::TEXT)).collect()
+        self.values.iter().map(|value| value as _).collect()
     }
 }
 
@@ -126,7 +126,7 @@ fn words(table: &str, terms: &QueryTerms, first: usize, with_terms: bool) -> Wor
 }
 
 impl Postgres {
-    pub(super) fn lexical(
+    pub(crate) fn lexical(
         &self,
         terms: &QueryTerms,
         filter: &SearchFilter,
@@ -170,12 +170,12 @@ impl Postgres {
     }
 
     /// Passages have their terms from the beginning, so this only checks that the collection exists.
-    pub(super) fn check_lexical(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_lexical(&self) -> Result<(), StoreError> {
         self.sequence().map(drop)
     }
 
     /// Finds the passages that have what the terms require. Returns `None` if they require nothing.
-    pub(super) fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredMatches>, StoreError> {
+    pub(crate) fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
         if !terms.has_constraints() {
             return Ok(None);
         }
@@ -188,6 +188,7 @@ impl Postgres {
             let rows = session.rows(&sql, &words.parameters())?;
             rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect::<Result<Vec<_>, Fault>>()
         })?;
-        Ok(Some(if terms.required.is_empty() { RequiredMatches::AllBut(found) } else { RequiredMatches::Only(found) }))
+        let found = if terms.required.is_empty() { RequiredMatches::AllBut(found) } else { RequiredMatches::Only(found) };
+        Ok(RequiredPassages::from_matches(Some(found)))
     }
 }

@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use postgres::types::Type;
 use uuid::Uuid;
 
 use super::fault::Fault;
@@ -149,7 +148,7 @@ fn try_lock(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option
         }
     }
     if sharing == Sharing::Shared {
-        session.execute("insert into dragoman.servers (id) values ($1) on conflict do nothing", &[(&id, Type::INT8)])?;
+        session.execute("insert into dragoman.servers (id) values ($1) on conflict do nothing", &[&id])?;
     }
     Ok(Some(session))
 }
@@ -158,15 +157,15 @@ fn try_lock(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option
 /// ends, none of the dead ones can come back.
 pub(super) fn remove_dead_servers(session: &mut Session, me: i64) -> Result<Vec<i64>, Fault> {
     let (mut dead, mut others) = (Vec::new(), Vec::new());
-    let ids = session.rows("select id from dragoman.servers where id <> $1 order by id", &[(&me, Type::INT8)])?;
+    let ids = session.rows("select id from dragoman.servers where id <> $1 order by id", &[&me])?;
     for row in ids {
         let id: i64 = row.try_get(0)?;
-        let taken = session.row("select pg_try_advisory_xact_lock($1)", &[(&id, Type::INT8)])?;
+        let taken = session.row("select pg_try_advisory_xact_lock($1)", &[&id])?;
         let is_dead = taken.map(|row| row.try_get(0)).transpose()?.unwrap_or_default();
         if is_dead { dead.push(id) } else { others.push(id) }
     }
     if !dead.is_empty() {
-        session.execute("delete from dragoman.servers where id = any($1)", &[(&dead, Type::INT8_ARRAY)])?;
+        session.execute("delete from dragoman.servers where id = any($1)", &[&dead])?;
         tracing::info!(servers = dead.len(), "other servers have ended");
     }
     Ok(others)

@@ -1,7 +1,6 @@
 //! The server's membership as other modules use it: its number, and named locks that end with it.
 
 use parking_lot::Mutex;
-use postgres::types::Type;
 
 use super::session::Session;
 
@@ -42,7 +41,7 @@ impl Membership {
     fn with_locks(&self, sql: &str, name: &str) -> bool {
         let query = || {
             let mut locks = self.locks.lock();
-            let row = locks.as_mut()?.row(sql, &[(&name, Type::TEXT)]).ok()??;
+            let row = locks.as_mut()?.row(sql, &[&name]).ok()??;
             row.try_get(0).ok()
         };
         query().unwrap_or_default()

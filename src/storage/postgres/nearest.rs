@@ -3,8 +3,9 @@
 //!
 //! The database server only finds candidates. Their scores are computed here from their full values, as everywhere else.
 
+use std::sync::Arc;
+
 use postgres::Row;
-use postgres::types::Type;
 
 use super::fault::Fault;
 use super::filter::Condition;
@@ -50,9 +51,9 @@ struct PreparedSearch<'s> {
 
 impl PreparedSearch<'_> {
     /// Returns the condition's values, then the query.
-    fn parameters(&self, session: &Session) -> Vec<Parameter<'_>> {
+    fn parameters(&self) -> Vec<Parameter<'_>> {
         let mut values = self.condition.parameters();
-        values.push((&self.query, session.types.one.clone()));
+        values.push(&self.query);
         values
     }
 }
@@ -60,7 +61,7 @@ impl PreparedSearch<'_> {
 type FoundRow = (Neighbor, PassageDocument);
 
 impl Postgres {
-    pub(super) fn nearest(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
+    pub(crate) fn nearest(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
         let condition = self.compile_scope(search.scope);
         let operator = if self.metric == Metric::L2 { "<->" } else { "<#>" };
         let distance = format!("(p.embedding {operator} ${})", condition.next());
@@ -160,8 +161,7 @@ impl Postgres {
                  set local enable_seqscan = off; set local enable_bitmapscan = off; set local enable_hashjoin = off;
                  set local enable_material = off"
             ))?;
-            let values = prepared.parameters(session);
-            let rows = session.rows(&sql, &values)?;
+            let rows = session.rows(&sql, &prepared.parameters())?;
             rows.iter().map(|row| self.score_row(row, prepared.search.query)).collect()
         })
     }
@@ -186,8 +186,7 @@ impl Postgres {
             self.names.documents
         );
         let found = self.search("comparing embeddings", |session| {
-            let values = prepared.parameters(session);
-            let rows = session.rows(&sql, &values)?;
+            let rows = session.rows(&sql, &prepared.parameters())?;
             rows.iter().map(|row| self.score_row(row, prepared.search.query)).collect::<Result<Vec<_>, Fault>>()
         })?;
         Ok(self.keep_nearest(prepared.search, found))
@@ -211,27 +210,36 @@ impl Postgres {
     }
 
     /// Compares a query with passages one by one, nearest first.
-    pub(super) fn compare(&self, query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StoreError> {
-        compare_in_parts(passages, (self.metric, query), |part| self.embeddings_of(part))
+    pub(crate) fn compare(&self, query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StorageError> {
+        Ok(compare_in_parts(passages, (self.metric, query), |part| self.embeddings_of(part))?)
     }
 
     /// Returns the passages in a scope, embedded or not.
-    pub(super) fn passages_in(&self, scope: Scope<'_>) -> Result<PassageSet, StoreError> {
+    pub(crate) fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError> {
         let condition = self.compile_scope(scope);
         let sql = format!("select p.passage from {} where {}", self.joined_tables(), condition.sql);
-        self.search("filtering documents", |session| {
+        let set: PassageSet = self.search("filtering documents", |session| {
             let rows = session.rows(&sql, &condition.parameters())?;
             rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
-        })
+        })?;
+        Ok(Arc::new(set))
     }
 
-    /// Returns how many passages have an embedding.
-    pub(super) fn embedded_count(&self) -> Result<usize, StoreError> {
+    /// Counts the passages that have an embedding.
+    pub(crate) fn searchable(&self) -> Result<(usize, bool), StorageError> {
         let sql = format!(
             "select passages - (select count(*) from {} where embedded_sequence is null) from dragoman.collections where key = $1",
             self.names.passages
         );
-        let count = self.run("counting passages", |session| session.query_number(&sql, &[(&self.key, Type::INT8)]))?;
-        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+        let count = self.run("counting passages", |session| session.query_number(&sql, &[&self.key]))?;
+        Ok((usize::try_from(count).unwrap_or(usize::MAX), true))
+    }
+
+    pub(crate) fn is_complete(&self) -> Result<bool, StorageError> {
+        Ok(true)
+    }
+
+    pub(crate) fn ready(&self) -> Result<(), StorageError> {
+        Ok(())
     }
 }

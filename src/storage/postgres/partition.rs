@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use postgres::CancelToken;
-use postgres::types::Type;
 use r2d2::PooledConnection;
 
 use super::connector::Manager;
@@ -178,7 +177,7 @@ impl Postgres {
     pub fn remove_unlisted(server: &PostgresServer, id: &CollectionId) -> Result<(), StoreError> {
         let sql = "select count(*) from dragoman.catalog where id = $1";
         let drop_all = || {
-            server.session()?.in_transaction("begin", |session| match session.query_number(sql, &[(&id.0, Type::TEXT)])? {
+            server.session()?.in_transaction("begin", |session| match session.query_number(sql, &[&id.0])? {
                 0 => drop_collection(session, id),
                 _ => Ok(()),
             })
@@ -298,7 +297,7 @@ impl Postgres {
     }
 
     /// After `time`, ends statements that run for more than a moment.
-    pub(super) fn interrupt_after(&self, time: Instant) {
+    pub(crate) fn interrupt_after(&self, time: Instant) {
         let (running, server) = (Arc::downgrade(&self.running), Arc::clone(&self.server));
         let end = move || {
             std::thread::sleep(time.saturating_duration_since(Instant::now()));
@@ -317,7 +316,7 @@ impl Postgres {
     }
 
     /// Closes the collection. Every later read or write fails.
-    pub(super) fn close(&self) -> Result<(), StoreError> {
+    pub(crate) fn close(&self) -> Result<(), StoreError> {
         self.running.is_closed.store(true, Ordering::SeqCst);
         // Waits for a running write to finish.
         drop(self.writing.lock());
@@ -350,9 +349,8 @@ fn find_or_create_key(session: &mut Session, row: &Collection, indexed: Indexed,
     if let Some(found) = find_key(session, &row.id)? {
         return Ok(found);
     }
-    let values = [(&row.id.0 as _, Type::TEXT), (&creator as _, Type::INT8)];
     let sql = "insert into dragoman.collections (id, maker) values ($1, $2) on conflict (id) do nothing returning key";
-    let Some(inserted) = session.row(sql, &values)? else { return existing_key_of(session, &row.id) };
+    let Some(inserted) = session.row(sql, &[&row.id.0, &creator])? else { return existing_key_of(session, &row.id) };
     let key = inserted.try_get(0)?;
     create(session, key, row, indexed)?;
     Ok(key)
@@ -364,7 +362,7 @@ fn existing_key_of(session: &mut Session, id: &CollectionId) -> Result<i64, Faul
 }
 
 fn find_key(session: &mut Session, id: &CollectionId) -> Result<Option<i64>, Fault> {
-    let found = session.row("select key from dragoman.collections where id = $1", &[(&id.0, Type::TEXT)])?;
+    let found = session.row("select key from dragoman.collections where id = $1", &[&id.0])?;
     Ok(found.map(|row| row.try_get(0)).transpose()?)
 }
 
@@ -373,16 +371,16 @@ pub(super) fn drop_collection(session: &mut Session, id: &CollectionId) -> Resul
     // A write locks the row before it uses the tables, so locking the row first waits for writes. The timeout limits how long
     // this waits for reads.
     session.execute_batch(&format!("set local lock_timeout = '{DROP_PATIENCE_S}s'"))?;
-    let found = session.row("select key from dragoman.collections where id = $1 for update", &[(&id.0, Type::TEXT)])?;
+    let found = session.row("select key from dragoman.collections where id = $1 for update", &[&id.0])?;
     let Some(found) = found else { return Ok(()) };
     let key: i64 = found.try_get(0)?;
     for table in PARTITIONED {
         session.execute_batch(&format!("drop table if exists dragoman.{table}_{key}"))?;
     }
     for table in ["tombstones", "idempotency_records", "job_checkpoints", "metadata_indexes"] {
-        session.execute(&format!("delete from dragoman.{table} where collection = $1"), &[(&key, Type::INT8)])?;
+        session.execute(&format!("delete from dragoman.{table} where collection = $1"), &[&key])?;
     }
-    session.execute("delete from dragoman.collections where key = $1", &[(&key, Type::INT8)]).map(drop)
+    session.execute("delete from dragoman.collections where key = $1", &[&key]).map(drop)
 }
 
 /// Creates the partitions of a collection. They are attached when they are complete, because creating them in place would make
@@ -421,7 +419,7 @@ pub(super) fn indexed_expression(indexed: Indexed, dimension: usize) -> Option<S
 /// The declared metadata indexes of a collection.
 pub(super) fn metadata_indexes(session: &mut Session, key: i64) -> Result<Vec<MetadataPath>, Fault> {
     let sql = "select path from dragoman.metadata_indexes where collection = $1 order by path";
-    session.rows(sql, &[(&key, Type::INT8)])?.iter().map(|row| path(row.try_get(0)?)).collect()
+    session.rows(sql, &[&key])?.iter().map(|row| path(row.try_get(0)?)).collect()
 }
 
 /// A declared path.

@@ -1,11 +1,10 @@
 //! Patches a document that was read in the same transaction.
 
-use postgres::types::Type;
-
 use super::batch::Batch;
 use super::escape::{escape, filter_json, stored_json};
 use super::fault::Fault;
 use super::reading::{self, FoundDocument};
+use super::session::Parameter;
 use super::upsert::{add_passages, remove_passages};
 use super::writing::Writing;
 use crate::domain::{Document, DocumentPatch};
@@ -23,16 +22,16 @@ pub(super) fn change(writing: &mut Writing<'_>, found: &FoundDocument, patch: &D
          title = $8, expires_at_ms = $9 where document = $1",
         writing.names.documents
     );
-    let values = [
-        (&found.key as _, Type::INT8),
-        (&changed.language.map(|language| language.code()) as _, Type::TEXT),
-        (&changed.language_confidence as _, Type::FLOAT4),
-        (&updated_at_ms as _, Type::INT8),
-        (&sequence as _, Type::INT8),
-        (&stored_json(&changed.metadata) as _, Type::TEXT),
-        (&filter_json(&changed.metadata) as _, Type::TEXT),
-        (&changed.title.as_deref().map(|title| escape(title).into_owned()) as _, Type::TEXT),
-        (&changed.expires_at_ms as _, Type::INT8),
+    let values: [Parameter<'_>; 9] = [
+        &found.key,
+        &changed.language.map(|language| language.code()),
+        &changed.language_confidence,
+        &updated_at_ms,
+        &sequence,
+        &stored_json(&changed.metadata),
+        &filter_json(&changed.metadata),
+        &changed.title.as_deref().map(|title| escape(title).into_owned()),
+        &changed.expires_at_ms,
     ];
     writing.session.execute(&sql, &values)?;
     writing.note_expiry(changed.expires_at_ms);

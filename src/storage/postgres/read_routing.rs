@@ -13,7 +13,6 @@
 //! different changes with the same numbers.
 
 use postgres::SimpleQueryRow;
-use postgres::types::Type;
 
 use super::fault::Fault;
 use super::partition::Postgres;
@@ -143,7 +142,7 @@ impl Postgres {
     fn required_state(&self, doing: &'static str, replica: &Replica) -> Result<Option<RequiredState>, StoreError> {
         let system = replica.tracker.system();
         self.run(doing, |session| {
-            let Some(row) = session.row(NEWEST, &[(&self.key, Type::INT8), (&system, Type::TEXT)])? else { return Ok(None) };
+            let Some(row) = session.row(NEWEST, &[&self.key, &system])? else { return Ok(None) };
             let (sequence, now_ms): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
             let mark: Option<String> = row.try_get(2)?;
             Ok(mark.map(|mark| RequiredState { mark, sequence, log_bytes: None, now_ms }))

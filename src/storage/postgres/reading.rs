@@ -2,7 +2,6 @@
 
 use pgvector::Vector;
 use postgres::Row;
-use postgres::types::Type;
 
 use super::fault::Fault;
 use super::filter::{Condition, index_expressions};
@@ -29,7 +28,7 @@ pub(super) fn find_document(
     id: &DocumentId,
 ) -> Result<Option<FoundDocument>, Fault> {
     let sql = format!("select {} from {live} d where d.id = $1", document_columns(names));
-    let Some(row) = session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
+    let Some(row) = session.row(&sql, &[&id.as_str()])? else { return Ok(None) };
     Ok(Some(FoundDocument { key: row.try_get(0)?, document: rows::document(&row)? }))
 }
 
@@ -41,7 +40,7 @@ pub(super) fn passages_of(session: &mut Session, names: &PartitionNames, documen
          from {} p join {} d on d.document = p.document where p.document = $1 order by p.ordinal",
         names.passages, names.documents
     );
-    rows::pending(&session.rows(&sql, &[(&document, Type::INT8)])?)
+    rows::pending(&session.rows(&sql, &[&document])?)
 }
 
 /// Reads the embeddings of a document's passages, in order, without passages that have none.
@@ -54,7 +53,7 @@ pub(super) fn embeddings_of_document(
         "select passage, embedding from {} where document = $1 and embedded_sequence is not null order by ordinal",
         names.passages
     );
-    session.rows(&sql, &[(&document, Type::INT8)])?.iter().map(|row| Ok(read_embedding(row, 0)?.1)).collect()
+    session.rows(&sql, &[&document])?.iter().map(|row| Ok(read_embedding(row, 0)?.1)).collect()
 }
 
 /// Reads a passage's key and its embedding from columns `column` and `column + 1`.
@@ -94,17 +93,17 @@ pub(super) fn read_page(
 }
 
 impl Postgres {
-    pub(super) fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError> {
+    pub(crate) fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError> {
         self.run("reading a document", |session| {
             Ok(find_document(session, &self.names, &self.live(), id)?.map(|found| found.document))
         })
     }
 
-    pub(super) fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
+    pub(crate) fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
         self.search("listing documents", |session| self.list_in(session, page, bytes_max))
     }
 
-    pub(super) fn list_embedded(
+    pub(crate) fn list_embedded(
         &self,
         page: &Page<DocumentId>,
         bytes_max: u64,
@@ -119,7 +118,7 @@ impl Postgres {
                      and not exists (select 1 from {passages} other where other.document = d.document and other.ordinal > 0)
                  order by n.place"
             );
-            let found = session.rows(&sql, &[(&ids, Type::TEXT_ARRAY)])?;
+            let found = session.rows(&sql, &[&ids])?;
             let embedding = |row: &Row| match row.try_get::<_, Option<i64>>(0)? {
                 Some(_) => Ok(Some(read_embedding(row, 0)?.1)),
                 None => Ok(None),
@@ -133,12 +132,12 @@ impl Postgres {
         let after = page.after.as_ref().map_or("", DocumentId::as_str);
         let live = self.live();
         let which = (live.as_str(), "d.id > $1", "d.id", page.limit);
-        let (documents, more) = self::read_page(session, &self.names, which, bytes_max, &[(&after, Type::TEXT)])?;
+        let (documents, more) = self::read_page(session, &self.names, which, bytes_max, &[&after])?;
         let next = documents.last().filter(|_| more).map(|document| document.id.clone());
         Ok(DocumentPage { documents, next })
     }
 
-    pub(super) fn count_matching(&self, filter: &SearchFilter, most: usize) -> Result<usize, StoreError> {
+    pub(crate) fn count_matching(&self, filter: &SearchFilter, most: usize) -> Result<usize, StoreError> {
         let condition = self.compile(filter);
         let count = self.search("counting documents", |session| {
             let Condition { sql, .. } = &condition;
@@ -149,10 +148,10 @@ impl Postgres {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    pub(super) fn counts(&self) -> Result<CollectionCounts, StoreError> {
+    pub(crate) fn counts(&self) -> Result<CollectionCounts, StoreError> {
         let (now, now_ms) = self.run("counting", |session| {
             let sql = format!("select sequence, {} from dragoman.collections where key = $1", self.now());
-            let Some(row) = session.row(&sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+            let Some(row) = session.row(&sql, &[&self.key])? else { return Err(StoreError::Closed.into()) };
             Ok((sequence(row.try_get(0)?), row.try_get::<_, i64>(1)?))
         })?;
         let cached_counts = self.cached_counts.lock().clone();
@@ -177,7 +176,7 @@ impl Postgres {
                  {sizes}, (select min(expires_at_ms) from {documents} where expires_at_ms > {now})
              from dragoman.collections c where c.key = $1"
         );
-        let Some(row) = session.row(&sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+        let Some(row) = session.row(&sql, &[&self.key])? else { return Err(StoreError::Closed.into()) };
         let number = |column| -> Result<u64, Fault> { Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default()) };
         let sql = format!(
             "select d.language, count(*) from {} d group by d.language order by count(*) desc, coalesce(d.language, '')",
@@ -199,27 +198,26 @@ impl Postgres {
         Ok(CachedCounts { sequence: Sequence(number(0)?), until_ms: row.try_get(5)?, counts })
     }
 
-    pub(super) fn sequence(&self) -> Result<Sequence, StoreError> {
+    pub(crate) fn sequence(&self) -> Result<Sequence, StoreError> {
         self.run("reading the sequence", |session| {
             let sql = "select sequence from dragoman.collections where key = $1";
-            let Some(row) = session.row(sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+            let Some(row) = session.row(sql, &[&self.key])? else { return Err(StoreError::Closed.into()) };
             Ok(sequence(row.try_get(0)?))
         })
     }
 
-    pub(super) fn metadata_indexes(&self) -> Vec<MetadataPath> {
+    pub(crate) fn metadata_indexes(&self) -> Vec<MetadataPath> {
         self.indexes.read().clone()
     }
 
-    pub(super) fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
+    pub(crate) fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
         let mut set = paths;
         set.sort_by_key(ToString::to_string);
         set.dedup();
         self.write("declaring metadata indexes", |writing| {
             let (session, key) = (&mut *writing.session, writing.key);
-            let collection = (&key as _, Type::INT8);
             let sql = "select path, number from dragoman.metadata_indexes where collection = $1 order by path";
-            let declared = session.rows(sql, std::slice::from_ref(&collection))?;
+            let declared = session.rows(sql, &[&key])?;
             let declared = declared
                 .iter()
                 .map(|row| Ok((path(row.try_get(0)?)?, row.try_get(1)?)))
@@ -227,7 +225,7 @@ impl Postgres {
             for (gone, number) in declared.iter().filter(|(path, _)| !set.contains(path)) {
                 session.execute_batch(&format!("drop index dragoman.{0}, dragoman.{0}_number", index_name(key, *number)))?;
                 let sql = "delete from dragoman.metadata_indexes where collection = $1 and number = $2";
-                session.execute(sql, &[collection.clone(), (number as _, Type::INT8)])?;
+                session.execute(sql, &[&key, number])?;
                 tracing::debug!(path = %gone, "an index was dropped");
             }
             let mut number = declared.iter().map(|(_, number)| *number).max().unwrap_or_default();
@@ -241,7 +239,7 @@ impl Postgres {
         Ok(())
     }
 
-    pub(super) fn pending(&self, after: PassageId, most: usize) -> Result<Vec<PendingPassage>, StoreError> {
+    pub(crate) fn pending(&self, after: PassageId, most: usize) -> Result<Vec<PendingPassage>, StoreError> {
         self.run("reading passages without embedding", |session| {
             let (documents, passages) = (&self.names.documents, &self.names.passages);
             let sql = format!(
@@ -254,15 +252,15 @@ impl Postgres {
                  from first join {documents} d on d.document = first.document order by first.passage",
                 self.own_passages_condition()
             );
-            rows::pending(&session.rows(&sql, &[(&to_sql(after.0), Type::INT8), (&limit(most), Type::INT8)])?)
+            rows::pending(&session.rows(&sql, &[&to_sql(after.0), &limit(most)])?)
         })
     }
 
-    pub(super) fn pending_count_excluding(&self, others: &[PassageId]) -> Result<u64, StoreError> {
+    pub(crate) fn pending_count_excluding(&self, others: &[PassageId]) -> Result<u64, StoreError> {
         self.run("counting passages without embedding", |session| {
             let sql =
                 format!("select count(*) from {} where embedded_sequence is null and passage <> all($1)", self.names.passages);
-            session.query_number(&sql, &[(&keys(others), Type::INT8_ARRAY)])
+            session.query_number(&sql, &[&keys(others)])
         })
     }
 }
@@ -286,8 +284,7 @@ fn create_path_indexes(
     };
     let sql = "insert into dragoman.metadata_indexes (collection, path, number) values ($1, $2, $3)";
     let escaped = super::escape::escape(&text);
-    let values = [(&collection as _, Type::INT8), (&escaped.as_ref() as _, Type::TEXT), (&number as _, Type::INT8)];
-    session.execute(sql, &values)?;
+    session.execute(sql, &[&collection, &escaped.as_ref(), &number])?;
     let (name, documents) = (index_name(collection, number), &names.documents);
     session.execute_batch(&format!(
         "create index {name} on {documents} using hash ({value}); create index {name}_number on {documents} ({number_of})"

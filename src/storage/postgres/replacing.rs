@@ -3,8 +3,6 @@
 //! Reads that have begun on the old collection continue. So its rows stay for some seconds, until every server knows of the
 //! replacement, and after that as long as any server holds a lock because it still reads them.
 
-use postgres::types::Type;
-
 use super::fault::Fault;
 use super::partition::{Postgres, drop_collection, metadata_indexes};
 use super::server::run_blocking;
@@ -61,7 +59,7 @@ impl Postgres {
     pub fn mark_replacement(&self, job: &JobId) -> Result<(), StoreError> {
         self.run("beginning a replacement", |session| {
             let sql = "update dragoman.collections set job = $2 where key = $1";
-            session.execute(sql, &[(&self.key, Type::INT8), (&job.as_str(), Type::TEXT)]).map(drop)
+            session.execute(sql, &[&self.key, &job.as_str()]).map(drop)
         })
     }
 
@@ -72,7 +70,7 @@ impl Postgres {
             let mut session = self.server.connect_alone()?;
             session.begin_transaction(&format!("begin; set local idle_in_transaction_session_timeout = '{BLOCKED_MAX_S}s'"))?;
             let sql = "select replaced_by is not null from dragoman.collections where key = $1 for update";
-            let Some(row) = session.row(sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+            let Some(row) = session.row(sql, &[&self.key])? else { return Err(StoreError::Closed.into()) };
             if row.try_get(0)? { Err(StoreError::Replaced.into()) } else { Ok(session) }
         };
         let blocked = run_blocking(block).map_err(|fault: Fault| fault.into_store_error("holding writes"))?;
@@ -103,12 +101,12 @@ impl Postgres {
 /// gone.
 pub(super) fn remove_unread(session: &mut Session, key: i64) -> Result<bool, Fault> {
     let sql = format!("select id, {NOW_MS} - replaced_at_ms from dragoman.collections where key = $1");
-    let Some(row) = session.row(&sql, &[(&key, Type::INT8)])? else { return Ok(true) };
+    let Some(row) = session.row(&sql, &[&key])? else { return Ok(true) };
     if row.try_get::<_, Option<i64>>(1)?.is_none_or(|age_ms| age_ms < REPLACED_KEPT_MIN_MS) {
         return Ok(false);
     }
     let sql = "select pg_try_advisory_xact_lock(hashtextextended($1, 0))";
-    let free = session.row(sql, &[(&readers_lock(key), Type::TEXT)])?;
+    let free = session.row(sql, &[&readers_lock(key)])?;
     if !free.map(|row| row.try_get::<_, bool>(0)).transpose()?.unwrap_or_default() {
         return Ok(false);
     }

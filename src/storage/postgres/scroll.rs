@@ -103,7 +103,7 @@ fn value_of(order: &DocumentOrder, document: &Document) -> Option<Scalar> {
 }
 
 impl Postgres {
-    pub(super) fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
+    pub(crate) fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
         let mut condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
         let key = OrderKey::of(&request.order, &mut condition);
         let (sign, direction) = if request.descending { ("<", "desc") } else { (">", "asc") };

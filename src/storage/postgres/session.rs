@@ -13,7 +13,13 @@ use crate::domain::Embedding;
 use crate::store::StoreError;
 
 /// A parameter of a statement.
-pub(super) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
+pub(super) type Parameter<'p> = &'p (dyn SqlValue + Sync);
+
+/// A value that can be a parameter.
+pub(super) trait SqlValue: ToSql {
+    /// Returns its type in the database.
+    fn sql_type(&self, vectors: &VectorTypes) -> Type;
+}
 
 /// The types of pgvector, whose numbers differ between servers.
 #[derive(Debug, Clone)]
@@ -24,10 +30,47 @@ pub(super) struct VectorTypes {
     pub(super) many: Type,
 }
 
+impl VectorTypes {
+    /// Adds the type of each parameter.
+    fn typed<'p>(&self, parameters: &[Parameter<'p>]) -> Vec<(&'p (dyn ToSql + Sync), Type)> {
+        parameters.iter().map(|&value| (value as _, value.sql_type(self))).collect()
+    }
+}
+
+/// Implements `SqlValue`: each type of the database has the Rust types that are stored as it.
+macro_rules! sql_types {
+    ($vectors:tt: $($of_database:expr => $($of_rust:ty),+;)+) => {
+        $($(impl SqlValue for $of_rust {
+            fn sql_type(&self, $vectors: &VectorTypes) -> Type {
+                $of_database
+            }
+        })+)+
+    };
+}
+
+sql_types! { _:
+    Type::BOOL => bool;
+    Type::INT8 => i64, Option<i64>;
+    Type::FLOAT4 => Option<f32>;
+    Type::TEXT => &str, Option<&str>, String, Option<String>;
+    Type::BYTEA => &[u8], Option<Vec<u8>>;
+    Type::BOOL_ARRAY => Vec<bool>;
+    Type::INT4_ARRAY => Vec<i32>;
+    Type::INT8_ARRAY => &[i64], Vec<i64>, Vec<Option<i64>>;
+    Type::FLOAT4_ARRAY => Vec<Option<f32>>;
+    Type::TEXT_ARRAY => &[&str], Vec<&str>, Option<Vec<&str>>, Vec<Option<&str>>, Vec<String>, Vec<Option<String>>;
+    Type::BYTEA_ARRAY => Vec<Vec<u8>>, Vec<Option<Vec<u8>>>;
+}
+
+sql_types! { vectors:
+    vectors.one.clone() => Vector;
+    vectors.many.clone() => Vec<Vector>, Vec<Option<Vector>>;
+}
+
 /// A connection.
 pub(super) struct Session {
     client: Client,
-    pub(super) types: VectorTypes,
+    types: VectorTypes,
     /// Whether a transaction was begun but not ended, for example because of a panic.
     is_open: bool,
 }
@@ -54,7 +97,7 @@ impl Session {
 
     /// Runs a statement and returns its rows.
     pub(super) fn rows(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        Ok(self.client.query_typed(sql, parameters)?)
+        Ok(self.client.query_typed(sql, &self.types.typed(parameters))?)
     }
 
     /// Runs a statement and passes on its rows one by one, without collecting them.
@@ -64,8 +107,7 @@ impl Session {
         parameters: &[Parameter<'_>],
         mut take: impl FnMut(&Row) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let parameters = parameters.iter().map(|(value, of)| (*value, of.clone()));
-        let mut rows = self.client.query_typed_raw(sql, parameters)?;
+        let mut rows = self.client.query_typed_raw(sql, self.types.typed(parameters))?;
         while let Some(row) = rows.next()? {
             take(&row)?;
         }
@@ -74,18 +116,18 @@ impl Session {
 
     /// Runs a statement that returns at most one row.
     pub(super) fn row(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Option<Row>, Fault> {
-        Ok(self.client.query_typed_opt(sql, parameters)?)
+        Ok(self.client.query_typed_opt(sql, &self.types.typed(parameters))?)
     }
 
     /// Runs a statement that returns one number. A negative one counts as 0.
     pub(super) fn query_number(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
-        let number: i64 = self.client.query_typed_one(sql, parameters)?.try_get(0)?;
+        let number: i64 = self.client.query_typed_one(sql, &self.types.typed(parameters))?.try_get(0)?;
         Ok(u64::try_from(number).unwrap_or_default())
     }
 
     /// Runs a statement that returns no rows. Returns how many rows it affected.
     pub(super) fn execute(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
-        Ok(self.client.execute_typed(sql, parameters)?)
+        Ok(self.client.execute_typed(sql, &self.types.typed(parameters))?)
     }
 
     /// Runs statements without parameters.

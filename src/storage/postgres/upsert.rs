@@ -6,7 +6,6 @@
 use std::collections::{HashMap, HashSet};
 
 use pgvector::Vector;
-use postgres::types::Type;
 
 use super::batch::Batch;
 use super::escape::{escape, unescape};
@@ -135,9 +134,8 @@ fn read_stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Res
          from unnest($1, $2, $3) as n (id, text, title) join {} d on d.id = n.id",
         writing.names.documents
     );
-    let array = || Type::TEXT_ARRAY;
     let mut found = HashMap::new();
-    for row in writing.session.rows(&sql, &[(&ids, array()), (&texts, array()), (&titles, array())])? {
+    for row in writing.session.rows(&sql, &[&ids, &texts, &titles])? {
         let stored = Stored {
             key: row.try_get(1)?,
             same_text: row.try_get(2)?,
@@ -165,7 +163,7 @@ fn read_passages(writing: &mut Writing<'_>, stored: &mut HashMap<String, Stored>
          from {} where document = any($1) order by document, ordinal",
         writing.names.passages
     );
-    for row in writing.session.rows(&sql, &[(&keys, Type::INT8_ARRAY), (&with_embeddings, Type::BOOL)])? {
+    for row in writing.session.rows(&sql, &[&keys, &with_embeddings])? {
         let Some(stored) = by_key.get_mut(&row.try_get::<_, i64>(0)?) else { continue };
         let passage: i64 = row.try_get(1)?;
         stored.passages.push(StoredPassage {

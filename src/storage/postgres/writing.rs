@@ -1,11 +1,9 @@
 //! A transaction that writes into one collection. It locks the collection's row, so sequence numbers are assigned and become
 //! visible in order, regardless of the server.
 
-use postgres::types::Type;
-
 use super::fault::Fault;
 use super::names::{PartitionNames, time_literal};
-use super::session::Session;
+use super::session::{Parameter, Session};
 use crate::domain::Sequence;
 use crate::store::{StoreError, TermsOf};
 
@@ -60,7 +58,7 @@ impl<'s> Writing<'s> {
              from dragoman.collections where key = $1 for update"
         );
         // Another server dropped the collection.
-        let Some(row) = session.row(&sql, &[(&key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+        let Some(row) = session.row(&sql, &[&key])? else { return Err(StoreError::Closed.into()) };
         if row.try_get(6)? {
             return Err(StoreError::Replaced.into());
         }
@@ -138,9 +136,9 @@ impl<'s> Writing<'s> {
         let sql =
             "update dragoman.collections set sequence = $2, documents_drawn = $3, passages_drawn = $4, passages = $5, terms = $6
                    where key = $1";
-        self.session.execute(sql, &numbers.each_ref().map(|number| (number as _, Type::INT8)))?;
+        self.session.execute(sql, &numbers.each_ref().map(|number| number as _))?;
         if purged_to > 0 && self.sequence / TOMBSTONES_PER_PURGE > self.begun_at / TOMBSTONES_PER_PURGE {
-            let values = [(&self.key as _, Type::INT8), (&purged_to as _, Type::INT8)];
+            let values: [Parameter<'_>; 2] = [&self.key, &purged_to];
             self.session.execute("delete from dragoman.tombstones where collection = $1 and sequence <= $2", &values)?;
             self.session.execute("update dragoman.collections set tombstones_purged = $2 where key = $1", &values)?;
         }

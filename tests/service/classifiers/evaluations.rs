@@ -2,12 +2,13 @@
 
 use dragoman::domain::{
     ClassifierDefinition, ClassifierKind, Code, EvaluationSet, Filter, Job, JobStatus, LabeledDocuments, NewClassifier,
-    NewDocument, PredictItems, PredictOptions, Wait,
+    NewDocument, PredictItems, PredictOptions, RestoreRequest, Wait,
 };
 use serde_json::json;
 
 use super::{WORDS, definition, field, of_texts, topics};
-use crate::{Running, document, eventually, id, name, open};
+use crate::jobs::{REPLACE, snapshot};
+use crate::{Running, document, eventually, id, name, one_job_at_a_time, open, open_with};
 
 fn documents() -> LabeledDocuments {
     LabeledDocuments { collection: name("news"), field: field("topic"), filter: Filter::default() }
@@ -93,6 +94,49 @@ async fn an_apply_job_fails_if_its_collection_is_deleted() {
     running.control.resume();
     let ended = running.ended(&job.id).await;
     assert_eq!((ended.status, ended.error.unwrap().code), (JobStatus::Failed, Code::CollectionNotFound));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_evaluation_fails_if_the_collection_that_its_classifier_reads_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.fill_judged(40, Wait::Indexed).await;
+    let definition = ClassifierDefinition { source: Some(documents()), ..definition(ClassifierKind::Knn) };
+    running.train(NewClassifier { name: topics(), definition, examples: Vec::new(), labels: Vec::new() }).await;
+    running.create("judged").await;
+    running.control.pause();
+    let metadata = json!({"topic": WORDS[0].0}).as_object().unwrap().clone();
+    let judged = vec![NewDocument { metadata, ..document("a", WORDS[0].1) }];
+    running.upsert("judged", judged, Wait::Stored).await.unwrap();
+    let documents = LabeledDocuments { collection: name("judged"), ..documents() };
+    let job = running.service.start_evaluation(&topics(), documents, None).await.unwrap();
+    eventually("the job runs", async || running.job_now(&job.id).await.status == JobStatus::Running).await;
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.control.resume();
+    let error = running.ended(&job.id).await.error.unwrap();
+    assert_eq!((error.code, error.detail.as_str()), (Code::CollectionNotFound, "there is no collection news"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_evaluation_runs_on_what_a_restore_has_put_in_place_of_its_collection() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open_with(folder.path(), one_job_at_a_time()).await;
+    running.train(of_texts(ClassifierKind::Knn, 40)).await;
+    running.fill_judged(20, Wait::Indexed).await;
+    let id = snapshot(&running).await;
+    running.create("other").await;
+    running.control.pause();
+    let first = running.import_one("other").await;
+    // Without the classifier, because the job needs the one that it was accepted for.
+    let request = RestoreRequest { collection: Some(name("news")), ..REPLACE };
+    let restore = running.service.restore_snapshot(&id, request).await.unwrap();
+    let waiting = running.start_evaluation().await;
+    running.control.resume();
+    for job in [first, restore, waiting.clone()] {
+        let ended = running.ended(&job.id).await;
+        assert_eq!((ended.status, ended.error), (JobStatus::Succeeded, None), "{:?}", ended.kind);
+    }
+    assert_eq!(running.service.evaluation_of_job(&waiting.id).await.unwrap().all.examples, 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -87,6 +87,7 @@ impl<'c> CollectionCopier<'c> {
         let mut comparison = Comparison::new(Arc::clone(&self.old), Arc::clone(&self.next), first);
         loop {
             self.context.check()?;
+            self.old.check_not_restored_over()?;
             let (found, back) = blocking(move || Ok((comparison.step()?, comparison))).await?;
             comparison = back;
             let Some(Differences { missing, surplus }) = found else { break };

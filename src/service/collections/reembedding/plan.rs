@@ -41,7 +41,7 @@ impl ReembedPlan {
         }
         // The name may belong to another collection now.
         if found.row.id != self.collection_id {
-            return Err(Error::CollectionNotFound { name: name.clone() }.into());
+            return Err(Error::CollectionReplaced { name: name.clone() }.into());
         }
         self.check_model(state.embedder.model())?;
         Ok(Some(found))

@@ -75,7 +75,6 @@ impl ReembedPlan {
         state.check_running()?;
         let Pair { old, next } = pair;
         let name = &old.row.name;
-        let not_found = || Error::CollectionNotFound { name: name.clone() };
         let indexes = blocked.as_mut().map_or_else(|| Ok(old.store.metadata_indexes()), BlockedWrites::metadata_indexes)?;
         if next.store.metadata_indexes() != indexes {
             next.store.set_metadata_indexes(indexes)?;
@@ -86,9 +85,9 @@ impl ReembedPlan {
         }
         orphaned::with_garbage_marks(std::slice::from_ref(&old.folder), || {
             state.change_catalog(CatalogPart::Names, || {
-                {
-                    let open = state.open.read();
-                    open.get(name).filter(|open| Arc::ptr_eq(open, old)).ok_or_else(not_found)?;
+                let is_current = state.open.read().get(name).is_some_and(|open| Arc::ptr_eq(open, old));
+                if !is_current {
+                    return Err(state.gone_error(name));
                 }
                 let row = self.row(old);
                 let is_there = match (state.catalog.shared(), &mut blocked) {
@@ -96,7 +95,7 @@ impl ReembedPlan {
                     _ => state.embedded_catalog()?.swap_in(&old.row.id, &row)?,
                 };
                 if !is_there {
-                    return Err(not_found());
+                    return Err(state.gone_error(name));
                 }
                 next.set_current(row);
                 state.open.write().insert(name.clone(), Arc::clone(next));
@@ -115,8 +114,13 @@ impl State {
     /// Redirects writes from `old` to `next`, which replaced it. Removes `old` once it is no longer in use.
     pub(in crate::service) fn redirect_writes(&self, old: &Arc<OpenCollection>, next: &Arc<OpenCollection>) {
         if old.replacement.set(Arc::clone(next)).is_ok() {
-            self.runtime.spawn(retire(Arc::clone(old), self.stop_announced.subscribe()));
+            self.retire(Arc::clone(old));
         }
+    }
+
+    /// Removes a replaced collection once it is no longer in use.
+    pub(in crate::service) fn retire(&self, old: Arc<OpenCollection>) {
+        self.runtime.spawn(retire(old, self.stop_announced.subscribe()));
     }
 }
 

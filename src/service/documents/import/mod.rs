@@ -88,6 +88,8 @@ impl CollectionHandle {
         let (format, types) = (file.format, file.types);
         let types = blocking(move || Records::open(&source, (format, &types), line_bytes_max).map(|_| types)).await?;
 
+        // It may have been replaced during the upload.
+        let collection = self.open();
         let request = ImportPlan { format, types, collection_id: collection.row.id.clone() };
         let collection = Some(collection.row.name.clone());
         let new: NewJob<ImportJob> = NewJob { id, collection, request, details: None, total, unit: JobUnit::Bytes };
@@ -205,6 +207,8 @@ async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) 
 async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>, waiting_max: u64) -> Result<(), JobError> {
     loop {
         let newest = collection.latest();
+        // Nobody embeds the passages of a collection that a restore has replaced.
+        newest.check_not_restored_over()?;
         if blocking(move || newest.waiting_count()).await? <= waiting_max {
             return context.check();
         }
@@ -222,7 +226,8 @@ fn collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollect
             return Err(broken.refusal().into());
         }
     }
-    let collection = state.collection_by_id(&id.0).ok_or_else(|| deleted(context))?;
+    let gone = || context.job.collection.as_ref().map_or_else(|| deleted(context), |name| state.gone_error(name).into());
+    let collection = state.collection_by_id(&id.0).ok_or_else(gone)?;
     collection.check_model(state.embedder.model())?;
     Ok(collection)
 }
@@ -281,7 +286,7 @@ impl Import {
                 break;
             };
             bytes += content.as_ref().map_or(0, Vec::len);
-            let read = content.and_then(|json| read_document(&json, row, &state.limits));
+            let read = content.and_then(|json| read_document(&json, row, &state.limits, state.now_ms()));
             lines.push(match read.and_then(|document| prepare_document(state, row, document)) {
                 Ok(document) => {
                     prepared.push(document);

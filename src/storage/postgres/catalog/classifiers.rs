@@ -1,7 +1,5 @@
 //! The classifiers of the catalog: their definitions, the results of training, and the texts of their requests.
 
-use postgres::types::Type;
-
 use super::creations;
 use super::rows::{CatalogRow, json, limit, text};
 use super::{CatalogPart, PostgresCatalog};
@@ -45,9 +43,8 @@ impl PostgresCatalog {
     pub(crate) fn classifiers(&self, page: &Page<ClassifierName>) -> Result<Vec<StoredClassifier>, StoreError> {
         let sql = format!("select {COLUMNS} from dragoman.classifiers where name > $1 order by name limit $2");
         let after = page.after.as_ref().map_or("", ClassifierName::as_str);
-        let values: [Parameter<'_>; 2] = [(&after, Type::TEXT), (&limit(page.limit), Type::INT8)];
         self.run("listing classifiers", |session| {
-            session.rows(&sql, &values)?.into_iter().map(|row| read_classifier(&CatalogRow(row))).collect()
+            session.rows(&sql, &[&after, &limit(page.limit)])?.into_iter().map(|row| read_classifier(&CatalogRow(row))).collect()
         })
     }
 
@@ -62,7 +59,7 @@ impl PostgresCatalog {
             session.in_transaction(SNAPSHOT, |session| {
                 let Some(row) = find(session, "id", id)? else { return Ok(None) };
                 let sql = "select weights from dragoman.classifiers where id = $1";
-                let weights = session.row(sql, &[(&id, Type::TEXT)])?.map(|row| row.try_get(0)).transpose()?.flatten();
+                let weights = session.row(sql, &[&id])?.map(|row| row.try_get(0)).transpose()?.flatten();
                 let texts = texts(session, id)?.into_iter().map(|(_, text)| text).collect();
                 Ok(Some(ClassifierContents { row, weights, texts }))
             })
@@ -80,8 +77,7 @@ impl PostgresCatalog {
     pub(crate) fn begin_retraining(&self, id: &str, job: &JobId) -> Result<bool, StoreError> {
         let sql = "update dragoman.classifiers set next_job = $2, trainer = $3
                    where id = $1 and next_job is null and state <> 'training'";
-        let values: [Parameter<'_>; 3] = [(&id, Type::TEXT), (&job.as_str(), Type::TEXT), (&self.member.id(), Type::INT8)];
-        self.run("storing a training", |session| Ok(session.execute(sql, &values)? > 0))
+        self.run("storing a training", |session| Ok(session.execute(sql, &[&id, &job.as_str(), &self.member.id()])? > 0))
     }
 
     pub(crate) fn finish_training(&self, done: &FinishedTraining) -> Result<bool, StoreError> {
@@ -91,15 +87,15 @@ impl PostgresCatalog {
                    where id = $1 and (next_job = $2 or (job = $2 and state = 'training'))
                        and not exists (select 1 from dragoman.jobs j where j.id = $2 and j.owner <> $9)";
         let values: [Parameter<'_>; 9] = [
-            (&done.id, Type::TEXT),
-            (&done.job.as_str(), Type::TEXT),
-            (&done.model, Type::TEXT),
-            (&done.model_fingerprint, Type::TEXT),
-            (&(done.dimension as i64), Type::INT8),
-            (&json(&done.report), Type::TEXT),
-            (&done.weights, Type::BYTEA),
-            (&done.now_ms, Type::INT8),
-            (&self.member.id(), Type::INT8),
+            &done.id,
+            &done.job.as_str(),
+            &done.model,
+            &done.model_fingerprint,
+            &(done.dimension as i64),
+            &json(&done.report),
+            &done.weights,
+            &done.now_ms,
+            &self.member.id(),
         ];
         self.transaction("storing a trained classifier", |session| {
             let found = session.execute(sql, &values)? > 0;
@@ -108,7 +104,7 @@ impl PostgresCatalog {
                 return Ok(true);
             }
             let others = "select count(*) from dragoman.jobs where id = $1 and owner <> $2";
-            match session.query_number(others, &[(&done.job.as_str(), Type::TEXT), (&self.member.id(), Type::INT8)])? {
+            match session.query_number(others, &[&done.job.as_str(), &self.member.id()])? {
                 0 => Ok(false),
                 _ => Err(StoreError::JobTakenOver.into()),
             }
@@ -122,13 +118,7 @@ impl PostgresCatalog {
                    where (next_job = $1 or (job = $1 and state = 'training'))
                        and not exists (select 1 from dragoman.jobs j where j.id = $1 and j.owner <> $4)";
         let detail = text(&error.detail);
-        let values: [Parameter<'_>; 4] = [
-            (&job.as_str(), Type::TEXT),
-            (&error.code.name(), Type::TEXT),
-            (&detail.as_ref(), Type::TEXT),
-            (&self.member.id(), Type::INT8),
-        ];
-        self.change("storing a failed training", sql, &values)
+        self.change("storing a failed training", sql, &[&job.as_str(), &error.code.name(), &detail.as_ref(), &self.member.id()])
     }
 
     pub(crate) fn trainings(&self) -> Result<Vec<JobId>, StoreError> {
@@ -137,7 +127,7 @@ impl PostgresCatalog {
                        and (trainer = $1 or not exists (select 1 from dragoman.servers where servers.id = trainer))";
         self.run("reading trainings", |session| {
             let mut jobs = Vec::new();
-            for row in session.rows(sql, &[(&self.member.id(), Type::INT8)])? {
+            for row in session.rows(sql, &[&self.member.id()])? {
                 jobs.extend(JobId::parse(row.try_get(0)?).ok());
             }
             Ok(jobs)
@@ -147,7 +137,7 @@ impl PostgresCatalog {
     pub(crate) fn delete_classifier(&self, name: &ClassifierName) -> Result<Option<StoredClassifier>, StoreError> {
         let sql = format!("delete from dragoman.classifiers where name = $1 returning {COLUMNS}");
         self.run("deleting a classifier", |session| {
-            session.row(&sql, &[(&name.as_str(), Type::TEXT)])?.map(|row| read_classifier(&CatalogRow(row))).transpose()
+            session.row(&sql, &[&name.as_str()])?.map(|row| read_classifier(&CatalogRow(row))).transpose()
         })
     }
 }
@@ -160,16 +150,16 @@ fn insert(session: &mut Session, row: &StoredClassifier, trainer: i64) -> Result
                values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict (name) do nothing returning key";
     let record = &row.record;
     let values: [Parameter<'_>; 10] = [
-        (&row.id, Type::TEXT),
-        (&record.name.as_str(), Type::TEXT),
-        (&record.job.as_str(), Type::TEXT),
-        (&row.progress.name(), Type::TEXT),
-        (&record.model, Type::TEXT),
-        (&record.model_fingerprint, Type::TEXT),
-        (&(row.dimension as i64), Type::INT8),
-        (&json(&row.definition), Type::TEXT),
-        (&record.created_at_ms, Type::INT8),
-        (&trainer, Type::INT8),
+        &row.id,
+        &record.name.as_str(),
+        &record.job.as_str(),
+        &row.progress.name(),
+        &record.model,
+        &record.model_fingerprint,
+        &(row.dimension as i64),
+        &json(&row.definition),
+        &record.created_at_ms,
+        &trainer,
     ];
     Ok(session.row(sql, &values)?.map(|row| row.try_get(0)).transpose()?)
 }
@@ -185,27 +175,19 @@ pub(super) fn insert_texts(session: &mut Session, classifier: i64, texts: &[Clas
     let labels: Vec<_> = texts.iter().map(|one| json(&one.labels)).collect();
     let languages: Vec<_> = texts.iter().map(|one| one.language.map(Language::code)).collect();
     let embeddings: Vec<_> = texts.iter().map(|one| one.embedding.as_ref().map(Embedding::to_bytes)).collect();
-    let values: [Parameter<'_>; 6] = [
-        (&classifier, Type::INT8),
-        (&descriptions, Type::BOOL_ARRAY),
-        (&bodies, Type::TEXT_ARRAY),
-        (&labels, Type::TEXT_ARRAY),
-        (&languages, Type::TEXT_ARRAY),
-        (&embeddings, Type::BYTEA_ARRAY),
-    ];
-    session.execute(sql, &values).map(drop)
+    session.execute(sql, &[&classifier, &descriptions, &bodies, &labels, &languages, &embeddings]).map(drop)
 }
 
 /// Finds a classifier. `column` must be a literal of this file, because it becomes part of the statement.
 fn find(session: &mut Session, column: &'static str, value: &str) -> Result<Option<StoredClassifier>, Fault> {
     let sql = format!("select {COLUMNS} from dragoman.classifiers where {column} = $1");
-    session.row(&sql, &[(&value, Type::TEXT)])?.map(|row| read_classifier(&CatalogRow(row))).transpose()
+    session.row(&sql, &[&value])?.map(|row| read_classifier(&CatalogRow(row))).transpose()
 }
 
 fn texts(session: &mut Session, id: &str) -> Result<Vec<(i64, ClassifierText)>, Fault> {
     let sql = "select t.key, t.description, t.text, t.labels, t.language, t.embedding from dragoman.classifiers c
                join dragoman.classifier_texts t on t.classifier = c.key where c.id = $1 order by t.key";
-    session.rows(sql, &[(&id, Type::TEXT)])?.into_iter().map(|row| read_classifier_text(&CatalogRow(row))).collect()
+    session.rows(sql, &[&id])?.into_iter().map(|row| read_classifier_text(&CatalogRow(row))).collect()
 }
 
 fn store_embeddings(session: &mut Session, embedded: &[(i64, Option<Language>, Embedding)]) -> Result<(), Fault> {
@@ -214,7 +196,5 @@ fn store_embeddings(session: &mut Session, embedded: &[(i64, Option<Language>, E
     let keys: Vec<i64> = embedded.iter().map(|(key, ..)| *key).collect();
     let languages: Vec<_> = embedded.iter().map(|(_, language, _)| language.map(Language::code)).collect();
     let embeddings: Vec<_> = embedded.iter().map(|(.., embedding)| embedding.to_bytes()).collect();
-    let values: [Parameter<'_>; 3] =
-        [(&keys, Type::INT8_ARRAY), (&languages, Type::TEXT_ARRAY), (&embeddings, Type::BYTEA_ARRAY)];
-    session.execute(sql, &values).map(drop)
+    session.execute(sql, &[&keys, &languages, &embeddings]).map(drop)
 }

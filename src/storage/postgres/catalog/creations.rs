@@ -1,29 +1,24 @@
 //! Records which request created which row of the catalog. A record is written in the transaction that does the work.
 
-use postgres::types::Type;
-
 use crate::domain::RequestKey;
 use crate::storage::postgres::fault::Fault;
-use crate::storage::postgres::session::{Parameter, Session};
-use crate::store::StoreError;
+use crate::storage::postgres::session::Session;
+use crate::store::{RECORDS_KEPT_MS, StoreError};
 
-/// How long a record is kept: 24 hours.
-const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Maximum number of records.
 const RECORDS_MAX: i64 = 10_000;
 
 /// Blocks other requests with this key until the end of the transaction.
 pub(super) fn lock_request_key(session: &mut Session, request: &RequestKey) -> Result<(), Fault> {
     let sql = "select pg_advisory_xact_lock(hashtextextended($1, 0)) is null";
-    session.row(sql, &[(&request.record_key(), Type::TEXT)]).map(drop)
+    session.row(sql, &[&request.record_key()]).map(drop)
 }
 
 /// Returns the record of this request. Fails with `StoreError::KeyReused` if the same key was used for another request.
 pub(super) fn find(session: &mut Session, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
     let sql = "select fingerprint, answer from dragoman.creations where key = $1 and created_at_ms > $2 and created_at_ms <= $3";
-    let (since, until) = (now_ms - KEPT_MS, now_ms + KEPT_MS);
-    let values: [Parameter<'_>; 3] = [(&request.record_key(), Type::TEXT), (&since, Type::INT8), (&until, Type::INT8)];
-    let Some(row) = session.row(sql, &values)? else { return Ok(None) };
+    let (since, until) = (now_ms - RECORDS_KEPT_MS, now_ms + RECORDS_KEPT_MS);
+    let Some(row) = session.row(sql, &[&request.record_key(), &since, &until])? else { return Ok(None) };
     if row.try_get::<_, &str>(0)? != request.fingerprint() {
         return Err(StoreError::KeyReused { key: request.key().to_owned() }.into());
     }
@@ -34,12 +29,10 @@ pub(super) fn find(session: &mut Session, request: &RequestKey, now_ms: i64) -> 
 pub(super) fn store_creation(session: &mut Session, request: &RequestKey, id: &str, now_ms: i64) -> Result<(), Fault> {
     // Records from more than a day in the future were written by a wrong clock.
     let stale = "delete from dragoman.creations where created_at_ms <= $1 or created_at_ms > $2";
-    session.execute(stale, &[(&(now_ms - KEPT_MS), Type::INT8), (&(now_ms + KEPT_MS), Type::INT8)])?;
+    session.execute(stale, &[&(now_ms - RECORDS_KEPT_MS), &(now_ms + RECORDS_KEPT_MS)])?;
     let sql = "insert into dragoman.creations (key, fingerprint, answer, created_at_ms) values ($1, $2, $3, $4)
                on conflict (key) do nothing";
-    let values: [Parameter<'_>; 4] =
-        [(&request.record_key(), Type::TEXT), (&request.fingerprint(), Type::TEXT), (&id, Type::TEXT), (&now_ms, Type::INT8)];
-    if session.execute(sql, &values)? == 0 {
+    if session.execute(sql, &[&request.record_key(), &request.fingerprint(), &id, &now_ms])? == 0 {
         return Err(StoreError::KeyReused { key: request.key().to_owned() }.into());
     }
     // Deletes in the order of arrival, because after a clock jumped back, the newest record can have the oldest time.

@@ -1,7 +1,5 @@
 //! Imports the content of another catalog: collections with their aliases, keys, and classifiers.
 
-use postgres::types::Type;
-
 use super::PostgresCatalog;
 use super::classifiers::insert_texts;
 use super::rows::{json, text};
@@ -48,7 +46,7 @@ impl PostgresCatalog {
 /// the statement.
 fn row_exists(session: &mut Session, table: &'static str, column: &'static str, value: &str) -> Result<bool, Fault> {
     let sql = format!("select 1 from dragoman.{table} where {column} = $1");
-    Ok(session.row(&sql, &[(&value, Type::TEXT)])?.is_some())
+    Ok(session.row(&sql, &[&value])?.is_some())
 }
 
 fn add_alias(session: &mut Session, name: &CollectionName, collection: &CollectionId) -> Result<(), Fault> {
@@ -56,7 +54,7 @@ fn add_alias(session: &mut Session, name: &CollectionName, collection: &Collecti
         return Err(StoreError::CollectionExists { name: name.clone() }.into());
     }
     let sql = "insert into dragoman.aliases (name, collection) values ($1, $2) on conflict (name) do nothing";
-    match session.execute(sql, &[(&name.as_str(), Type::TEXT), (&collection.0, Type::TEXT)])? {
+    match session.execute(sql, &[&name.as_str(), &collection.0])? {
         0 => Err(StoreError::AliasExists { name: name.clone() }.into()),
         _ => Ok(()),
     }
@@ -72,22 +70,22 @@ fn insert_classifier(session: &mut Session, contents: &ClassifierContents) -> Re
     let error = record.error.as_ref();
     let detail = error.map(|error| text(&error.detail));
     let values: [Parameter<'_>; 16] = [
-        (&row.id, Type::TEXT),
-        (&record.name.as_str(), Type::TEXT),
-        (&record.job.as_str(), Type::TEXT),
-        (&record.next_job.as_ref().map(JobId::as_str), Type::TEXT),
-        (&i64::try_from(record.version).unwrap_or(i64::MAX), Type::INT8),
-        (&row.progress.name(), Type::TEXT),
-        (&record.model, Type::TEXT),
-        (&record.model_fingerprint, Type::TEXT),
-        (&(row.dimension as i64), Type::INT8),
-        (&json(&row.definition), Type::TEXT),
-        (&row.report.as_ref().map(json), Type::TEXT),
-        (&contents.weights, Type::BYTEA),
-        (&error.map(|error| error.code.name()), Type::TEXT),
-        (&detail.as_deref(), Type::TEXT),
-        (&record.created_at_ms, Type::INT8),
-        (&record.trained_at_ms, Type::INT8),
+        &row.id,
+        &record.name.as_str(),
+        &record.job.as_str(),
+        &record.next_job.as_ref().map(JobId::as_str),
+        &i64::try_from(record.version).unwrap_or(i64::MAX),
+        &row.progress.name(),
+        &record.model,
+        &record.model_fingerprint,
+        &(row.dimension as i64),
+        &json(&row.definition),
+        &row.report.as_ref().map(json),
+        &contents.weights,
+        &error.map(|error| error.code.name()),
+        &detail.as_deref(),
+        &record.created_at_ms,
+        &record.trained_at_ms,
     ];
     Ok(session.row(sql, &values)?.map(|row| row.try_get(0)).transpose()?)
 }

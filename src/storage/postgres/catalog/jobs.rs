@@ -3,8 +3,6 @@
 //! A job belongs to the server that accepted it. If that server dies, another one takes the job over. Only its owner may change
 //! a job.
 
-use postgres::types::Type;
-
 use super::PostgresCatalog;
 use super::creations;
 use super::rows::{CatalogRow, json, limit, text};
@@ -51,13 +49,7 @@ impl PostgresCatalog {
         let me = self.member.id();
         let with_files: Vec<&str> = with_files.iter().map(|kind| kind.name()).collect();
         let files_here: Vec<&str> = files_here.iter().map(JobId::as_str).collect();
-        let values: [Parameter<'_>; 5] = [
-            (&me, Type::INT8),
-            (&with_files, Type::TEXT_ARRAY),
-            (&files_here, Type::TEXT_ARRAY),
-            (&JobType::Reembed.name(), Type::TEXT),
-            (&model_fingerprint, Type::TEXT),
-        ];
+        let values: [Parameter<'_>; 5] = [&me, &with_files, &files_here, &JobType::Reembed.name(), &model_fingerprint];
         let sql = format!(
             "update dragoman.jobs set owner = $1 where id in (
                  select id from dragoman.jobs j where finished_at_ms is null and owner is distinct from $1
@@ -81,7 +73,7 @@ impl PostgresCatalog {
                    where id = any($1) and finished_at_ms is null";
         self.run("looking at jobs", |session| {
             let mut found = Vec::new();
-            for row in session.rows(sql, &[(&ids, Type::TEXT_ARRAY), (&self.member.id(), Type::INT8)])? {
+            for row in session.rows(sql, &[&ids, &self.member.id()])? {
                 let ownership = match (row.try_get(2)?, row.try_get(1)?) {
                     (false, _) => JobOwnership::Lost,
                     (true, true) => JobOwnership::Canceled,
@@ -115,9 +107,7 @@ impl PostgresCatalog {
 
     pub(crate) fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
         let sql = format!("select {COLUMNS} from dragoman.jobs where id = $1");
-        self.run("reading a job", |session| {
-            session.row(&sql, &[(&id.as_str(), Type::TEXT)])?.map(|row| read_job(&CatalogRow(row))).transpose()
-        })
+        self.run("reading a job", |session| session.row(&sql, &[&id.as_str()])?.map(|row| read_job(&CatalogRow(row))).transpose())
     }
 
     pub(crate) fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Vec<Job>, StoreError> {
@@ -129,14 +119,7 @@ impl PostgresCatalog {
         let (kind, status) = (filter.kind.map(JobType::name), filter.status.map(JobStatus::name));
         let collections: Option<Vec<&str>> =
             filter.collections.as_ref().map(|names| names.iter().map(CollectionName::as_str).collect());
-        let values: [Parameter<'_>; 5] = [
-            (&after, Type::TEXT),
-            (&kind, Type::TEXT),
-            (&status, Type::TEXT),
-            (&collections, Type::TEXT_ARRAY),
-            (&limit(page.limit), Type::INT8),
-        ];
-        self.run("listing jobs", |session| read_all(session, &sql, &values))
+        self.run("listing jobs", |session| read_all(session, &sql, &[&after, &kind, &status, &collections, &limit(page.limit)]))
     }
 
     pub(crate) fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
@@ -160,25 +143,19 @@ impl PostgresCatalog {
     pub(crate) fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
         let sql = "update dragoman.jobs set status = 'running', started_at_ms = coalesce(started_at_ms, $2)
                    where id = $1 and owner = $3";
-        let values = [(&id.as_str() as _, Type::TEXT), (&now_ms as _, Type::INT8), (&self.member.id() as _, Type::INT8)];
-        self.change_own_job("starting a job", sql, &values)
+        self.change_own_job("starting a job", sql, &[&id.as_str(), &now_ms, &self.member.id()])
     }
 
     pub(crate) fn record_progress(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
         let sql = "update dragoman.jobs set done = $2, total = $3, details = $4 where id = $1 and owner = $5";
-        let values: [Parameter<'_>; 5] = [
-            (&id.as_str(), Type::TEXT),
-            (&(progress.done as i64), Type::INT8),
-            (&(progress.total as i64), Type::INT8),
-            (&json(details), Type::TEXT),
-            (&self.member.id(), Type::INT8),
-        ];
+        let values: [Parameter<'_>; 5] =
+            [&id.as_str(), &(progress.done as i64), &(progress.total as i64), &json(details), &self.member.id()];
         self.change_own_job("recording a job's progress", sql, &values)
     }
 
     pub(crate) fn request_cancel(&self, id: &JobId) -> Result<(), StoreError> {
         let sql = "update dragoman.jobs set cancel_requested = true where id = $1 and finished_at_ms is null";
-        self.change("canceling a job", sql, &[(&id.as_str(), Type::TEXT)])
+        self.change("canceling a job", sql, &[&id.as_str()])
     }
 
     pub(crate) fn finish_job(
@@ -192,14 +169,7 @@ impl PostgresCatalog {
         let sql = "update dragoman.jobs set status = $2, error_code = $3, error_detail = $4, finished_at_ms = $5
                    where id = $1 and owner = $6";
         let (code, detail) = (error.map(|error| error.code.name()), error.map(|error| text(&error.detail)));
-        let values: [Parameter<'_>; 6] = [
-            (&id.as_str(), Type::TEXT),
-            (&status.name(), Type::TEXT),
-            (&code, Type::TEXT),
-            (&detail.as_deref(), Type::TEXT),
-            (&now_ms, Type::INT8),
-            (&self.member.id(), Type::INT8),
-        ];
+        let values: [Parameter<'_>; 6] = [&id.as_str(), &status.name(), &code, &detail.as_deref(), &now_ms, &self.member.id()];
         self.change_own_job("finishing a job", sql, &values)
     }
 
@@ -207,10 +177,9 @@ impl PostgresCatalog {
         let sql = "delete from dragoman.jobs where finished_at_ms < $1 or id in
                    (select id from dragoman.jobs where finished_at_ms is not null order by finished_at_ms desc, id desc offset $2)
                    returning id";
-        let values: [Parameter<'_>; 2] = [(&before_ms, Type::INT8), (&limit(kept_max), Type::INT8)];
         self.run("pruning jobs", |session| {
             let mut pruned = Vec::new();
-            for row in session.rows(sql, &values)? {
+            for row in session.rows(sql, &[&before_ms, &limit(kept_max)])? {
                 pruned.extend(JobId::parse(row.try_get(0)?).ok());
             }
             Ok(pruned)
@@ -241,17 +210,17 @@ fn insert(session: &mut Session, job: &Job, owner: i64) -> Result<(), Fault> {
                values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
                on conflict (collection) where type = 'reembed' and finished_at_ms is null do nothing";
     let values: [Parameter<'_>; 11] = [
-        (&job.id.as_str(), Type::TEXT),
-        (&job.kind.name(), Type::TEXT),
-        (&job.status.name(), Type::TEXT),
-        (&job.collection.as_ref().map(CollectionName::as_str), Type::TEXT),
-        (&json(&job.request), Type::TEXT),
-        (&json(&job.details), Type::TEXT),
-        (&(job.progress.done as i64), Type::INT8),
-        (&(job.progress.total as i64), Type::INT8),
-        (&job.progress.unit.name(), Type::TEXT),
-        (&job.created_at_ms, Type::INT8),
-        (&owner, Type::INT8),
+        &job.id.as_str(),
+        &job.kind.name(),
+        &job.status.name(),
+        &job.collection.as_ref().map(CollectionName::as_str),
+        &json(&job.request),
+        &json(&job.details),
+        &(job.progress.done as i64),
+        &(job.progress.total as i64),
+        &job.progress.unit.name(),
+        &job.created_at_ms,
+        &owner,
     ];
     match session.execute(sql, &values)? {
         0 => Err(StoreError::JobUnfinished.into()),

@@ -13,9 +13,8 @@ mod versions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
-
-use postgres::types::Type;
 
 use super::fault::Fault;
 use super::member::{Member, remove_dead_servers};
@@ -24,7 +23,7 @@ use super::replacing::remove_unread;
 use super::server::{PostgresServer, run_blocking};
 use super::session::{Parameter, SNAPSHOT, Session};
 use crate::domain::{Alias, Collection, CollectionId, CollectionName, KeyId, MetadataPath, Page, RequestKey};
-use crate::store::{StoreError, StoredKey, codes, names_json, read_collection, read_key};
+use crate::store::{StoreError, StoredKey, codes, names_json, read_collection, read_key, system_clock};
 pub use jobs::{JobOwnership, TakenOverJobs};
 use parking_lot::Mutex;
 use rows::{CatalogRow, limit, text};
@@ -43,6 +42,8 @@ pub struct PostgresCatalog {
     member: Member,
     /// The versions that this server has in memory, or will have before it answers.
     known: KnownVersions,
+    /// How far the database server's clock was ahead of this server's when the versions were last read.
+    clock_ahead_ms: AtomicI64,
     /// The other servers that were alive at the last check.
     others: Mutex<Vec<i64>>,
 }
@@ -65,7 +66,7 @@ impl PostgresCatalog {
     /// uses it. Removes what interrupted creations left: collections without a name and without documents.
     pub fn open(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         let member = Member::join(server)?;
-        let catalog = Self { server: Arc::clone(server), member, known: KnownVersions::default(), others: Mutex::default() };
+        let catalog = Self::with_member(server, member);
         let others =
             catalog.transaction("looking for other servers", |session| remove_dead_servers(session, catalog.member.id()))?;
         *catalog.others.lock() = others;
@@ -79,7 +80,7 @@ impl PostgresCatalog {
     /// uses it.
     pub fn open_read_only(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         let member = Member::join_exclusively(server)?;
-        Ok(Self { server: Arc::clone(server), member, known: KnownVersions::default(), others: Mutex::default() })
+        Ok(Self::with_member(server, member))
     }
 
     /// Like `open_read_only`, but removes what interrupted creations left.
@@ -91,7 +92,15 @@ impl PostgresCatalog {
 
     /// Reads the current version of each part, which any server may have changed.
     pub fn versions(&self) -> Result<CatalogVersions, StoreError> {
-        self.member.read_on_own_connection("looking for changes of the catalog", versions::read)
+        let (versions, now_ms) = self.member.read_on_own_connection("looking for changes of the catalog", versions::read)?;
+        self.clock_ahead_ms.store(now_ms.saturating_sub(system_clock()), Ordering::SeqCst);
+        Ok(versions)
+    }
+
+    /// Returns the time by the database server's clock, in milliseconds since the Unix epoch. Does not ask it: the last
+    /// `versions` found out how far its clock is ahead.
+    pub fn now_ms(&self) -> i64 {
+        system_clock().saturating_add(self.clock_ahead_ms.load(Ordering::SeqCst))
     }
 
     /// Returns the version of a part that this server knows. It can only change a part if this version is current.
@@ -152,17 +161,15 @@ impl PostgresCatalog {
         let description = collection.description.as_deref().map(text);
         let description = description.as_deref();
         let (ef_search, languages) = (collection.hnsw.ef_search as i64, codes(&collection.default_languages));
-        let values: [Parameter<'_>; 4] =
-            [(&collection.id.0, Type::TEXT), (&description, Type::TEXT), (&ef_search, Type::INT8), (&languages, Type::TEXT)];
+        let values: [Parameter<'_>; 4] = [&collection.id.0, &description, &ef_search, &languages];
         self.change_part("changing a collection", CatalogPart::Names, |session| Ok(session.execute(sql, &values)? > 0))
     }
 
     pub(crate) fn list(&self, page: &Page<CollectionName>) -> Result<Vec<Collection>, StoreError> {
         let sql = format!("select {COLUMNS} from dragoman.catalog where name > $1 order by name limit $2");
         let after = page.after.as_ref().map_or("", CollectionName::as_str);
-        let values: [Parameter<'_>; 2] = [(&after, Type::TEXT), (&limit(page.limit), Type::INT8)];
         self.run("listing collections", |session| {
-            session.rows(&sql, &values)?.into_iter().map(|row| read_collection(&CatalogRow(row))).collect()
+            session.rows(&sql, &[&after, &limit(page.limit)])?.into_iter().map(|row| read_collection(&CatalogRow(row))).collect()
         })
     }
 
@@ -181,7 +188,7 @@ impl PostgresCatalog {
     fn try_delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
         self.change_part("deleting a collection", CatalogPart::Names, |session| {
             let sql = format!("delete from dragoman.catalog where name = $1 returning {COLUMNS}");
-            let Some(row) = session.row(&sql, &[(&name.as_str(), Type::TEXT)])? else { return Ok(None) };
+            let Some(row) = session.row(&sql, &[&name.as_str()])? else { return Ok(None) };
             let found = read_collection(&CatalogRow(row))?;
             drop_collection(session, &found.id)?;
             Ok(Some(found))
@@ -196,7 +203,7 @@ impl PostgresCatalog {
         let sql = "insert into dragoman.aliases (name, collection)
                    select $1, $2 where not exists (select 1 from dragoman.catalog where name = $1)
                    on conflict (name) do update set collection = excluded.collection";
-        let values: [Parameter<'_>; 2] = [(&name.as_str(), Type::TEXT), (&collection.0, Type::TEXT)];
+        let values: [Parameter<'_>; 2] = [&name.as_str(), &collection.0];
         match self.change_part("setting an alias", CatalogPart::Names, |session| session.execute(sql, &values))? {
             0 => Err(StoreError::CollectionExists { name: name.clone() }),
             _ => Ok(()),
@@ -205,8 +212,7 @@ impl PostgresCatalog {
 
     pub(crate) fn delete_alias(&self, name: &CollectionName) -> Result<bool, StoreError> {
         let sql = "delete from dragoman.aliases where name = $1";
-        let name = [(&name.as_str() as _, Type::TEXT)];
-        self.change_part("deleting an alias", CatalogPart::Names, |session| Ok(session.execute(sql, &name)? > 0))
+        self.change_part("deleting an alias", CatalogPart::Names, |session| Ok(session.execute(sql, &[&name.as_str()])? > 0))
     }
 
     pub(crate) fn add_key(&self, stored: &StoredKey) -> Result<(), StoreError> {
@@ -221,8 +227,17 @@ impl PostgresCatalog {
 
     pub(crate) fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
         let sql = "delete from dragoman.api_keys where id = $1";
-        let id = [(&id.as_str() as _, Type::TEXT)];
-        self.change_part("removing a key", CatalogPart::Keys, |session| Ok(session.execute(sql, &id)? > 0))
+        self.change_part("removing a key", CatalogPart::Keys, |session| Ok(session.execute(sql, &[&id.as_str()])? > 0))
+    }
+
+    fn with_member(server: &Arc<PostgresServer>, member: Member) -> Self {
+        Self {
+            server: Arc::clone(server),
+            member,
+            known: KnownVersions::default(),
+            clock_ahead_ms: AtomicI64::new(0),
+            others: Mutex::default(),
+        }
     }
 
     /// Runs statements. Errors name the operation `doing`.
@@ -281,21 +296,21 @@ fn insert(session: &mut Session, collection: &Collection) -> Result<u64, Fault> 
     let tokens_max = collection.passages.map(|bounds| bounds.tokens_max as i64);
     let overlap = collection.passages.map_or(0, |bounds| bounds.overlap_tokens as i64);
     let values: [Parameter<'_>; 15] = [
-        (&collection.id.0, Type::TEXT),
-        (&collection.name.as_str(), Type::TEXT),
-        (&description, Type::TEXT),
-        (&model, Type::TEXT),
-        (&fingerprint, Type::TEXT),
-        (&dimension, Type::INT8),
-        (&collection.metric.name(), Type::TEXT),
-        (&collection.created_at_ms, Type::INT8),
-        (&collection.quantization.name(), Type::TEXT),
-        (&m, Type::INT8),
-        (&ef_construction, Type::INT8),
-        (&ef_search, Type::INT8),
-        (&languages, Type::TEXT),
-        (&tokens_max, Type::INT8),
-        (&overlap, Type::INT8),
+        &collection.id.0,
+        &collection.name.as_str(),
+        &description,
+        &model,
+        &fingerprint,
+        &dimension,
+        &collection.metric.name(),
+        &collection.created_at_ms,
+        &collection.quantization.name(),
+        &m,
+        &ef_construction,
+        &ef_search,
+        &languages,
+        &tokens_max,
+        &overlap,
     ];
     session.execute(sql, &values)
 }
@@ -307,15 +322,8 @@ fn insert_key(session: &mut Session, stored: &StoredKey) -> Result<(), Fault> {
     let key = &stored.key;
     let (name, hash) = (text(&key.name), stored.secret_sha256.as_slice());
     let collections = key.collections.as_deref().map(names_json);
-    let values: [Parameter<'_>; 7] = [
-        (&key.id.as_str(), Type::TEXT),
-        (&name.as_ref(), Type::TEXT),
-        (&hash, Type::BYTEA),
-        (&key.scope.name(), Type::TEXT),
-        (&collections, Type::TEXT),
-        (&key.created_at_ms, Type::INT8),
-        (&key.expires_at_ms, Type::INT8),
-    ];
+    let values: [Parameter<'_>; 7] =
+        [&key.id.as_str(), &name.as_ref(), &hash, &key.scope.name(), &collections, &key.created_at_ms, &key.expires_at_ms];
     session.execute(sql, &values).map(drop)
 }
 

@@ -1,7 +1,5 @@
 //! Swaps in the replacement of a collection that was re-embedded.
 
-use postgres::types::Type;
-
 use super::PostgresCatalog;
 use super::versions::{self, CatalogPart};
 use crate::domain::{Collection, CollectionId, JobId};
@@ -34,11 +32,11 @@ impl PostgresCatalog {
             transfer_state(session, old_key, &new.id)?;
             let (old, new) = (&old.0, &new.id.0);
             let sql = "update dragoman.creations set answer = $2 where answer = $1";
-            session.execute(sql, &[(old, Type::TEXT), (new, Type::TEXT)])?;
+            session.execute(sql, &[old, new])?;
             // A collection's id is a UUID, so an occurrence in a request always means the collection.
             let sql = "update dragoman.jobs set request = replace(request, $1, $2)
                        where finished_at_ms is null and id <> $3 and strpos(request, $1) > 0";
-            session.execute(sql, &[(old, Type::TEXT), (new, Type::TEXT), (&job.as_str(), Type::TEXT)])?;
+            session.execute(sql, &[old, new, &job.as_str()])?;
             Ok(Some(version))
         })?;
         let Some(version) = swapped else { return Ok(false) };
@@ -59,28 +57,19 @@ fn rename(session: &mut Session, old: &CollectionId, new: &Collection) -> Result
     let (model, fingerprint) = new.model.as_ref().map_or(("", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
     let tokens_max = new.passages.map(|bounds| bounds.tokens_max as i64);
     let overlap = new.passages.map_or(0, |bounds| bounds.overlap_tokens as i64);
-    let values: [Parameter<'_>; 7] = [
-        (&old.0, Type::TEXT),
-        (&new.id.0, Type::TEXT),
-        (&model, Type::TEXT),
-        (&fingerprint, Type::TEXT),
-        (&(new.dimension as i64), Type::INT8),
-        (&tokens_max, Type::INT8),
-        (&overlap, Type::INT8),
-    ];
-    session.query_number(sql, &values)
+    session.query_number(sql, &[&old.0, &new.id.0, &model, &fingerprint, &(new.dimension as i64), &tokens_max, &overlap])
 }
 
 /// Copies sequence numbers, idempotency records and checkpoints from the old collection, which takes no more writes, to the new
 /// one.
 fn transfer_state(session: &mut Session, old_key: i64, new: &CollectionId) -> Result<(), Fault> {
-    let (old, new) = ((&old_key as _, Type::INT8), (&new.0 as _, Type::TEXT));
+    let (old, new) = (&old_key, &new.0);
     let sql = "update dragoman.collections n set sequence = greatest(n.sequence, o.sequence), job = null,
                    documents_drawn = greatest(n.documents_drawn, o.documents_drawn)
                from dragoman.collections o where o.key = $1 and n.id = $2 returning n.key";
-    let Some(row) = session.row(sql, &[old.clone(), new.clone()])? else { return Err(StoreError::Closed.into()) };
+    let Some(row) = session.row(sql, &[old, new])? else { return Err(StoreError::Closed.into()) };
     let new_key: i64 = row.try_get(0)?;
-    let both = [old.clone(), (&new_key as _, Type::INT8)];
+    let both: [Parameter<'_>; 2] = [old, &new_key];
     let sql = "insert into dragoman.idempotency_records (collection, key, fingerprint, answer, created_at_ms)
                select $2, key, fingerprint, answer, created_at_ms from dragoman.idempotency_records where collection = $1
                order by number on conflict (collection, key) do nothing";

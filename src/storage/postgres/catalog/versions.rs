@@ -6,10 +6,9 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use postgres::types::Type;
-
 use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::session::Session;
+use crate::storage::postgres::writing::NOW_MS;
 use crate::store::StoreError;
 
 /// A part of the catalog.
@@ -61,16 +60,16 @@ impl KnownVersions {
     }
 }
 
-/// Reads the versions.
-pub(super) fn read(session: &mut Session) -> Result<CatalogVersions, Fault> {
+/// Reads the versions, and the time by the database server's clock, in milliseconds since the Unix epoch.
+pub(super) fn read(session: &mut Session) -> Result<(CatalogVersions, i64), Fault> {
     let columns = CatalogPart::ALL.map(CatalogPart::column).join(", ");
-    let row = session.row(&format!("select {columns} from dragoman.catalog_state"), &[])?;
+    let row = session.row(&format!("select {columns}, {NOW_MS} from dragoman.catalog_state"), &[])?;
     let row = row.ok_or(StoreError::CorruptRow { table: "catalog_state", row: 0, problem: "it is missing" })?;
     let mut versions = CatalogVersions::default();
     for (place, version) in versions.0.iter_mut().enumerate() {
         *version = row.try_get(place)?;
     }
-    Ok(versions)
+    Ok((versions, row.try_get(versions.0.len())?))
 }
 
 /// Increments the version of a part and returns it. Fails with `StoreError::CatalogChanged` if the current version is not
@@ -80,6 +79,6 @@ pub(super) fn increment(session: &mut Session, part: CatalogPart, known: i64) ->
     let sql = format!(
         "update dragoman.catalog_state set version = version + 1, {column} = version + 1 where {column} = $1 returning {column}"
     );
-    let row = session.row(&sql, &[(&known, Type::INT8)])?.ok_or(StoreError::CatalogChanged)?;
+    let row = session.row(&sql, &[&known])?.ok_or(StoreError::CatalogChanged)?;
     Ok(row.try_get(0)?)
 }

@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use postgres::error::SqlState;
-use postgres::types::Type;
 use r2d2::ManageConnection as _;
 
 use super::tracker::{LogEnd, ReplicaTracker};
 use crate::domain::chain;
 use crate::storage::postgres::connector::Manager;
 use crate::storage::postgres::fault::Fault;
-use crate::storage::postgres::session::Session;
+use crate::storage::postgres::session::{Parameter, Session};
 use crate::store::StoreError;
 
 /// Selects the primary's system, timeline, end of the log, and time.
@@ -191,7 +190,7 @@ fn database_oid(session: &mut Session) -> Result<u32, Fault> {
 
 /// Returns the mark of a timeline, and creates one if it has none.
 fn timeline_mark(session: &mut Session, timeline: &str) -> Result<String, Fault> {
-    let timeline = [(&timeline as _, Type::TEXT)];
+    let timeline: [Parameter<'_>; 1] = [&timeline];
     let sql = "select mark::text from dragoman.timelines where timeline = $1";
     if let Some(row) = session.row(sql, &timeline)? {
         return Ok(row.try_get(0)?);

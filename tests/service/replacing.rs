@@ -1,0 +1,123 @@
+//! Restores that replace a collection in use: its name never disappears, and what works on the old documents ends well or says
+//! why it cannot.
+
+use std::path::Path;
+
+use dragoman::domain::{Code, CollectionChange, Filter, Job, JobStatus, MiningUnit, SearchFilter, SnapshotId, Wait};
+use dragoman::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};
+
+use crate::jobs::{REPLACE, file, snapshot};
+use crate::{Running, document, eventually, id, ids, name, one_job_at_a_time, open, open_with, request};
+
+impl Running {
+    /// Restores a snapshot in place of what exists.
+    async fn replace(&self, snapshot: &SnapshotId) {
+        let job = self.service.restore_snapshot(snapshot, REPLACE).await.unwrap();
+        let job = self.ended(&job.id).await;
+        assert_eq!((job.status, job.error), (JobStatus::Succeeded, None));
+    }
+
+    /// Checks that a job failed because its collection was replaced.
+    async fn check_failed_by_replacement(&self, job: &Job) {
+        let ended = self.ended(&job.id).await;
+        let error = ended.error.unwrap();
+        assert_eq!((ended.status, error.code), (JobStatus::Failed, Code::CollectionNotFound), "{:?}", job.kind);
+        assert!(error.detail.contains("collection news was replaced"), "{:?}: {}", job.kind, error.detail);
+    }
+}
+
+fn folders(data_dir: &Path) -> usize {
+    std::fs::read_dir(data_dir.join("collections")).unwrap().count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_has_found_a_collection_works_after_a_restore_has_replaced_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.write("news", "a", "the first words").await;
+    let kept = snapshot(&running).await;
+    running.write("news", "b", "other words").await;
+    let found = running.on("news");
+    running.replace(&kept).await;
+    assert_eq!(found.count(Filter::default()).await.unwrap(), 1);
+    assert_eq!(found.get(&id("a")).await.unwrap().text, "the first words");
+    assert_eq!(ids(&found.search(request("the first words", 5)).await.unwrap().hits), ["a"]);
+    found.upsert(vec![document("c", "new words")], Wait::Indexed).await.unwrap();
+    let change = CollectionChange { description: Some("restored".to_owned()), ..CollectionChange::default() };
+    assert_eq!(found.change(change).await.unwrap().counts.documents, 2);
+    let view = running.service.get_collection(&name("news")).await.unwrap();
+    assert_eq!(view.collection.description.as_deref(), Some("restored"));
+    assert_eq!(found.delete_matching(Filter::default(), None).await.unwrap(), 2);
+    assert_eq!(running.text("news", "c").await, None);
+    drop(found);
+    eventually("the replaced collection is removed", async || folders(folder.path()) == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_that_has_begun_is_completed_although_a_restore_replaces_its_collection() {
+    const DOCUMENTS: usize = 450;
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let kept = snapshot(&running).await;
+    let documents = (0..DOCUMENTS).map(|n| document(&format!("d{n:03}"), "some words")).collect();
+    running.upsert("news", documents, Wait::Stored).await.unwrap();
+    let mut export = running.on("news").export(false).unwrap();
+    let mut exported = export.next().await.unwrap().len();
+    assert!(exported < DOCUMENTS, "the rest is read later");
+    running.replace(&kept).await;
+    loop {
+        match export.next().await.unwrap().len() {
+            0 => break,
+            more => exported += more,
+        }
+    }
+    assert_eq!(exported, DOCUMENTS);
+    assert_eq!(running.on("news").count(Filter::default()).await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_jobs_that_need_the_documents_of_a_replaced_collection_say_that_it_was_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open_with(folder.path(), one_job_at_a_time()).await;
+    running.create("news").await;
+    for one in ["a", "b", "c"] {
+        running.write("news", one, &format!("{one} few words")).await;
+    }
+    let kept = snapshot(&running).await;
+    running.create("other").await;
+    running.control.pause();
+    let first = running.import_one("other").await;
+    let restore = running.service.restore_snapshot(&kept, REPLACE).await.unwrap();
+    let pairs = DuplicatesRequest {
+        only: SearchFilter::default(),
+        unit: MiningUnit::Passage,
+        settings: DuplicatesSettings { score_min: 0.9, neighbors: 1, size_max: 10, pairs: LanguageRule::Any },
+    };
+    let duplicates = running.service.find_duplicates(&name("news"), pairs, None).await.unwrap();
+    let import = running.import(file(10)).await.unwrap();
+    running.control.resume();
+    for job in [first, restore] {
+        assert_eq!(running.ended(&job.id).await.error, None);
+    }
+    running.check_failed_by_replacement(&duplicates).await;
+    running.check_failed_by_replacement(&import).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_ends_when_a_restore_replaces_its_collection() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.write("news", "a", "the first words").await;
+    let kept = snapshot(&running).await;
+    running.control.pause();
+    let import = running.import(file(10)).await.unwrap();
+    let count = async || running.on("news").count(Filter::default()).await.unwrap();
+    eventually("the lines are stored", async || count().await == 10).await;
+    running.replace(&kept).await;
+    running.check_failed_by_replacement(&import).await;
+    assert_eq!(count().await, 1);
+    running.control.resume();
+}
