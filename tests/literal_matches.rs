@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const MODEL: &str = "models/ems-small";
 
 /// The id of each document, and its text.
-const DOCUMENTS: [(&str, &str); 15] = [
+const DOCUMENTS: [(&str, &str); 23] = [
     ("night market", "臺灣的夜市很有名。"),
     ("khmer", "ភ្នំពេញជាទីក្រុងធំ"),
     ("amharic", "የኢትዮጵያ ቡና ጣፋጭ ነው"),
@@ -28,6 +28,14 @@ const DOCUMENTS: [(&str, &str); 15] = [
     ("mail", "שלחו את הטופס בדוא״ל עד יום שני."),
     ("army", "דובר צה״ל מסר הודעה על התרגיל."),
     ("flour", "Für den Teig braucht man 500 g Mehl und etwas Salz."),
+    ("notes of 2.10.1", "Release 2.10.1 starts faster."),
+    ("notes of 2.1.10", "Release 2.1.10 mends two errors of the printer driver."),
+    ("espresso", "This machine makes espresso with a thick foam."),
+    ("laptop", "The laptop costs 1,299.00 euros."),
+    ("camera", "The camera costs 299.00 euros."),
+    ("commands", "First run pip install -r requirements.txt."),
+    ("python", "Pip is the installer of Python packages; update it often."),
+    ("crash", "If the viewer ends with GraphicsDeviceLost, update the driver of the graphics card."),
 ];
 
 fn search(client: &Client, query: &str) -> Vec<Value> {
@@ -56,12 +64,50 @@ fn passages_with_the_exact_query_words_rank_first() {
         ("בדוא״ל", "mail"),
         ("צה\"ל", "army"),
         ("500 g Mehl", "flour"),
+        ("2.1.10", "notes of 2.1.10"),
+        ("release 2.10.1", "notes of 2.10.1"),
+        ("espr", "espresso"),
+        ("machine that makes espr", "espresso"),
+        ("1299", "laptop"),
+        ("1.299,00 €", "laptop"),
+        ("pip install -r requirements.txt", "commands"),
+        ("滑", "rainy day"),
     ] {
         let hits = search(&client, query);
         assert_eq!(hits[0]["id"], expect, "{query}: {hits:#?}");
     }
+    let hits = search(&client, &log());
+    assert_eq!(hits[0]["id"], "crash", "{hits:#?}");
     check_unknown_characters(&client);
     check_marks(&client);
+    assert!(server.terminate().success());
+}
+
+/// A log in which one line says what the error is.
+fn log() -> String {
+    let line = |number: usize| {
+        format!("[{}.{}] queue {} flushed, buffer page {}\n", 4_000 + number, 317 * number, 500 + number, 600 + 7 * number)
+    };
+    (0..30).map(line).chain(["render thread: GraphicsDeviceLost\n".to_owned()]).chain((30..60).map(line)).collect()
+}
+
+#[test]
+fn a_document_whose_title_is_the_query_ranks_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "words" })).0, 201);
+    let documents = json!({"documents": [
+        {"id": "billing", "title": "Billing contact", "text": "Write to this address if an invoice is wrong."},
+        {"id": "contact", "title": "Contact", "text": "Our office is open from nine to five."},
+        {"id": "lyon", "title": "From Lyon to Paris", "text": "The train takes two hours."},
+        {"id": "paris", "title": "Paris", "text": "The capital of France lies on the Seine."},
+    ]});
+    assert_eq!(client.post("/v1/collections/words/documents", &documents).0, 200);
+    for (query, expect) in [("Contact", "contact"), ("contact?", "contact"), ("Paris", "paris"), ("billing contact", "billing")] {
+        let hits = search(&client, query);
+        assert_eq!(hits[0]["id"], expect, "{query}: {hits:#?}");
+    }
     assert!(server.terminate().success());
 }
 
@@ -80,9 +126,12 @@ fn check_unknown_characters(client: &Client) {
 }
 
 fn check_marks(client: &Client) {
-    for (query, expect) in
-        [("500 g Mehl", &["500 g Mehl", "500", "g", "Mehl"][..]), ("м'ятою", &["м’ятою"]), ("צה\"ל", &["צה״ל"])]
-    {
+    for (query, expect) in [
+        ("500 g Mehl", &["500 g Mehl", "500", "g", "Mehl"][..]),
+        ("м'ятою", &["м’ятою"]),
+        ("צה\"ל", &["צה״ל"]),
+        ("espr", &["espresso"]),
+    ] {
         let found = marked(&search(client, query)[0]);
         assert!(found.iter().any(|mark| expect.contains(&mark.as_str())), "{query}: {found:?}");
         let other = found.iter().find(|mark| !expect.contains(&mark.as_str()));

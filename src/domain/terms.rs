@@ -191,6 +191,17 @@ pub struct TermPhrase {
     pub folded: bool,
 }
 
+/// A part of a query that a passage should have as it is written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiteralPart {
+    /// The ways to write it; at least one.
+    pub phrases: Vec<TermPhrase>,
+    /// Its share of the words of the query.
+    pub share: f32,
+    /// If it may be the beginning of a word: the number of the word that it would be by itself (`text::plain_words::word_key`).
+    pub beginning_of: Option<u32>,
+}
+
 impl TermPhrase {
     /// A single word, which matches with or without accents in the passage.
     pub fn single_word(word: String) -> Self {

@@ -184,11 +184,11 @@ impl Question {
         cosines
     }
 
-    /// Returns the sum of the weights of some tokens, 0 to 1.
-    pub(super) fn weight(&self, tokens: &[u32]) -> f32 {
+    /// Returns the sum of the weights of some tokens, 0 to 1. `None` if the question, which may be cut off, has none of them.
+    pub(super) fn weight(&self, tokens: &[u32]) -> Option<f32> {
         let is_one = |id: &u16| tokens.contains(&u32::from(*id));
         let weights = self.weights.as_flattened().iter().zip(&self.ids);
-        weights.filter(|(_, id)| is_one(id)).map(|(weight, _)| weight).sum()
+        weights.filter(|(_, id)| is_one(id)).map(|(weight, _)| *weight).reduce(|sum, weight| sum + weight)
     }
 
     /// Whether a token is a significant token of the question.

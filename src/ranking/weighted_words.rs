@@ -6,8 +6,15 @@ use super::expansions::Expansion;
 use super::question::Question;
 use crate::domain::{QueryWord, Word};
 
-/// Maximum number of words of the question that are used. Of a longer question, the first are used.
+/// Maximum number of words of a question that are looked up. Of a longer question, the first are.
+const LOOKED_UP_MAX: usize = 256;
+/// A question of more words is a text, such as a log: words that find nothing say nothing about the passages sought.
+const LONG_QUESTION: usize = 32;
+/// Maximum number of words that are used, the heaviest ones.
 const QUESTION_WORDS_MAX: usize = 64;
+/// Number of words that a passage must have to answer a question in full. Of a longer question, no passage has all words, and a few
+/// rare ones say more than the rest: the error code in a log.
+const SUFFICIENT_WORDS: usize = 6;
 /// Exponent of the summed weights of a word's tokens, and the minimum of the sum. The exponent was chosen on questions about
 /// passages in many languages (`training/README.md`).
 const IMPORTANCE_POWER: f32 = 0.6;
@@ -32,7 +39,7 @@ pub(super) fn weighted_words(
 ) -> Vec<Weighted> {
     let mut distinct: Vec<&QueryWord> = Vec::new();
     for word in query {
-        if distinct.len() < QUESTION_WORDS_MAX && distinct.iter().all(|other| other.word.key != word.word.key) {
+        if distinct.len() < LOOKED_UP_MAX && distinct.iter().all(|other| other.word.key != word.word.key) {
             distinct.push(word);
         }
     }
@@ -45,14 +52,26 @@ pub(super) fn weighted_words(
     };
     let mut weighted: Vec<Weighted> = distinct.into_iter().zip(importances).map(weigh).collect();
     remove_parts_of_names(query, &mut weighted);
+    if weighted.len() > LONG_QUESTION {
+        weighted.retain(|one| !one.expansion.words.is_empty());
+        weighted.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        weighted.truncate(QUESTION_WORDS_MAX);
+    }
     weighted
+}
+
+/// Returns the score of a passage that answers a question in full: the sum of its heaviest weights.
+pub(super) fn sufficient_score(weighted: &[Weighted]) -> f32 {
+    let mut weights: Vec<f32> = weighted.iter().map(|one| one.weight).collect();
+    weights.sort_unstable_by(|a, b| b.total_cmp(a));
+    weights.iter().take(SUFFICIENT_WORDS).sum()
 }
 
 /// Returns how much the model's tokens of each word matter, with a mean of 1. Words whose tokens are unknown matter as much as
 /// others. In a collection in many languages, rarity alone would give much weight to words such as "the", which only the passages
 /// of one language have.
 fn importances(words: &[&QueryWord], question: Option<&Question>) -> Vec<f32> {
-    let weight = |word: &&QueryWord| question.filter(|_| !word.tokens.is_empty()).map(|question| question.weight(&word.tokens));
+    let weight = |word: &&QueryWord| question.and_then(|question| question.weight(&word.tokens));
     let known: Vec<Option<f32>> =
         words.iter().map(weight).map(|weight| Some(weight?.max(IMPORTANCE_MIN).powf(IMPORTANCE_POWER))).collect();
     let mean = known.iter().flatten().sum::<f32>() / known.iter().flatten().count().max(1) as f32;

@@ -16,7 +16,7 @@ use super::expansions::{Expansion, ExpansionCache};
 use super::question::Question;
 use super::sounds::{SoundIndex, SoundingWord, probability};
 use super::translations::Translations;
-use super::weighted_words::{Weighted, weighted_words};
+use super::weighted_words::{Weighted, sufficient_score, weighted_words};
 use crate::domain::{CountedWord, PassageId, QueryWord, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
 
 /// Lower than the usual 1.2, because in a passage a word's second occurrence says little. Chosen on the questions
@@ -41,6 +41,8 @@ const SIGNIFICANT_MIN: f32 = 0.5;
 /// Minimum probability that a word of the collection means what a significant word of the question does, to be one of its
 /// matches.
 const MEANING_MIN: f32 = 0.1;
+/// Factor of the probability that another word means the same, where the collection has the word itself.
+const ANOTHER_WORD: f32 = 0.85;
 /// Factors of the probability that two words are the same name because they sound alike: where the translation table has one of
 /// them, where it has both, and where the collection has the word itself and the other one is in the same script.
 const ONE_TRANSLATED: f32 = 0.6;
@@ -135,8 +137,8 @@ struct Posting {
 pub struct WordScores {
     /// The scores by slot.
     scores: Vec<f32>,
-    /// The highest possible score: that of a passage that has every word of the question once.
-    possible: f32,
+    /// The score of a passage that has every word of the question once, or the heaviest words of a long question.
+    sufficient: f32,
     /// The significant words of the question, rarest first.
     significant: Vec<SignificantWord>,
 }
@@ -242,11 +244,16 @@ impl WordIndex {
         self.places.is_empty()
     }
 
+    /// Whether a passage has this word, by its number.
+    pub fn has(&self, word: u32) -> bool {
+        self.words.contains_key(&word)
+    }
+
     /// Compares a query of these words with all passages. `question` knows how much their tokens matter.
     pub fn scores(&self, query: &[QueryWord], question: Option<&Question>, translations: &Translations) -> WordScores {
         let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, translations));
         let mut weighted = weighted_words(query, question, expansion);
-        let possible: f32 = weighted.iter().map(|one| one.weight).sum();
+        let sufficient = sufficient_score(&weighted);
         weighted.sort_by(|a, b| b.expansion.rarity.total_cmp(&a.expansion.rarity));
         let significant = self.significant_words(&weighted);
         let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * self.len());
@@ -259,20 +266,20 @@ impl WordIndex {
             }
             self.add(word, &mut counts, &mut met, &mut scores);
         }
-        WordScores { scores, possible, significant }
+        WordScores { scores, sufficient, significant }
     }
 
     /// Returns the score of a passage, about 0 to 1, or 0 for a missing one.
     pub fn score(&self, scores: &WordScores, passage: PassageId) -> f32 {
         let score = self.places.get(&passage).and_then(|&slot| scores.scores.get(slot as usize));
-        score.map_or(0.0, |score| score / scores.possible.max(1.0))
+        score.map_or(0.0, |score| score / scores.sufficient.max(1.0))
     }
 
     /// Returns the best `limit` passages that `accept` accepts, best first, and among equal scores the older first.
     pub fn nearest(&self, scores: &WordScores, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
-        let possible = scores.possible.max(1.0);
+        let sufficient = scores.sufficient.max(1.0);
         let passage = |slot: usize| self.passages.get(slot).copied().flatten().filter(|&passage| accept(passage));
-        best(&scores.scores, passage, limit).into_iter().map(|(passage, score)| (passage, score / possible)).collect()
+        best(&scores.scores, passage, limit).into_iter().map(|(passage, score)| (passage, score / sufficient)).collect()
     }
 
     fn significant_words(&self, weighted: &[Weighted]) -> Vec<SignificantWord> {
@@ -297,14 +304,15 @@ impl WordIndex {
         let mut found: Vec<u64> = Vec::new();
         let entry = |place: u32, same: f32| u64::from(place) << u32::BITS | u64::from(same.to_bits());
         let mut expected = 0.0;
+        let own = self.words.get(&word.key).copied();
+        let of_meaning = if own.is_some() { ANOTHER_WORD } else { 1.0 };
         for sense in translations.senses(word.key) {
             let Some(concept) = self.concepts.get(&sense.concept) else { continue };
             let probability = sense.probability();
             let words = concept.words_with_min_probability(PART_MIN / probability);
-            found.extend(words.map(|(other, of_other)| entry(other, probability * of_other)));
+            found.extend(words.map(|(other, of_other)| entry(other, probability * of_other * of_meaning)));
             expected += probability * self.entries(concept) as f32;
         }
-        let own = self.words.get(&word.key).copied();
         if let (Some(own), true) = (own, found.is_empty()) {
             expected = self.frequency(own) as f32;
         }

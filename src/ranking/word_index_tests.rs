@@ -85,11 +85,11 @@ fn a_change_invalidates_cached_expansions() {
     assert_eq!(nearest(&index, &[BATEAU]), [0]);
     index.insert(PassageId(5), &WordCounts::from_words(vec![BATEAU, 3]), &translations());
     assert_eq!(nearest(&index, &[BATEAU]), [5, 0]);
-    let before = index.scores(&question(&[BOAT]), None, &translations()).possible;
+    let before = index.scores(&question(&[BOAT]), None, &translations()).sufficient;
     index.remove(PassageId(5));
     assert_eq!(nearest(&index, &[BATEAU]), [0]);
     assert!(
-        index.scores(&question(&[BOAT]), None, &translations()).possible < before,
+        index.scores(&question(&[BOAT]), None, &translations()).sufficient < before,
         "after the removal the word is in a larger share of the passages, so it weighs less"
     );
 }
@@ -131,6 +131,33 @@ fn words_with_heavier_tokens_weigh_more() {
     let [boat, tree] = scores(None);
     let [boat_by_tokens, tree_by_tokens] = scores(Some(&asked));
     assert!(boat_by_tokens > 1.2 * boat && tree_by_tokens < tree / 1.2, "{boat_by_tokens} {tree_by_tokens}");
+}
+
+#[test]
+fn a_translation_counts_less_where_the_collection_has_the_word_itself() {
+    let score = |passages: &[&[u32]]| {
+        let index = index(passages);
+        let scores = index.scores(&question(&[BOAT, 60]), None, &translations());
+        index.score(&scores, PassageId(0)) * scores.sufficient
+    };
+    let (without, with) = (score(&[&[BATEAU, 1], &[2, 3]]), score(&[&[BATEAU, 1], &[BOAT, 3]]));
+    assert!(with < without, "{with} {without}");
+}
+
+#[test]
+fn a_few_words_of_a_long_question_are_enough() {
+    let mut passages: Vec<Vec<u32>> = (0..60).map(|other| vec![100 + other, 300]).collect();
+    passages[7].push(KUBERNETES);
+    let passages: Vec<&[u32]> = passages.iter().map(Vec::as_slice).collect();
+    let index = index(&passages);
+    let long: Vec<u32> = (1_000..1_200).chain([KUBERNETES]).collect();
+    assert_eq!(nearest(&index, &long)[0], 7, "words that are found go before those that are not");
+    let score = |words: &[u32]| {
+        let scores = index.scores(&question(words), None, &translations());
+        index.score(&scores, PassageId(7))
+    };
+    let (alone, among_others) = (score(&[KUBERNETES]), score(&long));
+    assert!(among_others > alone / 10.0, "{among_others} of {alone}");
 }
 
 #[test]

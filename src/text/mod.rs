@@ -4,6 +4,7 @@ pub mod context;
 pub mod diacritics;
 pub mod error;
 pub mod language;
+pub mod literal_parts;
 pub mod marks;
 mod moses;
 pub mod normalize;

@@ -9,6 +9,9 @@ use crate::domain::{Language, QueryTerms, TermPhrase};
 use super::runs::is_spaced_letter;
 use super::terms::{self, QUERY_TERMS_MAX};
 
+/// A minus before at most as many ASCII letters is rather a flag of a command ("-r", "-rf") than an excluded word.
+const FLAG_BYTES_MAX: usize = 2;
+
 /// A parsed query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryText {
@@ -50,7 +53,8 @@ impl QueryText {
                 Some(quoted) => (Some(quoted.inside).filter(|inside| inside.contains(char::is_alphanumeric)), quoted.bytes),
                 None if negated && behind.starts_with(char::is_alphabetic) => {
                     let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
-                    (Some(&behind[..end]), end)
+                    let is_flag = end <= FLAG_BYTES_MAX && behind.as_bytes()[..end].iter().all(u8::is_ascii_alphanumeric);
+                    if is_flag { (None, 0) } else { (Some(&behind[..end]), end) }
                 }
                 None => (None, 0),
             };
@@ -224,6 +228,16 @@ mod tests {
         check("明日の「大雨」と『強風』", "明日の大雨と強風", &["大雨", "強風"], &[]);
         check("我找\"北京大学\"的信息", "我找北京大学的信息", &["北京大学"], &[]);
         check("\"도서관\"에서 빌린 책", "도서관에서 빌린 책", &["도서관"], &[]);
+    }
+
+    #[test]
+    fn flags_of_commands_are_plain_text() {
+        for command in ["pip install -r requirements.txt", "rm -rf build", "curl -X POST"] {
+            check(command, command, &[], &[]);
+        }
+        check("vitamin -cd", "vitamin -cd", &[], &[]);
+        check("vitamin -\"c\"", "vitamin ", &[], &["c"]);
+        check("自行车 -车", "自行车 ", &[], &["车"]);
     }
 
     #[test]

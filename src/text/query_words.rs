@@ -8,6 +8,9 @@ use super::runs::{Class, is_spaced_letter};
 use super::word_parts::known_parts;
 use crate::domain::{QueryWord, Word};
 
+/// Marks between and around words.
+const PUNCTUATION: &str = "?!.,;:()\"*'-–—/…¿¡«»„“”‘’。？！、，：；（）「」『』؟،؛।";
+
 /// Maximum number of letters of a fragment of a word.
 const FRAGMENT_MAX: usize = 2;
 
@@ -54,6 +57,16 @@ pub fn fragments(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<u32> {
     let others: HashSet<u32> = others.into_iter().map(|(id, _)| *id).collect();
     let found: BTreeSet<u32> = found.into_iter().map(|(id, _)| *id).filter(|id| !others.contains(id)).collect();
     found.into_iter().collect()
+}
+
+/// Returns the distinct tokens of a query that are nothing but punctuation. They say nothing about the passages sought, unlike the
+/// signs of "C++" or "50 %". `pieces` are the query's tokens in order (`Tokenize::pieces`).
+pub fn punctuation(text: &str, pieces: &[(u32, Range<usize>)]) -> HashSet<u32> {
+    let is_punctuation = |range: &Range<usize>| {
+        let piece = text.get(range.clone()).unwrap_or_default().trim();
+        !piece.is_empty() && piece.chars().all(|c| PUNCTUATION.contains(c))
+    };
+    pieces.iter().filter(|(_, range)| is_punctuation(range)).map(|(id, _)| *id).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::Error;
 use super::hits::Candidate;
+use super::literal::LiteralMatches;
 use super::marks::QueryMatcher;
 use super::ranking::{ModelEvidence, Plan, Ranking};
 use super::tokens::with_tokens;
@@ -32,6 +33,15 @@ const COMPARED_MIN: usize = 25;
 /// Up to this many passages, late interaction scores all of them. In larger collections it only scores what the other lists
 /// have, because scoring more would make a search too slow.
 const SCANNED_MAX: usize = 200_000;
+
+/// Factor of the odds that a document answers if its title is the query.
+const TITLE_ODDS: f32 = 3.0;
+/// Maximum number of words of a query that may be a title.
+const TITLE_WORDS_MAX: usize = 12;
+/// Maximum number of documents whose titles are read, the most relevant ones.
+const TITLES_MAX: usize = 10;
+/// Minimum share of the query's words that a passage must have for its document's title to be read.
+const TITLE_SHARE_MIN: f32 = 0.7;
 
 /// What the lists say about a passage.
 #[derive(Debug, Clone, Default)]
@@ -59,6 +69,8 @@ struct RankedPassage {
     passage: PassageId,
     listed: ListedPassage,
     late: Option<f32>,
+    /// The share of the query's words that it has.
+    translated: f32,
     relevance: f32,
 }
 
@@ -81,6 +93,8 @@ struct ModelScores<'i> {
     /// Estimates of late interaction, until passages are scored by late interaction itself.
     estimates: Option<LateEstimates>,
     question: Option<Question>,
+    /// The passages that have parts of the query as they are written.
+    literal: LiteralMatches,
 }
 
 impl ModelScores<'_> {
@@ -90,6 +104,11 @@ impl ModelScores<'_> {
             Some(estimates) => Some(estimates.get(self.tokens, passage)),
             None => self.question.as_ref().map(|question| question.score(own)),
         }
+    }
+
+    /// Returns the share of the query's words that a passage has, in any language.
+    fn translated_score(&self, passage: PassageId) -> f32 {
+        self.translated.as_ref().map_or(0.0, |scores| self.words.score(scores, passage))
     }
 
     /// Switches from estimates to late interaction itself, and reads everything that these passages need for it.
@@ -150,12 +169,17 @@ impl Plan<'_> {
                     listed.entry(passage).or_default().ranks.translated = Some(RankedScore { rank, score });
                 }
             }
+            let literal = self.literal_matches(words, translations)?;
+            let score = |passage| translated.as_ref().map_or(0.0, |scores| words.score(scores, passage));
+            for passage in literal.passages(limit, accept, score) {
+                listed.entry(passage).or_default();
+            }
             if let Some(embedding) = &resolved.embedding {
                 self.compare(embedding, &mut listed)?;
             }
             let compared = limit.div_ceil(COMPARED_PART).max(COMPARED_MIN);
             let whole = listed.len() <= compared || estimates.is_none();
-            let mut model = ModelScores { tokens, words, translated, estimates, question };
+            let mut model = ModelScores { tokens, words, translated, estimates, question, literal };
             let mut listed: Vec<(PassageId, ListedPassage)> = listed.into_iter().collect();
             if !whole {
                 listed = self
@@ -166,9 +190,11 @@ impl Plan<'_> {
                     .collect();
             }
             model.compare(listed.iter().map(|(passage, _)| *passage))?;
-            let ranked = self.rank(listed.into_iter(), &model);
+            let mut ranked = self.rank(listed.into_iter(), &model);
+            self.prefer_titled(&mut ranked)?;
             let words = model.translated.map_or_else(Vec::new, WordScores::into_significant_words);
-            Ok::<_, Error>((ranked, QueryMatcher { question: model.question, words }, whole))
+            let matcher = QueryMatcher { question: model.question, words, beginning: model.literal.beginning };
+            Ok::<_, Error>((ranked, matcher, whole))
         })??;
         Ok(Passages {
             ranked: ranked.into_iter().map(RankedPassage::with_ranks).collect(),
@@ -176,6 +202,25 @@ impl Plan<'_> {
             method,
             matcher,
         })
+    }
+
+    /// Raises the relevance of documents whose title is the query.
+    fn prefer_titled(&self, ranked: &mut [RankedPassage]) -> Result<(), Error> {
+        if self.resolved.words.len() > TITLE_WORDS_MAX {
+            return Ok(());
+        }
+        let with_all_words = ranked.iter().take(TITLES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
+        let passages: Vec<PassageId> = with_all_words.map(|one| one.passage).collect();
+        if passages.len() < 2 {
+            return Ok(());
+        }
+        let titled = self.titled(&passages)?;
+        for one in ranked.iter_mut().filter(|one| titled.contains(&one.passage)) {
+            let odds = one.relevance * TITLE_ODDS;
+            one.relevance = odds / (odds + 1.0 - one.relevance);
+        }
+        sort(ranked);
+        Ok(())
     }
 
     /// Adds the passages with the nearest embeddings. Returns whether there are no more, and how they were found.
@@ -259,15 +304,20 @@ impl Plan<'_> {
                 dense: listed.similarity.map_or(0.0, |score| cosine(metric, score)),
                 late,
                 lexical: listed.ranks.lexical.map_or(0.0, |place| lexical_share(place.score, terms, passages)),
-                translated: model.translated.as_ref().map_or(0.0, |scores| model.words.score(scores, passage)),
+                translated: model.literal.raise(model.translated_score(passage), passage),
                 tokens: own.len(),
             };
-            RankedPassage { passage, listed, late, relevance: evidence.relevance(&weights) }
+            RankedPassage { passage, listed, late, translated: evidence.translated, relevance: evidence.relevance(&weights) }
         });
         let mut ranked_passages: Vec<_> = ranked_passages.collect();
-        ranked_passages.sort_unstable_by(|a, b| b.relevance.total_cmp(&a.relevance).then(a.passage.cmp(&b.passage)));
+        sort(&mut ranked_passages);
         ranked_passages
     }
+}
+
+/// Sorts by relevance, best first, and among equal passages the older first.
+fn sort(ranked: &mut [RankedPassage]) {
+    ranked.sort_unstable_by(|a, b| b.relevance.total_cmp(&a.relevance).then(a.passage.cmp(&b.passage)));
 }
 
 /// Converts a score by a metric to the cosine, for embeddings of unit length.

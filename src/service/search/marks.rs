@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::super::Error;
 use super::resolve::ResolvedQuery;
-use crate::domain::{Language, SearchTarget};
+use crate::domain::{Language, QueryTerm, SearchTarget};
 use crate::embed::{Embedder, PassageWords, TermMatcher, merge_marks, overlap, query_terms};
 use crate::ranking::{Question, SignificantWord, TokenMatch};
 
@@ -17,6 +17,8 @@ pub(super) struct QueryMatcher {
     pub(super) question: Option<Question>,
     /// The significant words of the query, with the words of the collection that mean the same.
     pub(super) words: Vec<SignificantWord>,
+    /// The beginning of a word that the query ends with: all words that begin like this match.
+    pub(super) beginning: Option<String>,
 }
 
 /// What to mark in passages.
@@ -37,7 +39,11 @@ impl<'a> Marking<'a> {
     pub(super) fn new(target: &SearchTarget, resolved: ResolvedQuery, matcher: QueryMatcher, embedder: &'a Embedder) -> Self {
         let ResolvedQuery { terms, fragments, .. } = resolved;
         let term_matcher = match target {
-            SearchTarget::Text(text) => Some(TermMatcher::new(terms.unwrap_or_else(|| query_terms(text, None)))),
+            SearchTarget::Text(text) => {
+                let mut terms = terms.unwrap_or_else(|| query_terms(text, None));
+                terms.terms.extend(matcher.beginning.map(|text| QueryTerm { text, prefix: true }));
+                Some(TermMatcher::new(terms))
+            }
             _ => None,
         };
         let meanings = matcher.words.into_iter().flat_map(|word| word.meanings).collect();

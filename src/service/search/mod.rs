@@ -12,6 +12,7 @@ mod groups;
 mod hits;
 mod known_tokens;
 mod labeled;
+mod literal;
 mod margin;
 mod marks;
 mod preference;

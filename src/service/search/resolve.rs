@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use super::super::Error;
 use crate::domain::{
-    DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, QueryWord, SearchMode, SearchRequest, SearchTarget,
+    DocumentId, Embedded, Embedding, ExampleSet, Language, LiteralPart, Metric, QueryTerms, QueryWord, SearchMode, SearchRequest,
+    SearchTarget,
 };
-use crate::embed::{Embedder, QueryError, QueryText, fragments, query_words};
+use crate::embed::{Embedder, QueryError, QueryText, fragments, literal_parts, punctuation, query_words};
 use crate::service::open_collection::OpenCollection;
 
 /// What a search looks for.
@@ -15,10 +16,12 @@ pub(super) struct ResolvedQuery {
     /// The embedding for the dense list.
     pub(super) embedding: Option<Embedding>,
     /// The tokens of the text, for late interaction. Unknown characters have none: all of them are one token, which would be found
-    /// in every passage with any unknown character.
+    /// in every passage with any unknown character. Punctuation has none either.
     pub(super) tokens: Vec<u32>,
     /// The text's words, to find their translations and names that sound like them.
     pub(super) words: Vec<QueryWord>,
+    /// The parts of the text that should be found as they are written.
+    pub(super) literal_parts: Vec<LiteralPart>,
     /// Tokens of the text that mark nothing, because they are fragments of words.
     pub(super) fragments: Vec<u32>,
     /// The terms for the lexical list.
@@ -80,6 +83,9 @@ pub(super) fn resolve(
                     let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
                     resolved.words = query_words(&query.text, &pieces, is_known);
                     resolved.fragments = fragments(&query.text, &pieces);
+                    resolved.literal_parts = literal_parts(&query.text);
+                    let punctuation = punctuation(&query.text, &pieces);
+                    resolved.tokens.retain(|token| !punctuation.contains(token));
                 }
                 let language = stemming_language(collection, request, &query.text, embedder)?;
                 resolved.terms = Some(query.terms(request.reading.all_words, language)?);

@@ -1,0 +1,141 @@
+//! Finds the parts of a query that people expect to be found as they are written, whatever the model makes of them: numbers and
+//! codes of several groups ("2.1.10", "AB-1234"), a few characters of a script without spaces ("豆"), and the beginning of a word
+//! that is still being typed ("espr").
+
+use super::plain_words::word_key;
+use super::runs::{Class, Run, class, normalized, runs};
+use super::terms::phrase;
+use crate::domain::terms::{LiteralPart, TermPhrase};
+
+/// Maximum number of parts. Each takes a search by words.
+const PARTS_MAX: usize = 4;
+/// Maximum number of characters of a part in a script without spaces. In longer ones the model finds words.
+const UNSPACED_MAX: usize = 4;
+/// Minimum number of letters of the beginning of a word.
+const BEGINNING_MIN: usize = 3;
+/// Minimum number of digits of a number that may be written in groups.
+const GROUPED_MIN: usize = 4;
+/// Minimum number of characters of a code that is often written in groups of four, such as an account number.
+const CODE_MIN: usize = 12;
+
+/// Returns the literal parts of a query.
+pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
+    let normal = normalized(query);
+    let share = 1.0 / runs(&normal).count().max(1) as f32;
+    let mut parts: Vec<LiteralPart> =
+        normal.split_whitespace().flat_map(|word| parts_of_word(word, share)).take(PARTS_MAX).collect();
+    parts.extend(beginning(&normal, share));
+    parts
+}
+
+/// Returns the literal parts of the text between two spaces. `share` is that of one word.
+fn parts_of_word(text: &str, share: f32) -> Vec<LiteralPart> {
+    let runs: Vec<Run<'_>> = runs(text).collect();
+    let part = |phrases: Vec<TermPhrase>, runs: usize| {
+        (!phrases.is_empty()).then_some(LiteralPart { phrases, share: share * runs as f32, beginning_of: None })
+    };
+    let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
+    if has_digits && runs.iter().all(|run| run.class == Class::Word) {
+        let as_written = (runs.len() > 1).then(|| phrase(text)).flatten();
+        let ways = as_written.into_iter().chain(grouped(text.trim_matches(|c| class(c).is_none()))).collect();
+        return part(ways, runs.len()).into_iter().collect();
+    }
+    let short = runs.iter().filter(|run| run.class == Class::Unspaced && run.characters().len() <= UNSPACED_MAX);
+    short.filter_map(|run| part(phrase(run.text).into_iter().collect(), 1)).collect()
+}
+
+/// Returns the last word of a query as the beginning of a longer one, unless something follows it.
+fn beginning(normal: &str, share: f32) -> Option<LiteralPart> {
+    let last = runs(normal).last().filter(|last| last.class == Class::Word && normal.ends_with(last.text))?;
+    let is_long = last.characters().len() >= BEGINNING_MIN && last.text.contains(char::is_alphabetic);
+    let phrase = TermPhrase { terms: vec![last.text.to_owned()], prefix: true, folded: true };
+    is_long.then(|| LiteralPart { phrases: vec![phrase], share, beginning_of: Some(word_key(last.text)) })
+}
+
+/// Returns the ways to write a number or code in groups: thousands, and groups of four.
+fn grouped(text: &str) -> impl Iterator<Item = TermPhrase> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (whole, rest) = text.split_at(digits);
+    let decimals = rest.get(1..).filter(|decimals| !decimals.is_empty() && decimals.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_number = digits >= GROUPED_MIN && (rest.is_empty() || decimals.is_some());
+    let thousands = is_number.then(|| {
+        let (head, tail) = whole.split_at(digits % 3);
+        let head = (!head.is_empty()).then(|| head.to_owned());
+        head.into_iter().chain(groups(tail, 3)).chain(decimals.map(ToOwned::to_owned)).collect()
+    });
+    let is_code = text.len() >= CODE_MIN && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let fours = is_code.then(|| groups(text, 4).collect());
+    [thousands, fours].into_iter().flatten().map(|terms| TermPhrase { terms, prefix: false, folded: false })
+}
+
+/// Splits an ASCII text into groups of this length; the last one may be shorter.
+fn groups(text: &str, length: usize) -> impl Iterator<Item = String> {
+    text.as_bytes().chunks(length).map(|group| String::from_utf8_lossy(group).into_owned())
+}
+
+/// Returns a title in the form in which two spellings of it are equal: its words without case, width and punctuation.
+pub fn plain_title(title: &str) -> String {
+    runs(&normalized(title)).map(|run| run.text.to_owned()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ways to write each part, with its share in percent.
+    fn parts(query: &str) -> Vec<(Vec<String>, u32)> {
+        let ways = |part: &LiteralPart| {
+            let way = |phrase: &TermPhrase| format!("{}{}", phrase.terms.join(" "), if phrase.prefix { "*" } else { "" });
+            part.phrases.iter().map(way).collect()
+        };
+        literal_parts(query).iter().map(|part| (ways(part), (part.share * 100.0).round() as u32)).collect()
+    }
+
+    fn part(ways: &[&str], share: u32) -> (Vec<String>, u32) {
+        (ways.iter().map(|way| (*way).to_owned()).collect(), share)
+    }
+
+    #[test]
+    fn numbers_and_codes_of_several_groups_are_phrases() {
+        assert_eq!(parts("release 2.1.10"), [part(&["2 1 10"], 75)]);
+        assert_eq!(parts("2024-05-03?"), [part(&["2024 05 03"], 100)]);
+        assert_eq!(parts("(AB-1234)"), [part(&["ab 1234"], 100)]);
+        assert_eq!(parts("٣-٤ ١٢"), [part(&["3 4"], 67)]);
+        assert_eq!(parts("12 apples 7."), [], "a number alone is a word");
+    }
+
+    #[test]
+    fn long_numbers_and_codes_are_also_sought_in_groups() {
+        assert_eq!(parts("1299"), [part(&["1 299"], 100)]);
+        assert_eq!(parts("(1299)!"), [part(&["1 299"], 100)]);
+        assert_eq!(parts("1299.00"), [part(&["1299 00", "1 299 00"], 100)]);
+        assert_eq!(parts("1250000 €"), [part(&["1 250 000"], 100)]);
+        assert_eq!(
+            parts("DE89370400440532013000"),
+            [part(&["de89 3704 0044 0532 0130 00"], 100), part(&["de89370400440532013000*"], 100)]
+        );
+        assert_eq!(parts("345"), []);
+    }
+
+    #[test]
+    fn a_few_characters_without_spaces_are_phrases() {
+        assert_eq!(parts("感冒"), [part(&["感冒"], 100)]);
+        assert_eq!(parts("東京 2024年"), [part(&["東京"], 33), part(&["年*"], 33)]);
+        assert_eq!(parts("自動車教習所"), [], "the model finds the words of a longer text");
+    }
+
+    #[test]
+    fn the_last_word_may_be_the_beginning_of_a_longer_one() {
+        assert_eq!(parts("espr"), [part(&["espr*"], 100)]);
+        assert_eq!(parts("Coffee Espr"), [part(&["espr*"], 50)]);
+        for complete in ["espr ", "espr?", "es", "12 345"] {
+            assert_eq!(parts(complete), [], "{complete:?}");
+        }
+    }
+
+    #[test]
+    fn spellings_of_a_title_are_equal_without_case_and_punctuation() {
+        assert_eq!(plain_title("“How to: Bake Bread”"), plain_title("how to bake bread"));
+        assert_ne!(plain_title("Bread"), plain_title("Breads"));
+    }
+}
