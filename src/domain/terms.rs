@@ -198,7 +198,7 @@ pub struct LiteralPart {
     pub phrases: Vec<TermPhrase>,
     /// Its share of the words of the query.
     pub share: f32,
-    /// If it may be the beginning of a word: the number of the word that it would be by itself (`text::plain_words::word_key`).
+    /// If it may be the beginning of a word: the number of the word if it is complete (`text::plain_words::word_key`).
     pub beginning_of: Option<u32>,
 }
 

@@ -12,8 +12,8 @@ const LOOKED_UP_MAX: usize = 256;
 const LONG_QUESTION: usize = 32;
 /// Maximum number of words that are used, the heaviest ones.
 const QUESTION_WORDS_MAX: usize = 64;
-/// Number of words that a passage must have to answer a question in full. Of a longer question, no passage has all words, and a few
-/// rare ones say more than the rest: the error code in a log.
+/// Number of words that are enough of a long question. No passage has all of them, and a few rare ones say more than the rest:
+/// the error code in a log.
 const SUFFICIENT_WORDS: usize = 6;
 /// Exponent of the summed weights of a word's tokens, and the minimum of the sum. The exponent was chosen on questions about
 /// passages in many languages (`training/README.md`).
@@ -52,7 +52,7 @@ pub(super) fn weighted_words(
     };
     let mut weighted: Vec<Weighted> = distinct.into_iter().zip(importances).map(weigh).collect();
     remove_parts_of_names(query, &mut weighted);
-    if weighted.len() > LONG_QUESTION {
+    if query.len() > LONG_QUESTION {
         weighted.retain(|one| !one.expansion.words.is_empty());
         weighted.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         weighted.truncate(QUESTION_WORDS_MAX);
@@ -60,11 +60,12 @@ pub(super) fn weighted_words(
     weighted
 }
 
-/// Returns the score of a passage that answers a question in full: the sum of its heaviest weights.
-pub(super) fn sufficient_score(weighted: &[Weighted]) -> f32 {
+/// Returns the score of a passage that has every word of a question once. Of a long question, the heaviest words are enough.
+pub(super) fn sufficient_score(query: &[QueryWord], weighted: &[Weighted]) -> f32 {
+    let enough = if query.len() > LONG_QUESTION { SUFFICIENT_WORDS } else { weighted.len() };
     let mut weights: Vec<f32> = weighted.iter().map(|one| one.weight).collect();
     weights.sort_unstable_by(|a, b| b.total_cmp(a));
-    weights.iter().take(SUFFICIENT_WORDS).sum()
+    weights.iter().take(enough).sum()
 }
 
 /// Returns how much the model's tokens of each word matter, with a mean of 1. Words whose tokens are unknown matter as much as

@@ -41,6 +41,8 @@ const SIGNIFICANT_MIN: f32 = 0.5;
 /// Minimum probability that a word of the collection means what a significant word of the question does, to be one of its
 /// matches.
 const MEANING_MIN: f32 = 0.1;
+/// Maximum share of the sufficient score that is not compressed. It is beyond the limit of BM25 for any one word.
+const SHARE_LINEAR_MAX: f32 = 2.0;
 /// Factor of the probability that another word means the same, where the collection has the word itself.
 const ANOTHER_WORD: f32 = 0.85;
 /// Factors of the probability that two words are the same name because they sound alike: where the translation table has one of
@@ -153,6 +155,13 @@ pub struct SignificantWord {
 }
 
 impl WordScores {
+    /// Converts a score to a share of the sufficient one. Beyond twice as much, which only passages with many words of a long
+    /// question reach, it grows slowly, so that the best of them can still be told apart.
+    fn share(&self, score: f32) -> f32 {
+        let share = score / self.sufficient.max(1.0);
+        if share <= SHARE_LINEAR_MAX { share } else { SHARE_LINEAR_MAX + (share / SHARE_LINEAR_MAX).ln() }
+    }
+
     /// Returns the significant words of the question, rarest first.
     pub fn into_significant_words(self) -> Vec<SignificantWord> {
         self.significant
@@ -244,16 +253,19 @@ impl WordIndex {
         self.places.is_empty()
     }
 
-    /// Whether a passage has this word, by its number.
-    pub fn has(&self, word: u32) -> bool {
-        self.words.contains_key(&word)
+    /// Whether a word of a query, by its number, or a translation of it is among the words of the collection, or was until its last
+    /// passage was removed.
+    pub fn finds(&self, word: u32, translations: &Translations) -> bool {
+        let word = Word::from(word);
+        let expansion = self.expansions.get(word, self.version, || self.expansion(word, translations));
+        !expansion.words.is_empty()
     }
 
     /// Compares a query of these words with all passages. `question` knows how much their tokens matter.
     pub fn scores(&self, query: &[QueryWord], question: Option<&Question>, translations: &Translations) -> WordScores {
         let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, translations));
         let mut weighted = weighted_words(query, question, expansion);
-        let sufficient = sufficient_score(&weighted);
+        let sufficient = sufficient_score(query, &weighted);
         weighted.sort_by(|a, b| b.expansion.rarity.total_cmp(&a.expansion.rarity));
         let significant = self.significant_words(&weighted);
         let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * self.len());
@@ -272,14 +284,13 @@ impl WordIndex {
     /// Returns the score of a passage, about 0 to 1, or 0 for a missing one.
     pub fn score(&self, scores: &WordScores, passage: PassageId) -> f32 {
         let score = self.places.get(&passage).and_then(|&slot| scores.scores.get(slot as usize));
-        score.map_or(0.0, |score| score / scores.sufficient.max(1.0))
+        score.map_or(0.0, |score| scores.share(*score))
     }
 
     /// Returns the best `limit` passages that `accept` accepts, best first, and among equal scores the older first.
     pub fn nearest(&self, scores: &WordScores, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
-        let sufficient = scores.sufficient.max(1.0);
         let passage = |slot: usize| self.passages.get(slot).copied().flatten().filter(|&passage| accept(passage));
-        best(&scores.scores, passage, limit).into_iter().map(|(passage, score)| (passage, score / sufficient)).collect()
+        best(&scores.scores, passage, limit).into_iter().map(|(passage, score)| (passage, scores.share(score))).collect()
     }
 
     fn significant_words(&self, weighted: &[Weighted]) -> Vec<SignificantWord> {

@@ -2,13 +2,17 @@
 //! codes of several groups ("2.1.10", "AB-1234"), a few characters of a script without spaces ("豆"), and the beginning of a word
 //! that is still being typed ("espr").
 
-use super::plain_words::word_key;
-use super::runs::{Class, Run, class, normalized, runs};
+use super::plain_words::for_each_word;
+use super::runs::{Class, Run, class, exact, normalized, runs, truncate_term};
 use super::terms::phrase;
 use crate::domain::terms::{LiteralPart, TermPhrase};
 
-/// Maximum number of parts. Each takes a search by words.
+/// Maximum number of words of a query with literal parts. A part of a longer one, such as a log, would be too small a share of it.
+const QUERY_WORDS_MAX: usize = 32;
+/// Maximum number of parts besides the beginning of a word. Each takes a search by words.
 const PARTS_MAX: usize = 4;
+/// Maximum number of groups of a number or code.
+const GROUPS_MAX: usize = 16;
 /// Maximum number of characters of a part in a script without spaces. In longer ones the model finds words.
 const UNSPACED_MAX: usize = 4;
 /// Minimum number of letters of the beginning of a word.
@@ -21,7 +25,11 @@ const CODE_MIN: usize = 12;
 /// Returns the literal parts of a query.
 pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
     let normal = normalized(query);
-    let share = 1.0 / runs(&normal).count().max(1) as f32;
+    let count = runs(&normal).take(QUERY_WORDS_MAX + 1).count();
+    if count > QUERY_WORDS_MAX {
+        return Vec::new();
+    }
+    let share = 1.0 / count.max(1) as f32;
     let mut parts: Vec<LiteralPart> =
         normal.split_whitespace().flat_map(|word| parts_of_word(word, share)).take(PARTS_MAX).collect();
     parts.extend(beginning(&normal, share));
@@ -31,7 +39,8 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
 /// Returns the literal parts of the text between two spaces. `share` is that of one word.
 fn parts_of_word(text: &str, share: f32) -> Vec<LiteralPart> {
     let runs: Vec<Run<'_>> = runs(text).collect();
-    let part = |phrases: Vec<TermPhrase>, runs: usize| {
+    let part = |mut phrases: Vec<TermPhrase>, runs: usize| {
+        phrases.retain(|phrase| phrase.terms.len() <= GROUPS_MAX);
         (!phrases.is_empty()).then_some(LiteralPart { phrases, share: share * runs as f32, beginning_of: None })
     };
     let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
@@ -48,12 +57,16 @@ fn parts_of_word(text: &str, share: f32) -> Vec<LiteralPart> {
 fn beginning(normal: &str, share: f32) -> Option<LiteralPart> {
     let last = runs(normal).last().filter(|last| last.class == Class::Word && normal.ends_with(last.text))?;
     let is_long = last.characters().len() >= BEGINNING_MIN && last.text.contains(char::is_alphabetic);
-    let phrase = TermPhrase { terms: vec![last.text.to_owned()], prefix: true, folded: true };
-    is_long.then(|| LiteralPart { phrases: vec![phrase], share, beginning_of: Some(word_key(last.text)) })
+    let term = exact(truncate_term(last.text)).into_owned();
+    let mut key = None;
+    for_each_word(&last, |word| key = Some(word.key()));
+    let phrase = TermPhrase { terms: vec![term], prefix: true, folded: true };
+    is_long.then(|| LiteralPart { phrases: vec![phrase], share, beginning_of: key })
 }
 
 /// Returns the ways to write a number or code in groups: thousands, and groups of four.
 fn grouped(text: &str) -> impl Iterator<Item = TermPhrase> {
+    let text = if text.len() > 4 * GROUPS_MAX { "" } else { text };
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (whole, rest) = text.split_at(digits);
     let decimals = rest.get(1..).filter(|decimals| !decimals.is_empty() && decimals.bytes().all(|byte| byte.is_ascii_digit()));
@@ -80,6 +93,7 @@ pub fn plain_title(title: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plain_words::word_key;
     use super::*;
 
     /// The ways to write each part, with its share in percent.
@@ -131,6 +145,21 @@ mod tests {
         for complete in ["espr ", "espr?", "es", "12 345"] {
             assert_eq!(parts(complete), [], "{complete:?}");
         }
+    }
+
+    #[test]
+    fn the_beginning_of_a_word_has_the_number_of_its_plain_form() {
+        let number = |query: &str| literal_parts(query)[0].beginning_of;
+        assert_eq!(number("Züge"), Some(word_key("zuge")));
+        assert_eq!(number("cafe"), number("café"));
+    }
+
+    #[test]
+    fn long_queries_and_codes_have_no_parts() {
+        assert_eq!(parts(&"1,".repeat(500_000)), []);
+        assert_eq!(parts(&"7".repeat(500_000)), []);
+        assert_eq!(parts(&"1.2 ".repeat(20)), [], "forty words");
+        assert_eq!(parts(&"1.2 ".repeat(10)).len(), PARTS_MAX);
     }
 
     #[test]

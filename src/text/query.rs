@@ -10,7 +10,7 @@ use super::runs::is_spaced_letter;
 use super::terms::{self, QUERY_TERMS_MAX};
 
 /// A minus before at most as many ASCII letters is rather a flag of a command ("-r", "-rf") than an excluded word.
-const FLAG_BYTES_MAX: usize = 2;
+const FLAG_LETTERS_MAX: usize = 2;
 
 /// A parsed query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,7 +53,8 @@ impl QueryText {
                 Some(quoted) => (Some(quoted.inside).filter(|inside| inside.contains(char::is_alphanumeric)), quoted.bytes),
                 None if negated && behind.starts_with(char::is_alphabetic) => {
                     let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
-                    let is_flag = end <= FLAG_BYTES_MAX && behind.as_bytes()[..end].iter().all(u8::is_ascii_alphanumeric);
+                    let word = behind[..end].trim_end_matches(|c: char| !c.is_alphanumeric());
+                    let is_flag = word.len() <= FLAG_LETTERS_MAX && word.bytes().all(|byte| byte.is_ascii_alphabetic());
                     if is_flag { (None, 0) } else { (Some(&behind[..end]), end) }
                 }
                 None => (None, 0),
@@ -235,7 +236,8 @@ mod tests {
         for command in ["pip install -r requirements.txt", "rm -rf build", "curl -X POST"] {
             check(command, command, &[], &[]);
         }
-        check("vitamin -cd", "vitamin -cd", &[], &[]);
+        check("tar -x, then", "tar -x, then", &[], &[]);
+        check("rain -wi2", "rain ", &[], &["wi2"]);
         check("vitamin -\"c\"", "vitamin ", &[], &["c"]);
         check("自行车 -车", "自行车 ", &[], &["车"]);
     }

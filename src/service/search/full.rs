@@ -36,8 +36,6 @@ const SCANNED_MAX: usize = 200_000;
 
 /// Factor of the odds that a document answers if its title is the query.
 const TITLE_ODDS: f32 = 3.0;
-/// Maximum number of words of a query that may be a title.
-const TITLE_WORDS_MAX: usize = 12;
 /// Maximum number of documents whose titles are read, the most relevant ones.
 const TITLES_MAX: usize = 10;
 /// Minimum share of the query's words that a passage must have for its document's title to be read.
@@ -94,7 +92,7 @@ struct ModelScores<'i> {
     estimates: Option<LateEstimates>,
     question: Option<Question>,
     /// The passages that have parts of the query as they are written.
-    literal: LiteralMatches,
+    literal: &'i LiteralMatches,
 }
 
 impl ModelScores<'_> {
@@ -123,8 +121,9 @@ impl Plan<'_> {
     /// Ranks the `depth` most relevant documents.
     pub(super) fn search_full(&self, filter: &SearchFilter, depth: usize, candidates_min: usize) -> Result<Ranking, Error> {
         let mut limit = candidates_min.max(depth.saturating_mul(PASSAGES_PER_DOCUMENT));
+        let literal = self.literal_matches()?;
         loop {
-            let Passages { ranked, exhausted, method, matcher } = self.rank_passages(filter, limit)?;
+            let Passages { ranked, exhausted, method, matcher } = self.rank_passages(filter, limit, &literal)?;
             let mut documents = FirstPassages::new(depth);
             let neighbors: Vec<_> = ranked.iter().map(|(neighbor, _)| *neighbor).collect();
             documents.add(&neighbors, |passages| self.collection.store.documents_of(passages))?;
@@ -142,7 +141,7 @@ impl Plan<'_> {
     }
 
     /// Collects and ranks the passages of all lists, with up to `limit` passages per list.
-    fn rank_passages(&self, filter: &SearchFilter, limit: usize) -> Result<Passages, Error> {
+    fn rank_passages(&self, filter: &SearchFilter, limit: usize, literal: &LiteralMatches) -> Result<Passages, Error> {
         let (collection, resolved) = (self.collection, &*self.resolved);
         let mut listed: FxHashMap<PassageId, ListedPassage> = FxHashMap::default();
         let (mut exhausted, method) = self.list_nearest(filter, limit, &mut listed)?;
@@ -150,7 +149,7 @@ impl Plan<'_> {
         let scope = self.scope(filter);
         let set = (!scope.is_all()).then(|| collection.store.passages_in(scope)).transpose()?;
         let ModelEvidence { scorer, translations } = self.evidence;
-        let (ranked, matcher, whole) = with_tokens(collection, translations, |tokens, words| {
+        let (mut ranked, matcher, whole) = with_tokens(collection, translations, |tokens, words| {
             let accept = |passage| set.as_ref().is_none_or(|set| set.contains(passage));
             let question = scorer.map(|scorer| scorer.question(&resolved.tokens, tokens)).transpose()?;
             let estimates = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX).map(|question| question.estimate(tokens));
@@ -169,9 +168,10 @@ impl Plan<'_> {
                     listed.entry(passage).or_default().ranks.translated = Some(RankedScore { rank, score });
                 }
             }
-            let literal = self.literal_matches(words, translations)?;
             let score = |passage| translated.as_ref().map_or(0.0, |scores| words.score(scores, passage));
-            for passage in literal.passages(limit, accept, score) {
+            let (found, all) = literal.passages(limit, accept, score);
+            exhausted &= all;
+            for passage in found {
                 listed.entry(passage).or_default();
             }
             if let Some(embedding) = &resolved.embedding {
@@ -190,12 +190,12 @@ impl Plan<'_> {
                     .collect();
             }
             model.compare(listed.iter().map(|(passage, _)| *passage))?;
-            let mut ranked = self.rank(listed.into_iter(), &model);
-            self.prefer_titled(&mut ranked)?;
+            let ranked = self.rank(listed.into_iter(), &model);
             let words = model.translated.map_or_else(Vec::new, WordScores::into_significant_words);
-            let matcher = QueryMatcher { question: model.question, words, beginning: model.literal.beginning };
+            let matcher = QueryMatcher { question: model.question, words, beginning: literal.beginning.clone() };
             Ok::<_, Error>((ranked, matcher, whole))
         })??;
+        self.prefer_titled(&mut ranked)?;
         Ok(Passages {
             ranked: ranked.into_iter().map(RankedPassage::with_ranks).collect(),
             exhausted: exhausted && whole,
@@ -206,18 +206,15 @@ impl Plan<'_> {
 
     /// Raises the relevance of documents whose title is the query.
     fn prefer_titled(&self, ranked: &mut [RankedPassage]) -> Result<(), Error> {
-        if self.resolved.words.len() > TITLE_WORDS_MAX {
-            return Ok(());
-        }
         let with_all_words = ranked.iter().take(TITLES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
         let passages: Vec<PassageId> = with_all_words.map(|one| one.passage).collect();
-        if passages.len() < 2 {
+        if passages.is_empty() {
             return Ok(());
         }
         let titled = self.titled(&passages)?;
         for one in ranked.iter_mut().filter(|one| titled.contains(&one.passage)) {
-            let odds = one.relevance * TITLE_ODDS;
-            one.relevance = odds / (odds + 1.0 - one.relevance);
+            let favored = TITLE_ODDS * one.relevance;
+            one.relevance = favored / (favored + 1.0 - one.relevance);
         }
         sort(ranked);
         Ok(())

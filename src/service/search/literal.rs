@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use super::super::Error;
 use super::ranking::Plan;
-use crate::domain::{LiteralPart, PassageId, QueryTerms, SearchTarget};
+use super::tokens::with_tokens;
+use crate::domain::{LiteralPart, PassageId, QueryTerms};
 use crate::embed::plain_title;
-use crate::ranking::{Translations, WordIndex};
+use crate::ranking::WordIndex;
 use crate::storage::{PassageSet, RequiredPassages};
+use crate::store::HitSizes;
 
 /// The share of the query's words that a passage has at least if it has a literal part, as a share of the part: lower for the
 /// beginning of a word, because longer words may mean something else.
@@ -20,6 +22,14 @@ const IN_ORDER: f32 = 0.3;
 /// If a word is a smaller share of its query than this, the query is a sentence. Its last word is taken for the beginning of a
 /// longer one only if no language has it.
 const SENTENCE_SHARE: f32 = 0.3;
+
+/// Maximum number of passages of a collection in which words are sought by their beginning, because this reads every passage that
+/// has one.
+const PREFIXES_MAX: usize = 200_000;
+/// Maximum bytes of a title beyond twice the length of the query: marks around its words.
+const TITLE_MARKS_MAX: u64 = 16;
+/// Maximum bytes of documents that are read for their titles.
+const TITLED_BYTES_MAX: u64 = 256 << 10;
 
 /// The passages that have literal parts of a query.
 #[derive(Debug, Default)]
@@ -47,47 +57,55 @@ impl LiteralMatches {
         share.max(least) + gain
     }
 
-    /// Returns the passages that have a part and that `accept` accepts. Of each part, those with the highest `score`, at most `limit`.
+    /// Returns the passages that have a part and that `accept` accepts, and whether these are all. Of each part, those with the
+    /// highest `score`, at most `limit`.
     pub(super) fn passages(
         &self,
         limit: usize,
         accept: impl Fn(PassageId) -> bool,
         score: impl Fn(PassageId) -> f32,
-    ) -> Vec<PassageId> {
-        let best = |part: &Part| {
+    ) -> (Vec<PassageId>, bool) {
+        let (mut best, mut all) = (Vec::new(), true);
+        for part in &self.parts {
             let mut found: Vec<_> = part.found.iter().filter(|passage| accept(*passage)).map(|one| (score(one), one)).collect();
             if found.len() > limit {
+                all = false;
                 found.select_nth_unstable_by(limit, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
                 found.truncate(limit);
             }
-            found.into_iter().map(|(_, passage)| passage)
-        };
-        self.parts.iter().flat_map(best).collect()
+            best.extend(found.into_iter().map(|(_, passage)| passage));
+        }
+        (best, all)
     }
 }
 
 impl Plan<'_> {
-    /// Finds the passages with the literal parts of the query. The last word is not the beginning of another one if the collection
-    /// has it.
-    pub(super) fn literal_matches(
-        &self,
-        words: &WordIndex,
-        translations: Option<&Translations>,
-    ) -> Result<LiteralMatches, Error> {
+    /// Finds the passages with the literal parts of the query. Without translations there are none: then the passages with the
+    /// query's words are listed as they are written anyway.
+    pub(super) fn literal_matches(&self) -> Result<LiteralMatches, Error> {
         let mut matches = LiteralMatches::default();
-        let is_known = |word: u32| translations.is_some_and(|translations| translations.has(word));
-        for LiteralPart { phrases, share, beginning_of } in &self.resolved.literal_parts {
-            let is_word = |word| words.has(word) || (*share < SENTENCE_SHARE && is_known(word));
-            if beginning_of.is_some_and(is_word) {
+        let parts = &self.resolved.literal_parts;
+        let Some(translations) = self.evidence.translations.filter(|_| !parts.is_empty()) else { return Ok(matches) };
+        let is_complete = |words: &WordIndex, part: &LiteralPart| {
+            let is_sentence = part.share < SENTENCE_SHARE;
+            part.beginning_of.is_some_and(|word| words.finds(word, translations) || (is_sentence && translations.has(word)))
+        };
+        let complete: Vec<bool> = with_tokens(self.collection, Some(translations), |_, words| {
+            parts.iter().map(|part| is_complete(words, part)).collect()
+        })?;
+        let passages = self.collection.store.searchable()?.0;
+        for (part, _) in parts.iter().zip(complete).filter(|(_, complete)| !complete) {
+            let has_prefix = part.phrases.iter().any(|phrase| phrase.prefix);
+            if has_prefix && passages > PREFIXES_MAX {
                 continue;
             }
-            let terms = QueryTerms { required: vec![phrases.clone()], ..QueryTerms::default() };
+            let terms = QueryTerms { required: vec![part.phrases.clone()], ..QueryTerms::default() };
             let found = self.collection.store.required_matches(&terms).map_err(|error| self.add_preparation_progress(error))?;
             let Some(RequiredPassages::Only(found)) = found else { continue };
-            let (least, gain) = if beginning_of.is_some() { (BEGINNING, 0.0) } else { (AS_WRITTEN, IN_ORDER) };
-            matches.parts.push(Part { least: least * share, gain: gain * share, found });
-            if beginning_of.is_some() {
-                matches.beginning = phrases.first().and_then(|phrase| phrase.terms.first()).cloned();
+            let (least, gain) = if part.beginning_of.is_some() { (BEGINNING, 0.0) } else { (AS_WRITTEN, IN_ORDER) };
+            matches.parts.push(Part { least: least * part.share, gain: gain * part.share, found });
+            if part.beginning_of.is_some() {
+                matches.beginning = part.phrases.first().and_then(|phrase| phrase.terms.first()).cloned();
             }
         }
         Ok(matches)
@@ -95,10 +113,20 @@ impl Plan<'_> {
 
     /// Returns which of these passages belong to documents whose title is the query.
     pub(super) fn titled(&self, passages: &[PassageId]) -> Result<HashSet<PassageId>, Error> {
-        let SearchTarget::Text(query) = &self.request.target else { return Ok(HashSet::new()) };
-        let query = plain_title(query);
-        let rows = self.collection.store.passages_while(passages, &mut |_| true)?.unwrap_or_default();
-        let is_query = |title: &String| plain_title(title) == query;
+        let (store, query) = (&self.collection.store, &self.resolved.plain_title);
+        // Few titles are about as long as the query. A document without one is not read.
+        let sizes = store.sizes_of(passages)?;
+        let about_as_long = query.len() as u64 / 2..=2 * query.len() as u64 + TITLE_MARKS_MAX;
+        let mut text = 0;
+        let mut is_small = |sizes: HitSizes| {
+            text += sizes.text + sizes.metadata;
+            text <= TITLED_BYTES_MAX
+        };
+        if query.is_empty() || sizes.iter().all(|sizes| sizes.title == 0 || !about_as_long.contains(&sizes.title)) {
+            return Ok(HashSet::new());
+        }
+        let rows = store.passages_while(passages, &mut is_small)?.unwrap_or_default();
+        let is_query = |title: &String| plain_title(title) == *query;
         Ok(rows.into_iter().filter(|row| row.document.title.as_ref().is_some_and(is_query)).map(|row| row.passage.id).collect())
     }
 }

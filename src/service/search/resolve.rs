@@ -7,8 +7,11 @@ use crate::domain::{
     DocumentId, Embedded, Embedding, ExampleSet, Language, LiteralPart, Metric, QueryTerms, QueryWord, SearchMode, SearchRequest,
     SearchTarget,
 };
-use crate::embed::{Embedder, QueryError, QueryText, fragments, literal_parts, punctuation, query_words};
+use crate::embed::{Embedder, QueryError, QueryText, fragments, literal_parts, plain_title, punctuation, query_words};
 use crate::service::open_collection::OpenCollection;
+
+/// Maximum number of words of a query that may be a title.
+const TITLE_WORDS_MAX: usize = 12;
 
 /// What a search looks for.
 #[derive(Debug, Default)]
@@ -22,6 +25,8 @@ pub(super) struct ResolvedQuery {
     pub(super) words: Vec<QueryWord>,
     /// The parts of the text that should be found as they are written.
     pub(super) literal_parts: Vec<LiteralPart>,
+    /// The text in the form in which a title is equal to it. Empty if it is too long for a title.
+    pub(super) plain_title: String,
     /// Tokens of the text that mark nothing, because they are fragments of words.
     pub(super) fragments: Vec<u32>,
     /// The terms for the lexical list.
@@ -84,6 +89,9 @@ pub(super) fn resolve(
                     resolved.words = query_words(&query.text, &pieces, is_known);
                     resolved.fragments = fragments(&query.text, &pieces);
                     resolved.literal_parts = literal_parts(&query.text);
+                    if resolved.words.len() <= TITLE_WORDS_MAX {
+                        resolved.plain_title = plain_title(&query.text);
+                    }
                     let punctuation = punctuation(&query.text, &pieces);
                     resolved.tokens.retain(|token| !punctuation.contains(token));
                 }
