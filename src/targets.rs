@@ -95,6 +95,20 @@ impl StoredSnapshot {
             fingerprint,
         }
     }
+
+    /// Dates a snapshot after `newest`, the newest one at the target. Otherwise, once the clock was set back, pruning would remove
+    /// each new snapshot. If it is the newest one itself, an earlier upload was complete, and its time stays.
+    pub fn dated_after(mut self, newest: Option<&Self>) -> Self {
+        let Some(newest) = newest.filter(|newest| newest.created_at_ms >= self.created_at_ms) else { return self };
+        if newest.snapshot == self.snapshot {
+            self.created_at_ms = newest.created_at_ms;
+        } else {
+            let newest_at = rfc3339(newest.created_at_ms);
+            tracing::warn!(%newest_at, "the newest snapshot is not older than this one; dating this one later");
+            self.created_at_ms = newest.created_at_ms.saturating_add(1);
+        }
+        self
+    }
 }
 
 /// A folder, or a prefix of a bucket.
@@ -179,9 +193,8 @@ impl Target {
     }
 
     /// Uploads an archive. It becomes a snapshot once it is complete and verified. The remains of a crash are replaced by the
-    /// next upload of this snapshot. It becomes the newest snapshot, even if the clock was set back.
+    /// next upload of this snapshot.
     pub async fn put(&self, about: &StoredSnapshot, archive: File) -> Result<(), TargetError> {
-        let about = &self.dated_after_others(about).await?;
         let (to, description) = (self.archive(&about.snapshot), self.description(&about.snapshot));
         self.remove_unfinished(&to);
         self.remove_unfinished(&description);
@@ -247,19 +260,6 @@ impl Target {
                 let _ = std::fs::remove_file(file.path());
             }
         }
-    }
-
-    /// Returns the description with a creation time after those of the other snapshots. Otherwise, once the clock was set back,
-    /// pruning would remove each new snapshot.
-    async fn dated_after_others(&self, about: &StoredSnapshot) -> Result<StoredSnapshot, TargetError> {
-        let mut about = about.clone();
-        let newest = self.list().await?.into_iter().rfind(|other| other.snapshot != about.snapshot);
-        if let Some(newest) = newest.filter(|newest| newest.created_at_ms >= about.created_at_ms) {
-            let (target, newest_at) = (self.name(), rfc3339(newest.created_at_ms));
-            tracing::warn!(target_name = target, %newest_at, "the newest snapshot is from the future; dating the new one later");
-            about.created_at_ms = newest.created_at_ms.saturating_add(1);
-        }
-        Ok(about)
     }
 
     /// Reads the description of a snapshot; `None` if it does not exist.

@@ -5,10 +5,11 @@ use serde::{Serialize as _, Serializer};
 /// Bytes of a date, such as 2026-01-31.
 const DATE_BYTES: usize = 10;
 
-/// Writes milliseconds since the Unix epoch as RFC 3339, in UTC with milliseconds. The last time that can be written stands for
-/// later ones.
+/// Writes milliseconds since the Unix epoch as RFC 3339, in UTC with milliseconds. The first and the last time that can be
+/// written stand for earlier and later ones.
 pub fn rfc3339(milliseconds: i64) -> String {
-    let instant = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or(jiff::Timestamp::MAX);
+    let nearest = if milliseconds < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
+    let instant = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or(nearest);
     format!("{instant:.3}")
 }
 
@@ -64,6 +65,7 @@ mod tests {
         for late in [253_402_207_201_000, i64::MAX] {
             assert_eq!(rfc3339(late), "9999-12-30T22:00:00.999Z");
         }
+        assert_eq!(rfc3339(i64::MIN), "-009999-01-02T01:59:59.000Z");
     }
 
     #[test]

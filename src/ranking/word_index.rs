@@ -43,8 +43,6 @@ const SIGNIFICANT_MIN: f32 = 0.5;
 const MEANING_MIN: f32 = 0.1;
 /// Maximum share of the sufficient score that is not compressed. It is beyond the limit of BM25 for any one word.
 const SHARE_LINEAR_MAX: f32 = 2.0;
-/// Factor of the probability that another word means the same, where the collection has the word itself.
-const ANOTHER_WORD: f32 = 0.85;
 /// Factors of the probability that two words are the same name because they sound alike: where the translation table has one of
 /// them, where it has both, and where the collection has the word itself and the other one is in the same script.
 const ONE_TRANSLATED: f32 = 0.6;
@@ -315,15 +313,14 @@ impl WordIndex {
         let mut found: Vec<u64> = Vec::new();
         let entry = |place: u32, same: f32| u64::from(place) << u32::BITS | u64::from(same.to_bits());
         let mut expected = 0.0;
-        let own = self.words.get(&word.key).copied();
-        let of_meaning = if own.is_some() { ANOTHER_WORD } else { 1.0 };
         for sense in translations.senses(word.key) {
             let Some(concept) = self.concepts.get(&sense.concept) else { continue };
             let probability = sense.probability();
             let words = concept.words_with_min_probability(PART_MIN / probability);
-            found.extend(words.map(|(other, of_other)| entry(other, probability * of_other * of_meaning)));
+            found.extend(words.map(|(other, of_other)| entry(other, probability * of_other)));
             expected += probability * self.entries(concept) as f32;
         }
+        let own = self.words.get(&word.key).copied();
         if let (Some(own), true) = (own, found.is_empty()) {
             expected = self.frequency(own) as f32;
         }

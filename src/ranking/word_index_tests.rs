@@ -134,17 +134,6 @@ fn words_with_heavier_tokens_weigh_more() {
 }
 
 #[test]
-fn a_translation_counts_less_where_the_collection_has_the_word_itself() {
-    let score = |passages: &[&[u32]]| {
-        let index = index(passages);
-        let scores = index.scores(&question(&[BOAT, 60]), None, &translations());
-        index.score(&scores, PassageId(0)) * scores.sufficient
-    };
-    let (without, with) = (score(&[&[BATEAU, 1], &[2, 3]]), score(&[&[BATEAU, 1], &[BOAT, 3]]));
-    assert!(with < without, "{with} {without}");
-}
-
-#[test]
 fn a_few_words_of_a_long_question_are_enough() {
     let mut passages: Vec<Vec<u32>> = (0..60).map(|other| vec![100 + other, 300]).collect();
     passages[7].push(KUBERNETES);

@@ -113,6 +113,9 @@ pub enum Error {
     NotCopied { collection: CollectionName, source: Box<StoreError> },
     #[error("cannot open collection {collection} in {}", folder.display())]
     Open { collection: CollectionName, folder: PathBuf, source: Box<Error> },
+    /// The space for emergencies is given up, and the disk has no room for it.
+    #[error("the disk is full: additions wait until {kib} KiB are free on the disk of the data directory")]
+    AdditionsWait { kib: u64 },
     /// The server cannot start because the disk is full.
     #[error("the disk is full: free at least {kib} KiB in {}", folder.display())]
     DiskFull { folder: PathBuf, kib: u64, source: Box<Error> },

@@ -13,8 +13,8 @@ use crate::service::open_collection::OpenCollection;
 ///
 /// It keeps referring to the collection that was found, even if the name or the alias changes meanwhile. Once the collection is
 /// deleted, every use fails with `CollectionNotFound`. After re-embedding, new operations work on the replacement, and after a
-/// restore on the restored collection. If that has another model or other vectors, reads go on with the collection that was
-/// found, and writes fail with `CollectionReplaced`.
+/// restore on the restored collection. If that has another model or other vectors, or is deleted as well, reads go on with the
+/// collection that was found. Writes then fail with `CollectionReplaced` or `CollectionNotFound`.
 #[derive(Clone)]
 pub struct CollectionHandle {
     pub(super) service: Service,
@@ -36,8 +36,9 @@ impl CollectionHandle {
         self.open().current()
     }
 
-    /// Returns the collection, or what has replaced it.
+    /// Returns the collection, or what has replaced it. If nothing can be used in its place, returns the collection as it was
+    /// before the restore.
     pub(super) fn open(&self) -> Arc<OpenCollection> {
-        self.service.state.newest(&self.found).unwrap_or_else(|_| self.found.latest())
+        self.service.state.current_collection(&self.found).unwrap_or_else(|_| self.found.reembedded())
     }
 }

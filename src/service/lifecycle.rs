@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -33,7 +33,7 @@ const WRITE_THREADS: usize = 96;
 const BACKGROUND_TURNS: usize = 2;
 /// How long statements may still run when the server stops. What an interrupted statement would have stored was not
 /// acknowledged yet, or the next start repeats it.
-const STATEMENT_GRACE: Duration = Duration::from_secs(3);
+pub(super) const STATEMENT_GRACE: Duration = Duration::from_secs(3);
 /// Rows of the catalog read at a time.
 const CATALOG_PAGE: usize = 1_000;
 
@@ -101,7 +101,7 @@ impl Service {
             names_lock: Arc::new(tokio::sync::Mutex::new(())),
             write_threads: Arc::new(Semaphore::new(WRITE_THREADS)),
             background_turns: Arc::new(Semaphore::new(BACKGROUND_TURNS)),
-            stopping: AtomicBool::new(false),
+            stopping: Arc::default(),
             recovery_threads: Mutex::new(Vec::new()),
             jobs,
             classifiers: Default::default(),
@@ -179,20 +179,23 @@ impl State {
     /// Occupies the space for emergencies, if the documents are in the data directory. Fails if nothing is occupied because the
     /// disk lacks room. Creating a collection does not call this, because only a start needs more space for it. Blocks.
     pub(super) fn occupy_emergency_space(&self) -> Result<(), Error> {
-        if self.server.is_some() {
-            return Ok(());
-        }
-        let collections = self.open.read().len() + self.broken.read().len();
-        self.emergency_space.occupy(collections.min(self.limits.databases_open_max))
+        if self.server.is_some() { Ok(()) } else { self.emergency_space.occupy(self.databases_at_start()) }
     }
 
     /// Refuses a change that adds something while the space for emergencies is given up and cannot be occupied again: the room
     /// is left for the next start, for deletions and for revocations. Blocks.
     pub(super) fn check_emergency_space(&self) -> Result<(), Error> {
-        if self.emergency_space.is_missing() { self.occupy_emergency_space() } else { Ok(()) }
+        if self.server.is_some() { Ok(()) } else { self.emergency_space.check(self.databases_at_start()) }
     }
 
-    /// Ends the statements of all databases that are still running at `time`.
+    /// Returns how many databases a start would open.
+    fn databases_at_start(&self) -> usize {
+        let collections = self.open.read().len() + self.broken.read().len();
+        collections.min(self.limits.databases_open_max)
+    }
+
+    /// Ends the statements of all databases that are still running at `time`. For replaced collections, `collections::retiring`
+    /// does it.
     fn end_statements_by(&self, time: Instant) {
         self.catalog.interrupt_after(time);
         let open = self.open.read();

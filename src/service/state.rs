@@ -99,7 +99,7 @@ pub(crate) struct State {
     pub(super) write_threads: Arc<Semaphore>,
     /// Bounds the background batches at the encoder, over all collections.
     pub(super) background_turns: Arc<Semaphore>,
-    pub(super) stopping: AtomicBool,
+    pub(super) stopping: Arc<AtomicBool>,
     pub(super) recovery_threads: Mutex<Vec<JoinHandle<()>>>,
     pub(super) jobs: Jobs,
     pub(super) idempotency_locks: IdempotencyLocks,
@@ -198,14 +198,14 @@ impl State {
 
     /// Returns the collection to work on instead of one that was found before: its re-embedded replacement, or what a restore
     /// put in its place. Fails if the latter does not take the same writes, or was deleted.
-    pub(super) fn newest(&self, found: &Arc<OpenCollection>) -> Result<Arc<OpenCollection>, Error> {
-        let latest = found.latest();
-        if !latest.is_restored_over() {
-            return Ok(latest);
+    pub(super) fn current_collection(&self, found: &Arc<OpenCollection>) -> Result<Arc<OpenCollection>, Error> {
+        let reembedded = found.reembedded();
+        if !reembedded.is_restored_over() {
+            return Ok(reembedded);
         }
-        let current = self.open.read().get(&latest.row.name).cloned();
-        let current = current.filter(|current| current.accepts_same_writes_as(&latest));
-        current.ok_or_else(|| self.gone_error(&latest.row.name))
+        let current = self.open.read().get(&reembedded.row.name).cloned();
+        let current = current.filter(|current| current.accepts_same_writes_as(&reembedded));
+        current.ok_or_else(|| self.gone_error(&reembedded.row.name))
     }
 
     /// Makes the error for work on a collection that is gone, though another one may have its name now.

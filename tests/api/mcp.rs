@@ -306,6 +306,9 @@ async fn parameters_that_do_not_fit_a_known_method_are_invalid_params() {
     check("tools/call", None, "an object").await;
     check("initialize", Some(json!({"protocolVersion": "2025-11-25"})), "missing field").await;
     check("initialize", None, "an object").await;
+    check("server/discover", None, "an object").await;
+    let listed = server.post("/mcp", &message("tools/list", &json!({"cursor": 5}))).await;
+    assert!(listed.body["result"]["tools"].is_array(), "no page follows, so a cursor means nothing: {}", listed.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

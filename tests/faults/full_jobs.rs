@@ -215,9 +215,12 @@ fn a_job_that_has_not_begun_waits_after_a_restart_on_a_full_disk() {
     let server = serve(&disk, MODEL);
     let client = server.client();
     assert!(!disk.path().join("emergency-space").exists(), "there was room without the emergency space");
+    let stored = || client.get(NEWS).1["documents"].clone();
+    let before = stored();
     // Long enough for two attempts.
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(job_of(&client, &mining)["status"], "queued");
+    assert_eq!(stored(), before, "an import used up the room of the emergency space");
     disk.free();
     for accepted in [mining, import] {
         let job = finished(&client, &accepted);

@@ -92,6 +92,16 @@ impl Running {
         }
     }
 
+    /// Waits until a job has read a document without an embedding: its text waits at the encoder, which holds another batch.
+    async fn wait_until_at_encoder(&self, job: &Job) {
+        eventually("the job waits for the encoder", async || {
+            let job = self.job_now(&job.id).await;
+            assert!(!job.status.is_finished(), "{job:?}");
+            self.embedder.queue_depth() >= 1
+        })
+        .await;
+    }
+
     async fn apply(&self) -> Job {
         let request = ApplyRequest {
             documents: LabeledDocuments { collection: name("news"), field: field("topic"), filter: Filter::default() },
@@ -183,14 +193,7 @@ async fn a_document_changed_during_labeling_gets_no_label() {
     running.upsert("news", vec![document("a", "rain")], Wait::Stored).await.unwrap();
     running.control.wait_until_blocked();
     let job = running.apply().await;
-    eventually("the job runs", async || running.job_now(&job.id).await.status == JobStatus::Running).await;
-    // Long enough that the job has, very likely, read the document: its text waits at the encoder.
-    eventually("the job waits for the encoder", async || {
-        let job = running.job_now(&job.id).await;
-        assert!(!job.status.is_finished(), "{job:?}");
-        running.embedder.queue_depth() >= 1
-    })
-    .await;
+    running.wait_until_at_encoder(&job).await;
     running.upsert("news", vec![document("a", "goal")], Wait::Stored).await.unwrap();
     running.control.resume();
     let ended = running.ended(&job.id).await;

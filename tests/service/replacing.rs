@@ -55,6 +55,22 @@ async fn a_request_that_has_found_a_collection_works_after_a_restore_has_replace
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_by_filter_spares_what_a_restore_stores_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.write("news", "a", "the first words").await;
+    let kept = snapshot(&running).await;
+    let found = running.on("news");
+    let mut deletion = Box::pin(found.delete_matching(Filter::default(), None));
+    // Begins the deletion. It goes on when the collection has been replaced.
+    assert!(futures::poll!(&mut deletion).is_pending());
+    running.replace(&kept).await;
+    deletion.await.unwrap();
+    assert_eq!(running.text("news", "a").await.as_deref(), Some("the first words"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_export_that_has_begun_is_completed_although_a_restore_replaces_its_collection() {
     const DOCUMENTS: usize = 450;
     let folder = tempfile::tempdir().unwrap();

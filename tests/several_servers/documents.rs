@@ -118,6 +118,21 @@ fn a_time_to_live_counts_by_the_clock_of_the_database() {
         check(client.put(&path, &json!({"text": "Il neige.", "ttl_seconds": 601})), "PUT");
         check(client.send("PATCH", &path, &json!({"ttl_seconds": 602})), "PATCH");
         check(client.post(&format!("{DOCUMENTS}/update"), &json!({"ids": ["a"], "ttl_seconds": 603})), "an update");
+        let short = json!({"id": "b", "text": "Il gèle.", "ttl_seconds": 1});
+        assert_eq!(client.post(DOCUMENTS, &json!({"documents": [short]})).0, 200);
+        wait_for_count(&servers, 1);
+        assert_eq!([client.get(&path).0, client.get(&format!("{DOCUMENTS}/b")).0], [200, 404]);
+    }
+}
+
+/// Waits until the database has this number of documents.
+#[track_caller]
+fn wait_for_count(servers: &Servers, expect: i64) {
+    let (mut database, begun) = (servers.database(), std::time::Instant::now());
+    let sql = "select count(*) from dragoman.documents";
+    while database.query_one(sql, &[]).unwrap().get::<_, i64>(0) != expect {
+        assert!(begun.elapsed() < crate::program::PATIENCE, "expired documents are not removed");
+        std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
 
@@ -130,17 +145,11 @@ fn a_document_expires_on_all_servers_even_if_its_writer_is_killed() {
         let document = json!({"documents": [{"id": id, "text": "Il pleut.", "ttl_seconds": seconds}]});
         assert_eq!(client.post(DOCUMENTS, &document).0, 200);
     };
-    let mut database = servers.database();
-    let mut left = move || database.query_one("select count(*) from dragoman.documents", &[]).unwrap().get::<_, i64>(0);
     store(&one, "a", 1);
     other.wait_until("it has expired", |client| client.get(&format!("{DOCUMENTS}/a")).0 == 404);
     store(&one, "b", 3);
     assert_eq!(other.get(&format!("{DOCUMENTS}/b")).0, 200);
     servers.kill(0);
     other.wait_until("the other server has removed it", |client| client.get(&format!("{DOCUMENTS}/b")).0 == 404);
-    let begun = std::time::Instant::now();
-    while left() > 0 {
-        assert!(begun.elapsed() < crate::program::PATIENCE, "it is not removed");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_for_count(&servers, 0);
 }

@@ -16,8 +16,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
-    InitializeRequestParams, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, DiscoverRequestParams, ErrorCode,
+    ErrorData, Implementation, InitializeRequestParams, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -162,7 +163,8 @@ impl ServerHandler for Tools {
         }
     }
 
-    /// Answers a request that the library does not recognize: its method is unknown, or its parameters do not fit the method.
+    /// Answers a request that the library does not recognize: its method is unknown, or its parameters do not fit the method. Any
+    /// object fits `ping` and `tools/list`, and the other methods that the library knows are not offered here.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -171,6 +173,7 @@ impl ServerHandler for Tools {
         let params = request.params.unwrap_or_default().to_string();
         let problem = match request.method.as_str() {
             "initialize" => parse_json::<InitializeRequestParams>(params.as_bytes()).err(),
+            "server/discover" => parse_json::<DiscoverRequestParams>(params.as_bytes()).err(),
             "tools/call" => parse_json::<CallToolRequestParams>(params.as_bytes()).err(),
             _ => None,
         };

@@ -40,12 +40,12 @@ impl Service {
         // Only one of several concurrent requests with the same key is executed.
         let created = row.clone();
         let before = self.state.with_names_locked(move |state| {
-            state.check_emergency_space()?;
             state.change_catalog(CatalogPart::Classifiers, || {
                 let before = request.as_ref().map(|request| state.classifier_created_before(request)).transpose()?.flatten();
                 if before.is_some() {
                     return Ok(before);
                 }
+                state.check_emergency_space()?;
                 state.check_classifier_room(1)?;
                 if !state.catalog.create_classifier(&created, &texts, request.as_ref())? {
                     return Err(ClassifierError::Exists { name: created.record.name.clone() }.into());

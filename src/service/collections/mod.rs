@@ -3,6 +3,7 @@
 pub mod aliases;
 pub mod projections;
 pub(super) mod reembedding;
+mod retiring;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -164,7 +165,7 @@ impl CollectionHandle {
             let _naming = names_lock;
             state.change_catalog(CatalogPart::Names, || {
                 // It may have been replaced meanwhile.
-                let collection = state.newest(collection)?;
+                let collection = state.current_collection(collection)?;
                 let mut row = collection.current();
                 row.change(change.clone());
                 if !state.catalog.update(&row)? {
@@ -173,7 +174,7 @@ impl CollectionHandle {
                 collection.set_current(row);
                 Ok(())
             })?;
-            let collection = state.newest(collection)?;
+            let collection = state.current_collection(collection)?;
             view(&collection)
         };
         self.open().run(change).await

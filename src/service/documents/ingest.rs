@@ -134,12 +134,12 @@ impl CollectionHandle {
         }
     }
 
-    /// Waits for a write thread, or fails if too many writes of this collection are waiting. Returns the collection to write
-    /// to, which is what has replaced it if anything has, and guards to hold during the write.
+    /// Waits for a write thread, or fails if too many writes of the collection are waiting. Returns the collection, or the one
+    /// that has replaced it, and guards to hold during the write.
     async fn begin_write(&self) -> Result<(Arc<OpenCollection>, WriteGuards), Error> {
         let state = &self.service.state;
         let (collection, writes) = loop {
-            let collection = state.newest(&self.found)?;
+            let collection = state.current_collection(&self.found)?;
             let writes = Arc::clone(&collection.writes).read_owned().await;
             if collection.replacement.get().is_none() && !collection.is_restored_over() {
                 break (collection, writes);
@@ -180,7 +180,7 @@ impl Service {
                 }
                 Ok(rest)
             };
-            ids = self.state.newest(collection)?.run(find).await?;
+            ids = self.state.current_collection(collection)?.run(find).await?;
             if !ids.is_empty() && Instant::now() >= deadline {
                 return Err(Error::StillIndexing);
             }
@@ -259,7 +259,9 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
     let Request { documents, wait, condition, caller } = request;
     // The collection may be a replacement with another model.
     collection.check_model(state.embedder.model())?;
-    state.check_emergency_space()?;
+    if let Err(refusal) = state.check_emergency_space() {
+        return replay(collection, &condition, wait)?.ok_or(refusal);
+    }
     let mut prepared = Vec::with_capacity(documents.len());
     let mut tokens = Vec::with_capacity(documents.len());
     let mut refused = Vec::new();
@@ -344,6 +346,12 @@ fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted
         outcomes.insert(position, outcome);
     }
     outcomes
+}
+
+/// Returns the outcomes of an earlier request with the same idempotency key, if there was one.
+fn replay(collection: &OpenCollection, condition: &WriteCondition, wait: Wait) -> Result<Option<Stored>, Error> {
+    let WriteCondition::Once(request) = condition else { return Ok(None) };
+    collection.store.idempotency_record(request)?.map(|answer| repeated_outcomes(&answer, wait)).transpose()
 }
 
 /// Returns the outcomes of a repeated request. Its passages are already embedded or being embedded; a caller that asked to wait

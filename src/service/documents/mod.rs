@@ -205,40 +205,31 @@ impl CollectionHandle {
     }
 
     /// Processes the documents that match and did not change after this began, some at a time. `step` starts after a position
-    /// and returns its counts and the position to continue from. Returns the sums of the counts. Starts over if a restore
-    /// replaces the collection meanwhile.
+    /// and returns its counts and the position to continue from. Returns the sums of the counts.
     async fn run_in_steps<const N: usize>(
         &self,
         filter: Filter,
         step: impl Fn(&OpenCollection, &SearchFilter, Sequence, i64) -> Result<([u64; N], Option<i64>), Error> + Send + Sync + 'static,
     ) -> Result<[u64; N], Error> {
         self.service.check_running()?;
-        let last_sequence = |collection: &Arc<OpenCollection>| Ok(collection.store.sequence()?);
-        let mut first = self.open();
-        let mut until = first.run(last_sequence).await?;
+        let first = self.open();
+        let until = first.run(|collection| Ok(collection.store.sequence()?)).await?;
         let work = Arc::new((any_language_filter(filter), step));
         let (mut counts, mut after) = ([0; N], Some(0));
         while let Some(place) = after {
             self.service.check_running()?;
             let (work, begun) = (Arc::clone(&work), Arc::clone(&first));
             let some = self.write(move |collection| {
-                // The position belongs to these rows and their re-embedded copies. A restored collection has others.
-                if !Arc::ptr_eq(&begun.latest(), collection) {
+                if begun.reembedded().is_restored_over() {
                     return Ok(None);
                 }
                 let (filter, step) = &*work;
                 step(collection, filter, until, place).map(Some)
             });
-            match some.await? {
-                (_, Some((counted, next))) => {
-                    counts.iter_mut().zip(counted).for_each(|(sum, counted)| *sum += counted);
-                    after = next;
-                }
-                (restored, None) => {
-                    until = restored.run(last_sequence).await?;
-                    (first, counts, after) = (restored, [0; N], Some(0));
-                }
-            }
+            // A restore has replaced the collection. All of the restored documents were stored after this began.
+            let (_, Some((counted, next))) = some.await? else { break };
+            counts.iter_mut().zip(counted).for_each(|(sum, counted)| *sum += counted);
+            after = next;
         }
         Ok(counts)
     }

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -22,40 +23,71 @@ const BYTES: u64 = 4 << 20;
 const BYTES_PER_DATABASE: u64 = 64 << 10;
 /// Unit in which the system counts the blocks of a file.
 const BLOCK_BYTES: u64 = 512;
+/// Minimum time between two attempts of refused requests to occupy the space. An attempt may write the whole file, because a
+/// quota may leave less room than the disk has.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The file that occupies the space.
 pub(crate) struct EmergencySpace {
     path: PathBuf,
-    /// Whether the space was given up, or the disk had no room for it. Locked while the file is created or removed.
-    missing: Mutex<bool>,
+    /// Locked while the file is created or removed.
+    status: Mutex<Status>,
+}
+
+/// Whether the space is occupied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Status {
+    /// It is, as far as it can be: failures that a lack of room did not cause are ignored.
+    #[default]
+    Occupied,
+    /// It was given up, and nobody has tried to occupy it since.
+    GivenUp,
+    /// The disk lacked room for it at `tried`: `kib` KiB had to be free.
+    Refused { tried: Instant, kib: u64 },
 }
 
 impl EmergencySpace {
     /// The space in a data directory. Creates nothing.
     pub(crate) fn new(data_dir: &Path) -> Self {
-        Self { path: data_dir.join(FILE), missing: Mutex::default() }
+        Self { path: data_dir.join(FILE), status: Mutex::default() }
     }
 
     /// Occupies the space for a start that opens this number of databases, unless that would leave less than `BYTES`. Fails if
     /// nothing is occupied because the disk lacks room. The server also works without the space, so other failures are only
     /// logged.
     pub(crate) fn occupy(&self, databases: usize) -> Result<(), Error> {
-        let mut missing = self.missing.lock();
-        let occupied = self.try_occupy(databases);
-        *missing = occupied.is_err();
-        occupied
+        self.occupy_locked(&mut self.status.lock(), databases)
     }
 
-    /// Whether the space was given up, or the disk had no room for it, and it has not been occupied since.
-    pub(crate) fn is_missing(&self) -> bool {
-        *self.missing.lock()
+    /// Fails if the space is missing because it was given up or the disk lacked room, and cannot be occupied again. Tries that at
+    /// most once in `RETRY_PAUSE`.
+    pub(crate) fn check(&self, databases: usize) -> Result<(), Error> {
+        let mut status = self.status.lock();
+        match *status {
+            Status::Occupied => Ok(()),
+            Status::Refused { tried, kib } if tried.elapsed() < RETRY_PAUSE => Err(Error::AdditionsWait { kib }),
+            Status::GivenUp | Status::Refused { .. } => self.occupy_locked(&mut status, databases),
+        }
     }
 
-    fn try_occupy(&self, databases: usize) -> Result<(), Error> {
+    fn occupy_locked(&self, status: &mut Status, databases: usize) -> Result<(), Error> {
+        match self.try_occupy(databases) {
+            Ok(()) => {
+                *status = Status::Occupied;
+                Ok(())
+            }
+            Err(LacksRoom { kib }) => {
+                *status = Status::Refused { tried: Instant::now(), kib };
+                Err(Error::AdditionsWait { kib })
+            }
+        }
+    }
+
+    fn try_occupy(&self, databases: usize) -> Result<(), LacksRoom> {
         let (needed, occupied) = (needed(databases), self.occupied_bytes());
         let Some(free) = self.free_bytes().filter(|_| occupied < needed) else { return Ok(()) };
-        let lacks_room = Error::InsufficientDiskSpace { needed, reserve: BYTES, free };
         // A smaller file is replaced.
+        let lacks_room = LacksRoom { kib: (needed + BYTES - occupied).div_ceil(1024) };
         if free + occupied < needed + BYTES {
             return if occupied < BYTES { Err(lacks_room) } else { Ok(()) };
         }
@@ -100,10 +132,10 @@ impl EmergencySpace {
 
     /// Returns whether there was space to give up.
     fn give_up(&self) -> bool {
-        let mut missing = self.missing.lock();
+        let mut status = self.status.lock();
         let existed = std::fs::remove_file(&self.path).is_ok();
         if existed {
-            *missing = true;
+            *status = Status::GivenUp;
             tracing::warn!(path = %self.path.display(), "the disk is full; giving up the space kept for emergencies");
         }
         existed
@@ -132,6 +164,11 @@ impl EmergencySpace {
     fn free_bytes(&self) -> Option<u64> {
         free_bytes(self.path.parent()?).ok()
     }
+}
+
+/// The disk lacks room to occupy the space: `kib` KiB must be free.
+struct LacksRoom {
+    kib: u64,
 }
 
 /// Returns the bytes that a start needs if it opens this number of databases.
@@ -200,12 +237,28 @@ mod tests {
         // No disk has that much.
         let databases = 1 << 40;
         let error = space.occupy(databases).unwrap_err();
-        assert!(matches!(error, Error::InsufficientDiskSpace { .. }) && space.occupied_bytes() == 0, "{error:?}");
-        assert!(space.is_missing());
+        assert!(matches!(error, Error::AdditionsWait { .. }) && space.occupied_bytes() == 0, "{error:?}");
+        assert!(matches!(*space.status.lock(), Status::Refused { .. }));
         space.occupy(0).unwrap();
         space.occupy(databases).unwrap();
-        assert_eq!((space.occupied_bytes(), space.is_missing()), (BYTES, false));
-        assert!(space.give_up() && space.is_missing());
+        assert_eq!((space.occupied_bytes(), *space.status.lock()), (BYTES, Status::Occupied));
+        assert!(space.give_up() && *space.status.lock() == Status::GivenUp);
+    }
+
+    #[test]
+    fn a_check_soon_after_a_failed_one_repeats_its_refusal_and_tries_nothing() {
+        let data = tempfile::tempdir().unwrap();
+        let space = EmergencySpace::new(data.path());
+        space.check(1 << 40).expect("the space is not missing yet");
+        let first = space.occupy(1 << 40).unwrap_err().to_string();
+        assert_eq!(space.check(0).unwrap_err().to_string(), first);
+        assert_eq!(space.occupied_bytes(), 0);
+        let tried = Instant::now().checked_sub(RETRY_PAUSE).unwrap();
+        *space.status.lock() = Status::Refused { tried, kib: 1 };
+        space.check(0).unwrap();
+        assert_eq!((space.occupied_bytes(), *space.status.lock()), (BYTES, Status::Occupied));
+        assert!(space.give_up());
+        space.check(0).expect("the first check after the space was given up tries to occupy it");
     }
 
     #[test]

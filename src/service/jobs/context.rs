@@ -75,7 +75,7 @@ impl JobContext {
         self.state()?.find_replacement(old).await?;
         let next = old.replacement.get().ok_or(StoreError::Replaced).map_err(Error::from)?;
         self.check()?;
-        Ok(next.latest())
+        Ok(next.reembedded())
     }
 
     /// Waits until a collection has recovered, because a job may resume while the server is starting. Fails if the collection

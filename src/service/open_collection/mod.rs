@@ -41,7 +41,7 @@ const CHANGES_PER_READ: usize = 1_024;
 const SAVE_FRACTION: u64 = 5;
 /// Pause after a failed save, because another attempt would fill a disk that may already be full.
 const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
-/// How long a statement on a collection that was deleted or replaced may still run.
+/// How long a statement on a deleted collection may still run. A replaced one is removed only when nothing runs on it.
 const STATEMENT_GRACE: Duration = Duration::from_secs(10);
 
 /// The engine that holds the documents of a collection.
@@ -204,8 +204,8 @@ impl OpenCollection {
     }
 
     /// Returns the re-embedded collection that has replaced this one, or this one if none has.
-    pub(crate) fn latest(self: &Arc<Self>) -> Arc<Self> {
-        self.replacement.get().map_or_else(|| Arc::clone(self), |next| next.latest())
+    pub(crate) fn reembedded(self: &Arc<Self>) -> Arc<Self> {
+        self.replacement.get().map_or_else(|| Arc::clone(self), |next| next.reembedded())
     }
 
     /// Whether a restore has put another collection in its place.

@@ -138,8 +138,7 @@ async fn make(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> 
         context.check()?;
         context.progress(done as u64, &details).await?;
         let name = collection.row.name.clone();
-        let newest = state.newest(&collection).unwrap_or_else(|_| collection.latest());
-        let (with_it, added) = making.add_newest(context, &state, newest).await?;
+        let (with_it, added) = making.add_current(context, &state, collection.reembedded()).await?;
         making = with_it;
         if !added && !whole {
             return Err(Error::CollectionNotFound { name }.into());
@@ -162,7 +161,7 @@ impl SnapshotBuilder {
     }
 
     /// Adds a collection, or the one that has replaced it under its name. Returns `false` if there is none anymore.
-    async fn add_newest(
+    async fn add_current(
         mut self,
         context: &JobContext,
         state: &State,
@@ -187,14 +186,21 @@ impl SnapshotBuilder {
         }
     }
 
-    /// Adds a collection. Returns whether it still existed after the copy.
+    /// Adds a collection. Returns `false` if it was deleted, or if a restore replaced it, before it was copied.
     fn add(&mut self, collection: &OpenCollection, stop: impl Fn() -> bool + Send + 'static) -> Result<bool, Error> {
+        if collection.is_restored_over() {
+            return Ok(false);
+        }
         let copy = self.folder.join("copy.sqlite");
-        // The copy of an earlier collection may be left, if that collection was deleted while it was copied.
+        // The copy of an earlier collection may be left, if that collection was deleted or replaced while it was copied.
         if let Err(source) = ignore_not_found(std::fs::remove_file(&copy)) {
             return Err(Error::Folder { path: copy, source });
         }
-        let copied = match collection.embedded()?.store.copy_to(&copy, stop) {
+        let copied = collection.embedded()?.store.copy_to(&copy, stop);
+        if collection.is_restored_over() {
+            return Ok(false);
+        }
+        let copied = match copied {
             Err(_) if collection.is_deleted() => return Ok(false),
             copied => copied.map_err(|error| {
                 let error = collection.report_damage(error.into());

@@ -130,7 +130,7 @@ async fn run_once(service: &Service, schedule: &SnapshotSchedule) -> Result<bool
         None => {
             let state = Arc::clone(&service.state);
             let fingerprint = blocking(move || state.fingerprint()).await?;
-            if newest.is_some_and(|newest| newest.fingerprint == fingerprint) {
+            if newest.as_ref().is_some_and(|newest| newest.fingerprint == fingerprint) {
                 return Ok(false);
             }
             create_snapshot(service, fingerprint).await?
@@ -138,7 +138,8 @@ async fn run_once(service: &Service, schedule: &SnapshotSchedule) -> Result<bool
     };
     let snapshot = service.get_snapshot(&note.snapshot).await?;
     let (archive, _) = service.open_snapshot(&note.snapshot).await?;
-    target.put(&StoredSnapshot::new(&snapshot, note.fingerprint), archive).await?;
+    let about = StoredSnapshot::new(&snapshot, note.fingerprint).dated_after(newest.as_ref());
+    target.put(&about, archive).await?;
     target.prune(schedule.keep).await?;
     match service.delete_snapshot(&note.snapshot).await {
         Err(error) if !matches!(error, Error::SnapshotNotFound { .. }) => return Err(error.into()),

@@ -8,7 +8,7 @@ use crate::store::{Expired, StoreError};
 
 impl Postgres {
     pub(crate) fn expiry_due(&self) -> bool {
-        self.next_expiry.is_due(self.local_now_ms())
+        self.next_expiry.is_due(self.now_ms())
     }
 
     pub(crate) fn delete_expired(&self) -> Result<Expired, StoreError> {

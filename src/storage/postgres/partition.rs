@@ -17,7 +17,7 @@ use super::server::{PostgresServer, run_blocking};
 use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
 use crate::domain::{Collection, CollectionCounts, CollectionId, HnswSettings, MetadataPath, Metric, Quantization, Sequence};
-use crate::store::{Clock, NextExpiry, SearchFilter, StoreError, TermsOf, system_clock};
+use crate::store::{Clock, NextExpiry, SearchFilter, StoreError, TermsOf};
 
 /// pgvector's limits for an index.
 const HALFVEC_DIMENSION_MAX: usize = 4_000;
@@ -207,9 +207,9 @@ impl Postgres {
         self.clock.map_or_else(|| BEGUN_MS.to_owned(), |clock| time_literal(clock()))
     }
 
-    /// Returns the time by this server's clock, without asking the database server.
-    pub(super) fn local_now_ms(&self) -> i64 {
-        self.clock.unwrap_or(system_clock)()
+    /// Returns the time by the database server's clock, without asking it.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.clock.map_or_else(|| self.server.now_ms(), |clock| clock())
     }
 
     /// Returns a table expression of the documents that have not expired. All reads use it.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -17,7 +17,7 @@ use super::membership::{Membership, SHARED_LOCK};
 use super::replica::{Replica, ReplicaOptions, ReplicaState};
 use super::session::{Session, VectorTypes};
 use super::tls::Tls;
-use crate::store::StoreError;
+use crate::store::{StoreError, system_clock};
 
 /// The oldest supported version, as the server reports it: PostgreSQL 16.
 const SERVER_MIN: i32 = 160_000;
@@ -61,6 +61,8 @@ pub struct PostgresServer {
     member: RwLock<Option<Arc<Membership>>>,
     /// Whether it failed to answer when it was last asked.
     is_away: AtomicBool,
+    /// How far its clock was ahead of this server's when it was last read.
+    clock_ahead_ms: AtomicI64,
     /// The replica that answers reads, if there is one.
     replica: Option<Replica>,
 }
@@ -102,8 +104,15 @@ impl PostgresServer {
             .build(manager.clone())
             .map_err(|error| Fault::from(error).into_store_error(DOING))?;
         let replica = replica.map(|replica| Replica::start(replica, &manager, options.connections_max)).transpose()?;
-        let is_away = AtomicBool::new(false);
-        Ok(Arc::new(Self { pool: Some(pool), manager, tls, member: RwLock::default(), is_away, replica }))
+        Ok(Arc::new(Self {
+            pool: Some(pool),
+            manager,
+            tls,
+            member: RwLock::default(),
+            is_away: AtomicBool::new(false),
+            clock_ahead_ms: AtomicI64::new(0),
+            replica,
+        }))
     }
 
     /// Returns the state of its replica, if it has one.
@@ -137,6 +146,17 @@ impl PostgresServer {
     /// Records whether it answers.
     pub(super) fn record_reachability(&self, answers: bool) {
         self.is_away.store(!answers, Ordering::Release);
+    }
+
+    /// Records the time that its clock has just shown, in milliseconds since the Unix epoch.
+    pub(super) fn record_clock(&self, now_ms: i64) {
+        self.clock_ahead_ms.store(now_ms.saturating_sub(system_clock()), Ordering::SeqCst);
+    }
+
+    /// Returns the time by its clock, in milliseconds since the Unix epoch. Does not ask it: `record_clock` found out how far its
+    /// clock is ahead.
+    pub(super) fn now_ms(&self) -> i64 {
+        system_clock().saturating_add(self.clock_ahead_ms.load(Ordering::SeqCst))
     }
 
     /// Returns the membership of this server.

@@ -108,9 +108,11 @@ async fn an_evaluation_fails_if_the_collection_that_its_classifier_reads_is_dele
     let metadata = json!({"topic": WORDS[0].0}).as_object().unwrap().clone();
     let judged = vec![NewDocument { metadata, ..document("a", WORDS[0].1) }];
     running.upsert("judged", judged, Wait::Stored).await.unwrap();
+    running.control.wait_until_blocked();
     let documents = LabeledDocuments { collection: name("judged"), ..documents() };
     let job = running.service.start_evaluation(&topics(), documents, None).await.unwrap();
-    eventually("the job runs", async || running.job_now(&job.id).await.status == JobStatus::Running).await;
+    // By now the job has found the classifier's collection.
+    running.wait_until_at_encoder(&job).await;
     running.service.delete_collection(&name("news")).await.unwrap();
     running.control.resume();
     let error = running.ended(&job.id).await.error.unwrap();

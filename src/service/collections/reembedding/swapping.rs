@@ -1,13 +1,10 @@
 //! The end of a re-embedding: the last comparison, during which writes wait, and the swap.
 //!
 //! Writes through this server wait for a lock in memory. If several servers share a database, writes through the others wait
-//! for the collection's row there, and then find that the collection was replaced. A replaced collection is removed once nobody
-//! reads it.
+//! for the collection's row there, and then find that the collection was replaced. `collections::retiring` removes the replaced
+//! collection.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::sync::watch;
 
 use super::copying::CollectionCopier;
 use super::plan::ReembedPlan;
@@ -18,12 +15,7 @@ use crate::service::folders::orphaned;
 use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
-use crate::storage::{BlockedWrites, CatalogPart, Postgres};
-
-/// Pause between two checks whether a replaced collection is still in use here.
-const RETIRE_PAUSE: Duration = Duration::from_millis(200);
-/// Pause between two checks whether another server still uses it.
-const REMOVAL_PAUSE: Duration = Duration::from_secs(1);
+use crate::storage::{BlockedWrites, CatalogPart};
 
 /// The two collections of a job.
 pub(super) struct Pair {
@@ -107,48 +99,5 @@ impl ReembedPlan {
         state.start_worker(next);
         tracing::info!(collection = %name, model = self.model, id = %self.replacement, "collection re-embedded");
         Ok(())
-    }
-}
-
-impl State {
-    /// Redirects writes from `old` to `next`, which replaced it. Removes `old` once it is no longer in use.
-    pub(in crate::service) fn redirect_writes(&self, old: &Arc<OpenCollection>, next: &Arc<OpenCollection>) {
-        if old.replacement.set(Arc::clone(next)).is_ok() {
-            self.retire(Arc::clone(old));
-        }
-    }
-
-    /// Removes a replaced collection once it is no longer in use.
-    pub(in crate::service) fn retire(&self, old: Arc<OpenCollection>) {
-        self.runtime.spawn(retire(old, self.stop_announced.subscribe()));
-    }
-}
-
-/// Removes a replaced collection once it is no longer in use. If this server stops first, another server or the next start does
-/// it.
-async fn retire(old: Arc<OpenCollection>, mut stop: watch::Receiver<bool>) {
-    old.stop();
-    let reading = Arc::clone(&old);
-    // If this task fails, the rows may be removed while they are still read here.
-    let _ = tokio::task::spawn_blocking(move || reading.server().map(Postgres::retain_replaced)).await;
-    while Arc::strong_count(&old) > 1 {
-        tokio::time::sleep(RETIRE_PAUSE).await;
-    }
-    loop {
-        let removing = Arc::clone(&old);
-        match blocking(move || removing.remove_replaced()).await {
-            Ok(true) => break,
-            Ok(false) => (),
-            Err(error) => tracing::debug!(error = error.chain(), "cannot remove a replaced collection yet; trying again"),
-        }
-        tokio::select! {
-            () = tokio::time::sleep(REMOVAL_PAUSE) => (),
-            _ = stop.wait_for(|stop| *stop) => return,
-        }
-    }
-    let removed = blocking(move || old.destroy()).await;
-    if let Err(error) = removed {
-        let error = &error as &dyn std::error::Error;
-        tracing::warn!(error, "cannot remove a replaced collection's folder; the next start tries again");
     }
 }

@@ -206,10 +206,10 @@ async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) 
 /// Waits until at most `waiting_max` passages wait for their embedding.
 async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>, waiting_max: u64) -> Result<(), JobError> {
     loop {
-        let newest = collection.latest();
+        let reembedded = collection.reembedded();
         // Nobody embeds the passages of a collection that a restore has replaced.
-        newest.check_not_restored_over()?;
-        if blocking(move || newest.waiting_count()).await? <= waiting_max {
+        reembedded.check_not_restored_over()?;
+        if blocking(move || reembedded.waiting_count()).await? <= waiting_max {
             return context.check();
         }
         context.pause(BACKLOG_PAUSE).await?;
@@ -274,8 +274,9 @@ impl Import {
         Ok(Self { collection, job: job.clone(), records, results, done, bytes })
     }
 
-    /// Stores the next batch. Returns whether there may be more.
+    /// Stores the next batch. Returns whether there may be more. Fails while the space for emergencies is missing.
     fn step(&mut self, state: &State) -> Result<bool, Error> {
+        state.check_emergency_space()?;
         let (mut prepared, mut lines, mut bytes) = (Vec::new(), Vec::new(), 0);
         let access = |source| Error::Folder { path: state.job_dir(&self.job), source };
         let row = &self.collection.row;

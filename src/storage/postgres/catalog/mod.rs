@@ -13,7 +13,6 @@ mod versions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::fault::Fault;
@@ -23,7 +22,7 @@ use super::replacing::remove_unread;
 use super::server::{PostgresServer, run_blocking};
 use super::session::{Parameter, SNAPSHOT, Session};
 use crate::domain::{Alias, Collection, CollectionId, CollectionName, KeyId, MetadataPath, Page, RequestKey};
-use crate::store::{StoreError, StoredKey, codes, names_json, read_collection, read_key, system_clock};
+use crate::store::{StoreError, StoredKey, codes, names_json, read_collection, read_key};
 pub use jobs::{JobOwnership, TakenOverJobs};
 use parking_lot::Mutex;
 use rows::{CatalogRow, limit, text};
@@ -42,8 +41,6 @@ pub struct PostgresCatalog {
     member: Member,
     /// The versions that this server has in memory, or will have before it answers.
     known: KnownVersions,
-    /// How far the database server's clock was ahead of this server's when the versions were last read.
-    clock_ahead_ms: AtomicI64,
     /// The other servers that were alive at the last check.
     others: Mutex<Vec<i64>>,
 }
@@ -93,14 +90,14 @@ impl PostgresCatalog {
     /// Reads the current version of each part, which any server may have changed.
     pub fn versions(&self) -> Result<CatalogVersions, StoreError> {
         let (versions, now_ms) = self.member.read_on_own_connection("looking for changes of the catalog", versions::read)?;
-        self.clock_ahead_ms.store(now_ms.saturating_sub(system_clock()), Ordering::SeqCst);
+        self.server.record_clock(now_ms);
         Ok(versions)
     }
 
     /// Returns the time by the database server's clock, in milliseconds since the Unix epoch. Does not ask it: the last
-    /// `versions` found out how far its clock is ahead.
+    /// `versions` found out how far its clock is ahead of this server's.
     pub fn now_ms(&self) -> i64 {
-        system_clock().saturating_add(self.clock_ahead_ms.load(Ordering::SeqCst))
+        self.server.now_ms()
     }
 
     /// Returns the version of a part that this server knows. It can only change a part if this version is current.
@@ -231,13 +228,7 @@ impl PostgresCatalog {
     }
 
     fn with_member(server: &Arc<PostgresServer>, member: Member) -> Self {
-        Self {
-            server: Arc::clone(server),
-            member,
-            known: KnownVersions::default(),
-            clock_ahead_ms: AtomicI64::new(0),
-            others: Mutex::default(),
-        }
+        Self { server: Arc::clone(server), member, known: KnownVersions::default(), others: Mutex::default() }
     }
 
     /// Runs statements. Errors name the operation `doing`.

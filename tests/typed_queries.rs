@@ -1,0 +1,108 @@
+//! How well the default search answers what people type into a search box (`tests/typed_queries/`): part numbers, typos, beginnings of
+//! words, dates, pasted commands, with the real program and the shipped model.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/program.rs"]
+mod program;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use program::{Client, Program};
+use serde_json::{Value, json};
+
+const MODEL: &str = "models/ems-small";
+const DOCUMENTS: &str = "tests/typed_queries/documents.jsonl";
+const QUERIES: &str = "tests/typed_queries/queries.jsonl";
+
+/// Maximum number of queries of each kind whose first hit is wrong, one more than were measured; and of all.
+const WRONG: [(&str, usize); 33] = [
+    ("Chinese and Japanese", 4),
+    ("abbreviations", 2),
+    ("addresses", 1),
+    ("beginnings of words", 4),
+    ("case", 1),
+    ("commands", 2),
+    ("compounds", 2),
+    ("dates", 1),
+    ("descriptions", 2),
+    ("error codes", 1),
+    ("file names", 1),
+    ("frequent words", 1),
+    ("identifiers", 2),
+    ("inflections", 3),
+    ("joined and split words", 7),
+    ("logs", 5),
+    ("missing accents", 3),
+    ("mixed scripts", 1),
+    ("numbers", 1),
+    ("other languages", 1),
+    ("other scripts", 4),
+    ("part numbers", 1),
+    ("plural and singular", 2),
+    ("quotes and minus", 1),
+    ("short words", 2),
+    ("spellings", 3),
+    ("titles", 1),
+    ("typos", 4),
+    ("units", 1),
+    ("variants", 1),
+    ("versions", 1),
+    ("word order", 1),
+    ("words", 1),
+];
+const WRONG_MAX: usize = 40;
+
+fn lines(file: &str) -> Vec<Value> {
+    fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn text<'v>(value: &'v Value, member: &str) -> &'v str {
+    value[member].as_str().unwrap()
+}
+
+/// Stores the documents of each collection.
+fn fill(client: &Client) {
+    let mut collections: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for document in lines(DOCUMENTS) {
+        let wanted = ["id", "title", "text"].into_iter().filter(|member| !document[member].is_null());
+        let members = wanted.map(|member| (member.to_owned(), document[member].clone())).collect();
+        collections.entry(text(&document, "collection").to_owned()).or_default().push(Value::Object(members));
+    }
+    for (name, documents) in collections {
+        assert_eq!(client.post("/v1/collections", &json!({ "name": name })).0, 201);
+        let (status, answer) = client.post(&format!("/v1/collections/{name}/documents"), &json!({ "documents": documents }));
+        assert_eq!((status, &answer["failed"]), (200, &json!(0)), "{answer}");
+    }
+}
+
+#[test]
+fn the_first_hit_answers_what_people_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    fill(&client);
+    let (mut counts, mut wrong): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) = (BTreeMap::new(), BTreeMap::new());
+    for query in lines(QUERIES) {
+        let path = format!("/v1/collections/{}/search", text(&query, "collection"));
+        let (status, answer) = client.post(&path, &json!({"query": query["query"], "limit": 1, "include": []}));
+        assert_eq!(status, 200, "{query}: {answer}");
+        let kind = text(&query, "kind").to_owned();
+        *counts.entry(kind.clone()).or_default() += 1;
+        let first = &answer["hits"][0]["id"];
+        if !query["answers"].as_array().unwrap().contains(first) {
+            wrong.entry(kind).or_default().push(format!("{}: {first}", query["query"]));
+        }
+    }
+    let kinds: BTreeSet<&str> = WRONG.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(counts.keys().map(String::as_str).collect::<BTreeSet<_>>(), kinds);
+    for (kind, max) in WRONG {
+        let wrong = wrong.get(kind).map_or(&[][..], Vec::as_slice);
+        assert!(wrong.len() <= max, "{kind}: {} of {} are wrong, at most {max} may be: {wrong:#?}", wrong.len(), counts[kind]);
+    }
+    let (all, wrong) = (counts.values().sum::<usize>(), wrong.values().map(Vec::len).sum::<usize>());
+    println!("{} of {all} first hits answer", all - wrong);
+    assert!(wrong <= WRONG_MAX, "{wrong} of {all} first hits are wrong");
+    assert!(server.terminate().success());
+}
