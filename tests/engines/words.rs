@@ -95,6 +95,9 @@ over_both_engines! {
         assert_eq!(found(engine, &asked), [""; 0]);
         asked.required[0][0].folded = true;
         assert_eq!(found(engine, &asked), ["d"]);
+        // The beginning of a word, with or without its accents.
+        asked.required = vec![vec![TermPhrase { prefix: true, folded: true, ..phrase("et") }]];
+        assert_eq!((found(engine, &asked), only(&asked)), (vec!["d".to_owned()], 1));
     }
 
     fn a_new_language_replaces_a_passages_terms(engine) {
