@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::OpenCollection;
 use super::maintenance;
 use crate::domain::{PassageEmbedding, PassageId};
-use crate::embed::{Embedder, Priority};
+use crate::embed::{EmbedError, Embedder, Priority};
 use crate::service::blocking::blocking;
 use crate::service::embedding::{PROBE, embed_passages, is_transient};
 use crate::service::error::Error;
@@ -41,6 +41,9 @@ enum Pass {
     /// There may be passages that another server has adopted.
     LeftToOthers,
 }
+
+/// The embeddings of passages, and the passages that the encoder cannot embed, with the reasons.
+type Embeddings<'p> = (Vec<(PassageId, PassageEmbedding)>, Vec<(&'p PendingPassage, EmbedError)>);
 
 impl Worker {
     /// Runs until the collection is stopped, together with the maintenance of its index.
@@ -157,32 +160,43 @@ impl Worker {
         }
     }
 
-    /// Embeds a batch. If the encoder fails, embeds each passage alone, and skips those that still fail until the next start.
-    /// If the encoder itself is broken, fails, and the batch is retried later.
+    /// Embeds a batch. If the encoder fails, embeds each passage alone, and skips those that fail twice until the next start. If
+    /// the encoder itself is broken, fails, and the batch is retried later.
     async fn embed(&self, batch: Vec<PendingPassage>) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
         let _turn = self.turns.acquire().await;
         match embed_passages(&self.embedder, &batch, Priority::Ingest).await {
             Err(Error::Embed(error)) if !is_transient(&error) => (),
             other => return other,
         }
-        let (mut embedded, mut failed) = (Vec::with_capacity(batch.len()), Vec::new());
-        for passage in &batch {
-            match embed_passages(&self.embedder, std::slice::from_ref(passage), Priority::Ingest).await {
-                Ok(one) => embedded.extend(one),
-                Err(Error::Embed(error)) if !is_transient(&error) => failed.push((passage.id, error)),
-                Err(error) => return Err(error),
-            }
+        let (mut embedded, failed) = self.embed_each(&batch).await?;
+        if failed.is_empty() {
+            return Ok(embedded);
         }
-        if !failed.is_empty() {
-            self.embedder.embed(vec![PROBE.to_owned()], Priority::Ingest).await?;
-        }
+        self.embedder.embed(vec![PROBE.to_owned()], Priority::Ingest).await?;
+        // The encoder works, but maybe only since a moment ago.
+        let again: Vec<PendingPassage> = failed.into_iter().map(|(passage, _)| passage.clone()).collect();
+        let (recovered, failed) = self.embed_each(&again).await?;
+        embedded.extend(recovered);
         for (passage, error) in failed {
-            self.collection.reserved.skip_until_restart(passage);
+            self.collection.reserved.skip_until_restart(passage.id);
             let error = &error as &dyn std::error::Error;
-            let (collection, passage) = (&self.collection.row.name, passage.0);
+            let (collection, passage) = (&self.collection.row.name, passage.id.0);
             tracing::error!(%collection, passage, error, "cannot embed a passage; the next start tries again");
         }
         Ok(embedded)
+    }
+
+    /// Embeds each passage alone. Returns the embeddings, and the passages that the encoder cannot embed.
+    async fn embed_each<'p>(&self, passages: &'p [PendingPassage]) -> Result<Embeddings<'p>, Error> {
+        let (mut embedded, mut failed) = (Vec::with_capacity(passages.len()), Vec::new());
+        for passage in passages {
+            match embed_passages(&self.embedder, std::slice::from_ref(passage), Priority::Ingest).await {
+                Ok(one) => embedded.extend(one),
+                Err(Error::Embed(error)) if !is_transient(&error) => failed.push((passage, error)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((embedded, failed))
     }
 
     /// Pauses for `duration` or until it is woken.
