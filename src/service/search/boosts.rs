@@ -43,7 +43,7 @@ pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candid
 }
 
 /// Returns the probability whose odds are `factor` times as high.
-fn scale_odds(probability: f32, factor: f64) -> f64 {
+pub(super) fn scale_odds(probability: f32, factor: f64) -> f64 {
     let probability = f64::from(probability);
     let for_it = probability * factor;
     for_it / (for_it + (1.0 - probability))

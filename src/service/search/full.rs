@@ -34,13 +34,6 @@ const COMPARED_MIN: usize = 25;
 /// have, because scoring more would make a search too slow.
 const SCANNED_MAX: usize = 200_000;
 
-/// Factor of the odds that a document answers if its title is the query.
-const TITLE_ODDS: f32 = 3.0;
-/// Maximum number of documents whose titles are read, the most relevant ones.
-const TITLES_MAX: usize = 10;
-/// Minimum share of the query's words that a passage must have for its document's title to be read.
-const TITLE_SHARE_MIN: f32 = 0.7;
-
 /// What the lists say about a passage.
 #[derive(Debug, Clone, Default)]
 struct ListedPassage {
@@ -63,13 +56,13 @@ struct Passages {
 }
 
 /// A passage with its relevance.
-struct RankedPassage {
-    passage: PassageId,
+pub(super) struct RankedPassage {
+    pub(super) passage: PassageId,
     listed: ListedPassage,
     late: Option<f32>,
     /// The share of the query's words that it has.
-    translated: f32,
-    relevance: f32,
+    pub(super) translated: f32,
+    pub(super) relevance: f32,
 }
 
 impl RankedPassage {
@@ -204,22 +197,6 @@ impl Plan<'_> {
         })
     }
 
-    /// Raises the relevance of documents whose title is the query.
-    fn prefer_titled(&self, ranked: &mut [RankedPassage]) -> Result<(), Error> {
-        let with_all_words = ranked.iter().take(TITLES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
-        let passages: Vec<PassageId> = with_all_words.map(|one| one.passage).collect();
-        if passages.is_empty() {
-            return Ok(());
-        }
-        let titled = self.titled(&passages)?;
-        for one in ranked.iter_mut().filter(|one| titled.contains(&one.passage)) {
-            let favored = TITLE_ODDS * one.relevance;
-            one.relevance = favored / (favored + 1.0 - one.relevance);
-        }
-        sort(ranked);
-        Ok(())
-    }
-
     /// Adds the passages with the nearest embeddings. Returns whether there are no more, and how they were found.
     fn list_nearest(
         &self,
@@ -313,7 +290,7 @@ impl Plan<'_> {
 }
 
 /// Sorts by relevance, best first, and among equal passages the older first.
-fn sort(ranked: &mut [RankedPassage]) {
+pub(super) fn sort(ranked: &mut [RankedPassage]) {
     ranked.sort_unstable_by(|a, b| b.relevance.total_cmp(&a.relevance).then(a.passage.cmp(&b.passage)));
 }
 

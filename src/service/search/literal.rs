@@ -1,17 +1,13 @@
-//! Finds the passages that have parts of a query as they are written (`text::literal_parts`), and documents whose title is the
-//! query.
+//! Finds the passages that have parts of a query as they are written (`text::literal_parts`).
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::super::Error;
 use super::ranking::Plan;
 use super::tokens::with_tokens;
 use crate::domain::{LiteralPart, PassageId, QueryTerms};
-use crate::embed::plain_title;
 use crate::ranking::WordIndex;
 use crate::storage::{PassageSet, RequiredPassages};
-use crate::store::HitSizes;
 
 /// The share of the query's words that a passage has at least if it has a literal part, as a share of the part: lower for the
 /// beginning of a word, because longer words may mean something else.
@@ -26,10 +22,6 @@ const SENTENCE_SHARE: f32 = 0.3;
 /// Maximum number of passages of a collection in which words are sought by their beginning, because this reads every passage that
 /// has one.
 const PREFIXES_MAX: usize = 200_000;
-/// Maximum bytes of a title beyond twice the length of the query: marks around its words.
-const TITLE_MARKS_MAX: u64 = 16;
-/// Maximum bytes of documents that are read for their titles.
-const TITLED_BYTES_MAX: u64 = 256 << 10;
 
 /// The passages that have literal parts of a query.
 #[derive(Debug, Default)]
@@ -109,24 +101,5 @@ impl Plan<'_> {
             }
         }
         Ok(matches)
-    }
-
-    /// Returns which of these passages belong to documents whose title is the query.
-    pub(super) fn titled(&self, passages: &[PassageId]) -> Result<HashSet<PassageId>, Error> {
-        let (store, query) = (&self.collection.store, &self.resolved.plain_title);
-        // Few titles are about as long as the query. A document without one is not read.
-        let sizes = store.sizes_of(passages)?;
-        let about_as_long = query.len() as u64 / 2..=2 * query.len() as u64 + TITLE_MARKS_MAX;
-        let mut text = 0;
-        let mut is_small = |sizes: HitSizes| {
-            text += sizes.text + sizes.metadata;
-            text <= TITLED_BYTES_MAX
-        };
-        if query.is_empty() || sizes.iter().all(|sizes| sizes.title == 0 || !about_as_long.contains(&sizes.title)) {
-            return Ok(HashSet::new());
-        }
-        let rows = store.passages_while(passages, &mut is_small)?.unwrap_or_default();
-        let is_query = |title: &String| plain_title(title) == *query;
-        Ok(rows.into_iter().filter(|row| row.document.title.as_ref().is_some_and(is_query)).map(|row| row.passage.id).collect())
     }
 }

@@ -18,6 +18,7 @@ mod marks;
 mod preference;
 mod ranking;
 mod resolve;
+mod titles;
 mod tokens;
 mod warm_up;
 

@@ -1,0 +1,64 @@
+//! Prefers documents whose title is the query.
+
+use super::super::Error;
+use super::boosts::scale_odds;
+use super::full::{RankedPassage, sort};
+use super::ranking::Plan;
+use crate::domain::PassageId;
+use crate::embed::plain_title;
+use crate::store::HitSizes;
+
+/// Factor of the odds that a document answers if its title is the query.
+const TITLE_ODDS: f64 = 3.0;
+/// Maximum number of passages whose titles are read, the most relevant ones.
+const TITLES_MAX: usize = 10;
+/// Minimum share of the query's words that a passage must have for its document's title to be read.
+const TITLE_SHARE_MIN: f32 = 0.7;
+/// Maximum bytes of a title beyond twice the length of the query: marks around its words.
+const TITLE_MARKS_MAX: u64 = 16;
+/// Maximum bytes of documents that are read for their titles.
+const TITLED_BYTES_MAX: u64 = 256 << 10;
+
+impl Plan<'_> {
+    /// Raises the relevance of documents whose title is the query.
+    pub(super) fn prefer_titled(&self, ranked: &mut [RankedPassage]) -> Result<(), Error> {
+        if self.resolved.plain_title.is_empty() {
+            return Ok(());
+        }
+        let with_its_words = ranked.iter().take(TITLES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
+        let titled = self.titled(&with_its_words.map(|one| one.passage).collect::<Vec<_>>())?;
+        for one in ranked.iter_mut().filter(|one| titled.contains(&one.passage)) {
+            one.relevance = scale_odds(one.relevance, TITLE_ODDS) as f32;
+        }
+        if !titled.is_empty() {
+            sort(ranked);
+        }
+        Ok(())
+    }
+
+    /// Returns which of these passages belong to documents whose title is the query. Only reads documents whose title is about as
+    /// long.
+    fn titled(&self, passages: &[PassageId]) -> Result<Vec<PassageId>, Error> {
+        let (store, query) = (&self.collection.store, &self.resolved.plain_title);
+        let length = query.len() as u64;
+        let sizes = store.sizes_of(passages)?;
+        if sizes.len() != passages.len() {
+            // One was deleted meanwhile, so the sizes cannot be told apart.
+            return Ok(Vec::new());
+        }
+        let fits = |sizes: &HitSizes| (length / 2..=2 * length + TITLE_MARKS_MAX).contains(&sizes.title) && sizes.title > 0;
+        let fitting: Vec<PassageId> =
+            passages.iter().zip(&sizes).filter(|(_, sizes)| fits(sizes)).map(|(passage, _)| *passage).collect();
+        if fitting.is_empty() {
+            return Ok(fitting);
+        }
+        let mut read = 0;
+        let mut is_small = |sizes: HitSizes| {
+            read += sizes.text + sizes.metadata;
+            read <= TITLED_BYTES_MAX
+        };
+        let rows = store.passages_while(&fitting, &mut is_small)?.unwrap_or_default();
+        let is_query = |title: &String| plain_title(title) == *query;
+        Ok(rows.into_iter().filter(|row| row.document.title.as_ref().is_some_and(is_query)).map(|row| row.passage.id).collect())
+    }
+}
