@@ -13,6 +13,7 @@ mod writable;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -50,6 +51,7 @@ pub fn serve_until_signal(config: Config) -> Result<(), AppError> {
 /// Recovery of the indexes continues in the background while `/healthz` responds. At the end, running requests get their grace
 /// period and new ones are refused; then the indexes are saved and the databases closed.
 async fn run(config: Config) -> Result<(), AppError> {
+    check_clock(Timestamp::now())?;
     let mut stop = stop_signal().map_err(AppError::Serve)?;
     let hangup = signal(SignalKind::hangup()).map_err(AppError::Serve)?;
     // A write beyond the limit of a file's size then fails like one to a full disk, and does not end the process.
@@ -108,6 +110,11 @@ async fn run(config: Config) -> Result<(), AppError> {
     embedder.stop();
     tracing::info!("stopped");
     stopped
+}
+
+/// Refuses a clock before 1970, with which hyper panics at each connection, because it cannot write the header `date`.
+fn check_clock(now: Timestamp) -> Result<(), AppError> {
+    if now < Timestamp::UNIX_EPOCH { Err(AppError::Clock { now }) } else { Ok(()) }
 }
 
 /// Waits for the end of `serving`; after the stop, for at most the grace period.
@@ -181,4 +188,16 @@ fn stop_signal() -> std::io::Result<watch::Receiver<bool>> {
         let _ = sender.send(true);
     });
     Ok(receiver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_does_not_start_with_a_clock_before_1970() {
+        let refused = check_clock("1969-12-31T23:59:59Z".parse().unwrap()).unwrap_err();
+        assert_eq!(refused.to_string(), "the clock of this machine must show 1970 or later, got 1969-12-31T23:59:59Z");
+        assert!(check_clock(Timestamp::UNIX_EPOCH).is_ok());
+    }
 }

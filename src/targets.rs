@@ -42,21 +42,17 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An error of an operation on a target.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TargetError {
     /// The name of the target is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// The store returned an error.
     #[error("cannot {doing} {target}")]
     Store { doing: &'static str, target: String, source: object_store::Error },
     /// A local file cannot be read or written.
     #[error("cannot {doing}")]
     File { doing: String, source: io::Error },
-    /// An object is damaged.
     #[error("{name} has {problem}")]
     Damaged { name: String, problem: String },
-    /// There is no such snapshot.
     #[error("there is no snapshot {id} in {target}")]
     NotFound { id: String, target: String },
 }
@@ -65,15 +61,12 @@ pub enum TargetError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredSnapshot {
     format: u32,
-    /// Its id.
     pub snapshot: SnapshotId,
     /// Creation time, in milliseconds since the Unix epoch. At the target, it is later than that of all snapshots stored before.
     pub created_at_ms: i64,
     /// The version of the server that created it.
     pub server_version: String,
-    /// The names of its collections.
     pub collections: Vec<String>,
-    /// Size of its archive in bytes.
     pub archive_bytes: u64,
     /// SHA-256 of its archive, in hexadecimal.
     pub archive_sha256: String,

@@ -9,7 +9,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageContext, PassageId, Sequence, TokenSet};
-use dragoman::storage::CatalogStorage as _;
 use dragoman::store::{
     Catalog, Change, DatabaseKind, DocumentStore, ForeignImport, PendingPassage, PreparedDocument, SearchFilter, StoreError,
     StoreOptions, check_foreign, check_head,

@@ -11,8 +11,9 @@ use crate::targets::TargetError;
 
 /// Why the server did not start, or did not shut down cleanly.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum AppError {
+    #[error("the clock of this machine must show 1970 or later, got {now}")]
+    Clock { now: jiff::Timestamp },
     #[error("there is no model in {} (no {MANIFEST}); name a bundle's folder with --model", path.display())]
     NoModel { path: PathBuf },
     #[error("cannot use the model in {}", path.display())]

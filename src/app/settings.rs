@@ -88,7 +88,6 @@ pub(super) fn is_postgres(url: &str) -> bool {
     ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
 }
 
-/// The settings for HTTP.
 pub(super) fn http_settings(config: &Config) -> Result<Settings, AppError> {
     let traffic = &config.traffic;
     let origins = config.access.cors_origins.iter().map(|text| Origin::parse(text)).collect::<Result<Vec<_>, _>>();

@@ -1,8 +1,6 @@
 //! Errors of classification.
 
-/// An error of a classifier.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum ClassifyError {
     #[error("{name}: expected {expected}, got {got}")]
     Parameter { name: &'static str, expected: String, got: String },
@@ -38,7 +36,6 @@ pub(super) fn check_temperature(temperature: f32) -> Result<(), ClassifyError> {
 
 /// The reason why bytes are not a saved classifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum SavedError {
     #[error("expected it to begin with DRAGOMLP")]
     Magic,

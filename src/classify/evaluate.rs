@@ -20,21 +20,17 @@ pub struct ClassCounts {
     pub correct: usize,
 }
 
-/// The measures of all classes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassReport {
     /// The measures of all examples.
     pub scores: EvaluationScores,
     /// By class number.
     pub classes: Vec<ClassCounts>,
-    /// The confusion matrix.
     pub confusion: Confusion,
 }
 
-/// The measures by language.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LanguageReport {
-    /// All examples.
     pub all: ClassReport,
     /// By language; `None` stands for examples of unknown language.
     pub languages: BTreeMap<Option<Language>, ClassReport>,

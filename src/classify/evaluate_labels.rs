@@ -4,7 +4,6 @@ use super::evaluate::{ClassCounts, macro_f1, share};
 use super::{ClassifyError, Targets};
 use crate::domain::EvaluationScores;
 
-/// The measures of labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelReport {
     /// The measures of all examples.

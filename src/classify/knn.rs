@@ -6,19 +6,15 @@ use std::collections::BTreeMap;
 use super::ClassifyError;
 use super::error::check_temperature;
 
-/// The rule for counting votes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VoteRule {
-    /// The weight of votes.
     pub weight: VoteWeight,
     /// Neighbors below this score do not vote; with -1, all vote.
     pub score_min: f32,
 }
 
-/// The weight of a vote.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum VoteWeight {
-    /// The same for all.
     Equal,
     /// The neighbor's score; none if it is negative.
     Score,
@@ -29,7 +25,6 @@ pub enum VoteWeight {
     },
 }
 
-/// The result of a vote.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Votes<'a, L> {
     /// Labels with their shares, in descending order of share. Ties are broken by the nearest neighbor, then by the lower label.
@@ -83,7 +78,6 @@ pub fn vote<'a, L: Ord + 'a>(
 }
 
 impl VoteRule {
-    /// Whether a neighbor with this score votes.
     pub fn lets_vote(&self, score: f32) -> bool {
         score >= self.score_min
     }

@@ -21,7 +21,6 @@ pub enum Targets<'a> {
 }
 
 impl Targets<'_> {
-    /// The number of examples.
     pub fn len(&self) -> usize {
         match self {
             Self::Classes(classes) => classes.len(),
@@ -29,7 +28,6 @@ impl Targets<'_> {
         }
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -42,7 +40,6 @@ impl Targets<'_> {
         }
     }
 
-    /// The labels of an example.
     pub fn of(&self, example: usize) -> &[u32] {
         match self {
             Self::Classes(classes) => std::slice::from_ref(&classes[example]),
@@ -80,22 +77,18 @@ impl LabelNames {
         Self(names)
     }
 
-    /// The number of labels.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The number of a label.
     pub fn number(&self, name: &str) -> Option<u32> {
         self.0.binary_search_by(|known| known.as_str().cmp(name)).ok().map(|number| number as u32)
     }
 
-    /// The name of a label.
     pub fn name(&self, number: u32) -> Option<&str> {
         self.0.get(number as usize).map(String::as_str)
     }

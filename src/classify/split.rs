@@ -11,7 +11,6 @@ const UNLABELED: u32 = u32::MAX;
 /// Example numbers, ascending; each example is in exactly one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    /// To train on.
     pub train: Vec<u32>,
     /// To validate on; may be empty.
     pub validation: Vec<u32>,

@@ -32,7 +32,6 @@ pub enum Action {
     },
 }
 
-/// Runs the command.
 pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     match action {
         Action::List => {

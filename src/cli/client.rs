@@ -16,13 +16,11 @@ use super::output::Output;
 use super::server::{ServerArgs, check_key};
 use crate::domain::Secret;
 
-/// Maximum attempts per call.
 const TRIES_MAX: u32 = 6;
 /// Maximum wait between two attempts. If the server asks for a longer one, the call fails.
 const WAIT_S_MAX: u64 = 60;
 /// Minimum wait that is reported to the user.
 const WAIT_S_NOTED: u64 = 2;
-/// Connection timeout.
 const CONNECT_S_MAX: u64 = 10;
 /// Maximum size of a JSON response.
 const RESPONSE_BYTES_MAX: u64 = 1 << 30;
@@ -38,7 +36,6 @@ pub struct Client {
     output: Output,
 }
 
-/// A request to send.
 #[derive(Debug, Clone)]
 pub struct Call {
     method: Method,
@@ -52,7 +49,6 @@ pub struct Call {
 /// A successful response.
 #[derive(Debug, Clone)]
 pub struct ApiResponse {
-    /// The HTTP status.
     pub status: u16,
     /// The body; null if it is empty.
     pub body: Value,
@@ -60,13 +56,11 @@ pub struct ApiResponse {
 
 /// A request body to stream.
 pub struct Upload<'a> {
-    /// The media type.
     pub content_type: &'static str,
     /// The compression (`content-encoding`), if any.
     pub content_encoding: Option<&'static str>,
     /// The size, if known.
     pub bytes: Option<u64>,
-    /// The content.
     pub content: &'a mut dyn Read,
 }
 
@@ -91,7 +85,6 @@ impl Call {
         Self::new(Method::DELETE, parts, false)
     }
 
-    /// Creates a POST request.
     pub fn post(parts: &[&str]) -> Self {
         Self::new(Method::POST, parts, false)
     }
@@ -101,7 +94,6 @@ impl Call {
         Self::new(Method::PATCH, parts, true)
     }
 
-    /// Creates a PUT request.
     pub fn put(parts: &[&str]) -> Self {
         Self::new(Method::PUT, parts, false)
     }
@@ -111,7 +103,6 @@ impl Call {
         Self { method, path, query: String::new(), body: None, accept_encoding: None, repeatable }
     }
 
-    /// Adds a query parameter.
     pub fn with_query(mut self, name: &str, value: &str) -> Self {
         self.query.push(if self.query.is_empty() { '?' } else { '&' });
         self.query.push_str(&format!("{name}={}", percent_encoded(value)));
@@ -126,7 +117,6 @@ impl Call {
         }
     }
 
-    /// Sets a JSON body.
     pub fn json(mut self, body: &Value) -> Self {
         self.body = Some(body.to_string().into_bytes());
         self
@@ -183,7 +173,6 @@ impl Client {
         &self.base
     }
 
-    /// Sends a call and reads the response.
     pub fn send(&self, call: &Call) -> Result<ApiResponse, CliError> {
         self.read(self.send_with_retries(call)?)
     }

@@ -79,7 +79,6 @@ pub struct ReembedArgs {
     pub detach: bool,
 }
 
-/// Parses a JSON object.
 pub fn json_object(text: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
@@ -108,7 +107,6 @@ pub fn request_members(args: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// Runs the command.
 pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     match action {
         Action::List => list(client, output)?,
@@ -164,7 +162,6 @@ fn show(output: &Output, collection: &Value) -> Result<(), CliError> {
     output.members(members)
 }
 
-/// Creates a collection and returns it.
 fn create(client: &Client, args: CreateArgs) -> Result<Value, CliError> {
     let mut body = args.settings.unwrap_or_default();
     body.extend(request_members(&json!({"name": args.collection, "description": args.description, "model": args.model})));

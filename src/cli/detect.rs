@@ -11,7 +11,6 @@ use super::files::{Input, for_each_batch};
 use super::output::{Output, format_cell, plural};
 use crate::domain::Limits;
 
-/// Maximum texts per request.
 const BATCH_TEXTS_MAX: usize = 256;
 
 /// The command's arguments.

@@ -20,7 +20,6 @@ use crate::domain::{CollectionName, Limits, UpsertCounts, Wait};
 
 /// Maximum columns of a text in a list.
 const TEXT_COLUMNS_MAX: usize = 60;
-/// Maximum documents per request.
 const BATCH_DOCUMENTS_MAX: usize = 200;
 /// Maximum bytes per request, unless a single line is longer.
 const BATCH_BYTES_MAX: usize = 4 << 20;
@@ -119,7 +118,6 @@ pub struct IdsArgs {
     pub ids: Vec<String>,
 }
 
-/// Runs the command.
 pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     match action {
         Action::Upsert(args) => upsert(client, output, &args),

@@ -31,9 +31,7 @@ pub enum Outcome {
     SomeFailed,
 }
 
-/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum CliError {
     /// An argument is not valid, or the arguments contradict each other.
     #[error("{0}")]
@@ -47,7 +45,6 @@ pub enum CliError {
     Answer { server: String, detail: String },
     #[error("cannot {what}")]
     Io { what: String, source: io::Error },
-    /// The input is wrong.
     #[error("{0}")]
     Input(String),
     /// A job of the server failed or was canceled.
@@ -60,20 +57,16 @@ pub enum CliError {
     OutputClosed,
 }
 
-/// An error response of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorResponse {
-    /// The HTTP status.
     pub status: u16,
     /// The server's error code; `None` if something in front of it responded, such as a proxy.
     pub code: Option<String>,
-    /// What is wrong, for people.
     pub detail: String,
     /// Invalid locations in the request, each with its problem.
     pub places: Vec<(String, String)>,
     /// The id of the request in the server's log.
     pub request_id: Option<String>,
-    /// Seconds to wait before retrying.
     pub retry_after_s: Option<u64>,
 }
 
@@ -138,7 +131,6 @@ impl CliError {
         }
     }
 
-    /// Returns the command's exit code.
     pub fn exit_code(&self) -> u8 {
         if matches!(self, Self::Usage(_)) { USAGE } else { FAILED }
     }

@@ -28,7 +28,6 @@ pub struct ExportArgs {
     pub vectors: bool,
 }
 
-/// Runs the command.
 pub fn run(args: ExportArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let name = args.collection.as_str();
     let documents = client.send(&Call::get(&["v1", "collections", name]))?.body["documents"].as_u64();

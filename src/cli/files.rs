@@ -8,14 +8,12 @@ use super::error::CliError;
 use super::lines::{Line, Lines};
 use super::output::{Output, stdout_error};
 
-/// Size of the buffers.
 const BUFFER_BYTES: usize = 1 << 18;
 /// Size of the copy buffer.
 const PIECE_BYTES: usize = 1 << 16;
 
 /// A file, or standard input.
 pub struct Input {
-    /// The content.
     pub content: Box<dyn Read>,
     /// The size in bytes, if it is a regular file.
     pub bytes: Option<u64>,
@@ -33,9 +31,7 @@ pub struct Target {
 
 /// Standard output, or an output file.
 pub enum Sink {
-    /// Standard output.
     Stdout(BufWriter<Stdout>),
-    /// A file.
     File(Target),
 }
 
@@ -163,7 +159,6 @@ impl Sink {
         }
     }
 
-    /// Writes all bytes.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         match self {
             Self::Stdout(stream) => stream.write_all(bytes).map_err(stdout_error),
@@ -186,7 +181,6 @@ impl Sink {
         }
     }
 
-    /// Completes the output.
     pub fn finish(self) -> Result<(), CliError> {
         match self {
             Self::Stdout(mut stream) => stream.flush().map_err(stdout_error),

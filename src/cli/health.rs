@@ -19,33 +19,25 @@ use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, DigitallySigned
 /// Maximum bytes to read of the response head.
 const HEAD_BYTES_MAX: u64 = 16 << 10;
 
-/// The settings of the check.
 #[derive(Debug, Clone, Copy)]
 pub struct HealthCheck<'a> {
-    /// The address that the server listens on.
     pub listen: &'a str,
     /// Its certificate file, if it uses TLS.
     pub certificate: Option<&'a Path>,
     /// Whether to check readiness: all collections work fully. Otherwise the server only has to be alive.
     pub ready: bool,
-    /// Deadline of the check.
     pub timeout: Duration,
 }
 
 /// The reason why the server is not healthy.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum HealthError {
-    /// The address to call is unknown.
     #[error("cannot call {listen}: {problem}")]
     Address { listen: String, problem: String },
-    /// It does not respond.
     #[error("the server at {address} does not answer")]
     NoResponse { address: SocketAddr, source: io::Error },
-    /// TLS cannot be set up.
     #[error("the TLS connection failed")]
     Tls(#[source] rustls::Error),
-    /// It responds that it is not healthy.
     #[error("the server at {address} answers {answer:?} to {path}")]
     Unhealthy { address: SocketAddr, answer: String, path: &'static str },
 }

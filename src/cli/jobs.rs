@@ -60,7 +60,6 @@ pub struct IdArgs {
     pub id: String,
 }
 
-/// Runs the command.
 pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     match action {
         Action::List(args) => list(client, output, &args).map(|()| Outcome::Done),
@@ -118,7 +117,6 @@ pub fn show(output: &Output, job: &Value) -> Result<Outcome, CliError> {
     output.members(members).map(|()| Outcome::Done)
 }
 
-/// Fetches the current state of a job.
 pub fn get(client: &Client, id: &str) -> Result<Value, CliError> {
     Ok(client.send(&Call::get(&["v1", "jobs", id]))?.body)
 }
@@ -224,9 +222,7 @@ fn has_ended(job: &Value) -> bool {
 /// Which results of an import to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultFilter {
-    /// All lines.
     All,
-    /// Failed lines.
     Failed,
 }
 

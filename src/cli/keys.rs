@@ -27,7 +27,6 @@ pub enum Action {
     },
 }
 
-/// Runs the command.
 pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     match action {
         Action::List => list(client, output)?,

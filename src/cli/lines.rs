@@ -11,7 +11,6 @@ pub struct Lines<R> {
     number: u64,
 }
 
-/// One line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
     /// The line number, from 1.

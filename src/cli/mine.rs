@@ -123,7 +123,6 @@ pub enum ResultsFormat {
     Tsv,
 }
 
-/// Runs `dragoman mine`.
 pub fn mine(args: MineArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let mut body = request_members(&json!({
         "first": corpus(&args.first, args.first_languages, args.first_filter, output)?,
@@ -144,7 +143,6 @@ pub fn mine(args: MineArgs, output: &Output, client: &Client) -> Result<Outcome,
     follow(client, output, &Call::post(&["v1", "mine"]).json(&body.into()), &args.results, "pair")
 }
 
-/// Runs `dragoman duplicates`.
 pub fn duplicates(args: DuplicatesArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&request_members(&args).into());
     follow(client, output, &call, &args.results, "cluster")

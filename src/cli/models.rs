@@ -7,7 +7,6 @@ use super::error::{CliError, Outcome};
 use super::listing::{ListColumn, list};
 use super::output::{Column, Output, count, format_cell};
 
-/// Runs the command.
 pub fn run((): (), output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let columns: [ListColumn; 6] = [
         (Column::Text("NAME"), "/id", format_cell),

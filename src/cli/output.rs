@@ -14,7 +14,6 @@ use super::display::{isolate, one_line};
 use super::error::CliError;
 use super::server::ServerArgs;
 
-/// The output settings of a command.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// Whether to write results as JSON.
@@ -27,13 +26,11 @@ pub struct Output {
 /// The unit of a progress bar.
 #[derive(Debug, Clone, Copy)]
 pub enum Unit {
-    /// Bytes.
     Bytes,
     /// Items, with their name in the plural.
     Items(&'static str),
 }
 
-/// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub enum Column {
     /// Text, left-aligned.
@@ -43,7 +40,6 @@ pub enum Column {
 }
 
 impl Output {
-    /// Creates the output from the options.
     pub fn new(args: &ServerArgs) -> Self {
         Self::new_without_server(args.json, args.quiet)
     }
@@ -56,7 +52,6 @@ impl Output {
         Self { json, quiet, columns }
     }
 
-    /// Writes a line of results.
     pub fn line(&self, text: &str) -> Result<(), CliError> {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()).map_err(stdout_error)
@@ -97,7 +92,6 @@ impl Output {
         self.line(&table.trim_fmt())
     }
 
-    /// Writes a table of names and values.
     pub fn members(&self, members: impl IntoIterator<Item = (String, String)>) -> Result<(), CliError> {
         let mut table = Table::new();
         table.load_style(TableStyle::new());

@@ -39,7 +39,6 @@ pub struct ProjectArgs {
     pub detach: bool,
 }
 
-/// Runs the command.
 pub fn run(args: ProjectArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let body = json!({"center": args.center, "max_documents": args.max_documents, "neighbors": args.neighbors});
     let path = ["v1", "collections", args.collection.as_str(), "projections"];

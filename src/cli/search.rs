@@ -98,7 +98,6 @@ pub enum Words {
     All,
 }
 
-/// Runs the command.
 pub fn run(args: SearchArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "search"]).repeatable();
     let answer = client.send(&call.json(&request(args)))?.body;

@@ -46,7 +46,6 @@ pub struct ServerArgs {
 pub struct ServerUrl(String);
 
 impl ServerUrl {
-    /// Returns the URL.
     pub fn as_str(&self) -> &str {
         &self.0
     }

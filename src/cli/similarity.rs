@@ -11,7 +11,6 @@ use super::files::{Input, for_each_batch};
 use super::output::{Output, format_cell, plural};
 use crate::domain::Limits;
 
-/// Maximum pairs per request.
 const BATCH_PAIRS_MAX: usize = 128;
 
 /// The command's arguments.

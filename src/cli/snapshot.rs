@@ -17,8 +17,8 @@ use super::listing::{self, ListColumn};
 use super::output::{Column, Output, Unit, bytes, count, format_cell, format_members, time};
 use super::snapshot_target::TargetArgs;
 use crate::domain::{CollectionName, hex};
+use crate::new_id::new_uuid;
 
-/// The file extension of archives.
 const ARCHIVE_EXTENSION: &str = ".tar.zst";
 
 /// What to do with snapshots.
@@ -100,7 +100,6 @@ pub struct RestoreArgs {
     pub confirm: ConfirmArgs,
 }
 
-/// Runs the command.
 pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     match action {
         Action::Create { collections, detach } => {
@@ -216,7 +215,7 @@ fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(),
 }
 
 fn upload(client: &Client, output: &Output, file: &Path, id: Option<Uuid>) -> Result<(), CliError> {
-    let id = id.or_else(|| id_in_name(file)).unwrap_or_else(Uuid::now_v7).to_string();
+    let id = id.or_else(|| id_in_name(file)).unwrap_or_else(new_uuid).to_string();
     let input = Input::open(Some(file), output)?;
     let bar = output.progress(input.bytes, Unit::Bytes);
     let mut content = bar.wrap_read(input.content);

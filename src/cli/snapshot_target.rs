@@ -28,7 +28,6 @@ pub struct TargetArgs {
     endpoint: Option<String>,
 }
 
-/// An open target.
 pub struct OpenTarget {
     target: Target,
     runtime: Runtime,

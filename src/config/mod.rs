@@ -313,14 +313,11 @@ pub enum LogFormat {
     Json,
 }
 
-/// Which model to load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelSetting {
-    /// The bundle in this folder.
     Bundle(PathBuf),
     /// `fake:64`: the deterministic fake encoder with embeddings of 64 values. Only for tests of the program.
     Fake {
-        /// Values per embedding.
         dimension: usize,
     },
 }
@@ -331,7 +328,6 @@ const DEFAULT_MODEL: &str = "models/ems-small";
 const FAKE_DIMENSION_MAX: usize = 4_096;
 
 impl Config {
-    /// Which model to load.
     pub fn model(&self) -> ModelSetting {
         let Some(model) = &self.model else {
             return ModelSetting::Bundle(default_model(Path::new(DEFAULT_MODEL), std::env::current_exe().ok().as_deref()));

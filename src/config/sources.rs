@@ -17,39 +17,31 @@ use super::environment::misspelled;
 /// A parsed command line with all its settings.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The command and its arguments.
     pub command_line: CommandLine,
     /// Every setting, for display.
     pub settings: Vec<Setting>,
 }
 
-/// A setting and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// Its key in the file.
     pub name: String,
     /// Its value as text; `None` if it has none. Secrets are hidden.
     pub value: Option<String>,
-    /// Where the value comes from.
     pub source: Source,
 }
 
-/// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The command line.
     Flag,
-    /// An environment variable.
     Environment,
     /// The TOML file.
     File,
-    /// The program's default.
     Default,
 }
 
-/// Why the settings cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum ReadError {
     /// A flag or variable is invalid, or the command line asks for help. The message is complete, and clap knows which stream
     /// it belongs on.

@@ -9,9 +9,7 @@ use utoipa::ToSchema;
 
 use super::{Scalar, timestamps};
 
-/// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
-/// Milliseconds of a day.
 const DAY_MS: i64 = 24 * HOUR_MS;
 /// Up to this value, a 64-bit float represents every integer.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;

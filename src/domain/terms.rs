@@ -191,15 +191,37 @@ pub struct TermPhrase {
     pub folded: bool,
 }
 
-/// A part of a query that a passage should have as it is written.
+/// A part of a query that a passage should have as it is written, or in another spelling.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiteralPart {
     /// The ways to write it; at least one.
     pub phrases: Vec<TermPhrase>,
+    /// The position of its first word in the query, from 0.
+    pub at: usize,
     /// Its share of the words of the query.
     pub share: f32,
-    /// If it may be the beginning of a word: the number of the word if it is complete (`text::plain_words::word_key`).
-    pub beginning_of: Option<u32>,
+    /// When it is sought.
+    pub sought: Sought,
+}
+
+/// When a part of a query is sought as it is written. Words are given by their numbers (`text::plain_words::word_key`).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sought {
+    /// Always.
+    Always,
+    /// As the beginning of a longer word, unless the collection has this word or a translation of it.
+    Beginning(u32),
+    /// Unless the collection has this word or a translation of it.
+    Unfound(u32),
+    /// If the collection has this word, which is several words of the query written as one.
+    Joined(u32),
+    /// If the collection lacks the word. The phrases are the word written as several.
+    Split {
+        /// The word.
+        word: u32,
+        /// The words of each phrase, which is only sought if the collection has all of them.
+        words: Vec<Vec<u32>>,
+    },
 }
 
 impl TermPhrase {

@@ -8,7 +8,6 @@ use crate::text::TextError;
 
 /// An error of the embedder. It can be cloned, because a failed batch fails many callers.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum EmbedError {
     #[error("the embedding queue holds {waiting} texts, and its limit is {limit}")]
     QueueFull { waiting: usize, limit: usize },

@@ -13,17 +13,14 @@ use super::text_reader::TextReader;
 use crate::domain::{Device, Embedding, Language, ModelInfo};
 use crate::text::{TextError, Tokenize, Tokens};
 
-/// Sizes of the fake encoder.
 #[derive(Debug, Clone)]
 pub struct FakeOptions {
-    /// Number of values in an embedding.
     pub dimension: usize,
     /// Maximum tokens per text. A token is a word, or a character in scripts without spaces. The default is small, so that even
     /// short texts are split.
     pub tokens_max: usize,
     /// Maximum of a batch's number of texts times the tokens of its longest text.
     pub batch_tokens_max: usize,
-    /// Maximum number of waiting texts.
     pub queue_texts_max: usize,
 }
 
@@ -178,7 +175,6 @@ struct FakeText {
     vocabulary: SharedVocabulary,
 }
 
-/// The fake encoder.
 pub(super) struct FakeEncoder {
     vocabulary: SharedVocabulary,
     dimension: usize,

@@ -31,10 +31,11 @@ use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, Passag
 use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
 pub use crate::text::literal_parts::{literal_parts, plain_title};
-pub use crate::text::marks::{PassageWords, TermMatcher, merge_marks, overlap};
+pub use crate::text::marks::{MARKED_BYTES_MAX, PassageWords, TermMatcher, merge_marks, overlap};
 pub use crate::text::query::{QueryError, QueryText};
 pub use crate::text::query_words::{fragments, punctuation, query_words};
 pub use crate::text::sentence_spans::sentence_spans;
+pub use crate::text::spellings::spellings;
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{LanguageDetector, TextPassage, Tokenizer};
 use queue::{Encode, Queue, QueueBounds};
@@ -91,7 +92,6 @@ struct Parts {
 /// A text prepared for storing and embedding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreparedText {
-    /// The positions of the text's passages.
     pub passages: Vec<PassageSpan>,
     /// The tokens of each passage.
     pub tokens: Vec<Tokens>,
@@ -151,7 +151,6 @@ impl Embedder {
         Self { parts: Arc::new(Parts { info, text, detector, scorer, translations, queue, questions, tokenizing }) }
     }
 
-    /// Returns the loaded model.
     pub fn model(&self) -> &ModelInfo {
         &self.parts.info
     }

@@ -2,7 +2,6 @@
 
 use crate::domain::DeviceChoice;
 
-/// How to run the encoder.
 #[derive(Debug, Clone)]
 pub struct EmbedOptions {
     /// Where to run: `auto` uses CUDA if available, `cpu` uses the CPU, and `cuda:n` uses that device or refuses to start.

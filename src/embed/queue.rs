@@ -39,7 +39,6 @@ pub enum Priority {
     Ingest,
 }
 
-/// The queue's limits.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueBounds {
     /// Maximum of a batch's number of texts times the tokens of its longest text.
@@ -54,7 +53,6 @@ pub struct Queue {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A result that is not there yet.
 pub struct Pending(oneshot::Receiver<Result<Vec<Embedded>, EmbedError>>);
 
 impl Queue {

@@ -41,7 +41,6 @@ pub struct Opened {
     pub encoders: Vec<OnnxEncoder>,
     /// The question encoder, if the bundle has one.
     pub questions: Option<OnnxEncoder>,
-    /// Where the sessions run.
     pub device: Device,
     /// Why the sessions do not run on CUDA, if the options allow CUDA.
     pub note: Option<String>,

@@ -14,7 +14,6 @@ const BYTES_PER_TOKEN_MAX: usize = 256;
 pub struct EmbedText {
     /// The context. As much of it as fits together with the text is embedded, too.
     pub context: PassageContext,
-    /// The text.
     pub text: String,
 }
 

@@ -8,7 +8,6 @@ use crate::service::Service;
 /// The state that all handlers share.
 #[derive(Clone)]
 pub struct Api {
-    /// The use cases.
     pub service: Service,
     /// When this server began to serve its model.
     pub started_at: Timestamp,

@@ -9,12 +9,10 @@ use axum::response::Response;
 use super::error::{self, ApiError};
 use crate::http::response::etags;
 
-/// The page.
 pub const PAGE_PATH: &str = "/";
 /// Files that the page loads.
 pub const FILE_PATH: &str = "/console/{file}";
 
-/// A file of the console.
 struct File {
     name: &'static str,
     content: &'static [u8],
@@ -47,12 +45,10 @@ impl File {
     }
 }
 
-/// Serves the page.
 pub async fn serve_page(headers: HeaderMap) -> Result<Response, ApiError> {
     serve("index.html", &headers).await
 }
 
-/// Serves the files that the page loads.
 pub async fn serve_file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
     serve(&name, &headers).await
 }

@@ -17,7 +17,6 @@ use crate::domain::{Code, ErrorClass, panic_text};
 use crate::service;
 use crate::service::json::shorten;
 
-/// The media type of `Problem`.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// The detail that a client gets if the server is to blame.
@@ -35,7 +34,6 @@ pub const CHALLENGE: &str = "Bearer realm=\"dragoman\"";
 /// A failed request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
-    /// The error code.
     pub code: Code,
     /// Shown to the client; a fixed text if the server failed.
     pub detail: String,
@@ -118,7 +116,6 @@ pub struct ForeignErrorBody;
 pub enum Shape {
     /// RFC 9457.
     Problem,
-    /// OpenAI's.
     OpenAi,
 }
 
@@ -248,7 +245,6 @@ impl ApiError {
         }
     }
 
-    /// The error in OpenAI's shape.
     pub fn open_ai(&self) -> OpenAiProblem {
         let kind = match (self.code, self.code.class()) {
             (Code::Unauthorized, _) => "authentication_error",

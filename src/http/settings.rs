@@ -60,12 +60,9 @@ pub struct Settings {
 /// Connections, as the listener counts them. Clones share the counts.
 pub type ConnectionMeter = Arc<ConnectionCounts>;
 
-/// The counts of a `ConnectionMeter`.
 #[derive(Debug, Default)]
 pub struct ConnectionCounts {
-    /// Open connections.
     pub open: AtomicU64,
-    /// The maximum of open connections.
     pub limit: AtomicU64,
     /// Connections that were closed to make room for others.
     pub evicted: AtomicU64,
@@ -122,12 +119,10 @@ impl Settings {
 }
 
 impl Drain {
-    /// Triggers it.
     pub fn begin(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it was triggered.
     pub fn has_begun(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

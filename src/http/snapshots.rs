@@ -22,7 +22,6 @@ use crate::http::request::extract::{JsonBody, NoParameters, PageParameters, Para
 use crate::http::request::values::check_parsed;
 use crate::http::response::blocking_stream;
 
-/// The media type of an archive.
 const ZSTD: &str = "application/zstd";
 /// Bytes read of an archive at a time.
 const BYTES_PER_READ: usize = 256 << 10;

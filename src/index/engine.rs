@@ -30,7 +30,6 @@ pub(super) struct Engine {
     dimension: usize,
     metric: Metric,
     quantization: Quantization,
-    /// Number of removed nodes.
     removed_nodes: AtomicU64,
     /// All nodes that represent a passage have lower keys. `u64::MAX` if the bound is not known.
     key_bound: AtomicU64,
@@ -158,7 +157,6 @@ impl Engine {
         self.usearch.size() - self.removed_nodes()
     }
 
-    /// Returns the number of removed nodes.
     pub(super) fn removed_nodes(&self) -> usize {
         self.removed_nodes.load(Ordering::Relaxed) as usize
     }
@@ -290,7 +288,6 @@ impl Engine {
         Ok(keys)
     }
 
-    /// Returns an arbitrary query.
     fn arbitrary_query(&self) -> Values<'static> {
         match self.quantization {
             Quantization::B1 => Values::Bits(vec![0; self.dimension.div_ceil(8)]),

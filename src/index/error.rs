@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-/// An error of the index.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum IndexError {
     #[error("the index holds embeddings of {expected} values, got {got}")]
     Dimension { expected: usize, got: usize },

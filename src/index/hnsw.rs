@@ -92,7 +92,6 @@ struct Graph {
 }
 
 impl Index {
-    /// Creates an empty index.
     pub fn create(parameters: &IndexParameters) -> Result<Self, IndexError> {
         let graph = Graph {
             engine: Engine::create(parameters)?,
@@ -154,17 +153,14 @@ impl Index {
         if wanted == 0 { Ok(Vec::new()) } else { graph.search_all(self.metric_of(query), wanted) }
     }
 
-    /// Returns the number of passages.
     pub fn len(&self) -> usize {
         self.graph.read().len()
     }
 
-    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns its parameters.
     pub fn parameters(&self) -> &IndexParameters {
         &self.parameters
     }

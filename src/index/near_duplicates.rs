@@ -25,7 +25,6 @@ pub(super) const GAP: f32 = 0.141_421_36;
 /// once.
 const MEMBERS_MAX: usize = 4_096;
 
-/// All near-duplicates of an index.
 #[derive(Debug)]
 pub(super) struct NearDuplicates {
     dimension: usize,
@@ -70,7 +69,6 @@ pub(super) enum Removal {
     Done,
     /// Give a node another key.
     Rename {
-        /// Its current key.
         from: u64,
         /// The key of a near-duplicate.
         to: u64,
@@ -94,7 +92,6 @@ impl NearDuplicates {
         self.groups.is_empty()
     }
 
-    /// Whether a passage is a near-duplicate.
     pub(super) fn contains(&self, passage: u64) -> bool {
         self.homes.contains_key(&passage)
     }
@@ -274,7 +271,6 @@ impl NearDuplicates {
         }
     }
 
-    /// Passes on each near-duplicate with its values.
     pub(super) fn for_each(&self, mut take: impl FnMut(u64, &[f32])) {
         for group in self.groups.values() {
             for (values, passages) in group.values.chunks_exact(self.dimension).zip(&group.passages) {

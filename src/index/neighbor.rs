@@ -4,10 +4,8 @@ use std::cmp::Ordering;
 
 use crate::domain::PassageId;
 
-/// A neighbor of a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbor {
-    /// The passage.
     pub passage: PassageId,
     /// The score by the index's metric. Higher is nearer.
     pub score: f32,

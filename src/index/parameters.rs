@@ -2,14 +2,10 @@
 
 use crate::domain::{HnswSettings, Metric, Quantization};
 
-/// The parameters of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexParameters {
-    /// Number of values per embedding.
     pub dimension: usize,
-    /// How embeddings are compared.
     pub metric: Metric,
-    /// How values are stored.
     pub quantization: Quantization,
     /// Number of neighbors per node.
     pub m: usize,
@@ -20,7 +16,6 @@ pub struct IndexParameters {
 }
 
 impl IndexParameters {
-    /// Combines the parameters.
     pub fn of(dimension: usize, metric: Metric, quantization: Quantization, hnsw: HnswSettings) -> Self {
         let HnswSettings { m, ef_construction, ef_search } = hnsw;
         Self { dimension, metric, quantization, m, ef_construction, ef_search }

@@ -42,7 +42,6 @@ const SIGNS_MIN: usize = 128;
 
 /// Which passages to compare.
 pub enum Among<'a> {
-    /// All there are.
     All,
     /// All that this accepts. It must not block.
     Where(&'a dyn Fn(PassageId) -> bool),
@@ -80,7 +79,6 @@ impl Scan {
         Self { metric, center, positions, keys, integers, steps, signs }
     }
 
-    /// Makes room for so many more passages.
     pub(super) fn reserve(&mut self, passages: usize) {
         self.positions.reserve(passages);
         self.keys.reserve(passages);
@@ -88,7 +86,6 @@ impl Scan {
         self.steps.reserve(passages);
     }
 
-    /// The number of passages.
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -118,7 +115,6 @@ impl Scan {
         }
     }
 
-    /// Removes a passage.
     pub(super) fn remove(&mut self, key: u64) {
         let Some(position) = self.positions.remove(&key) else { return };
         let (dimension, position, last) = (self.center.len(), position as usize, self.keys.len() - 1);

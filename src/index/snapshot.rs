@@ -30,7 +30,6 @@ const VIEW_BYTES_MIN: u64 = 64 << 20;
 /// A saved index.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The index.
     pub index: Index,
     /// The last change that it contains.
     pub sequence: Sequence,
@@ -66,7 +65,6 @@ fn recognize_full_disk(error: IndexError, folder: &Path) -> IndexError {
     }
 }
 
-/// Returns the temporary path of a file.
 fn temporary_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.new"))
 }

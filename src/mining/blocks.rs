@@ -84,17 +84,14 @@ impl Block {
         number + dimension as u64 * (value + rounded)
     }
 
-    /// The number of sentences.
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Whether the block is empty.
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }
 
-    /// The numbers of its sentences.
     pub fn numbers(&self) -> &[u32] {
         &self.numbers
     }

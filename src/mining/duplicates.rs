@@ -4,17 +4,14 @@ use super::MiningError;
 use super::error::{check_below, check_range};
 use super::neighbors::SENTENCES_MAX;
 
-/// The rule for clusters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DuplicateRule {
-    /// Minimum score of a pair.
     pub score_min: f32,
     /// Maximum sentences per cluster, at least 2. Near-duplicates can form chains whose ends are not similar. A pair that would
     /// make a cluster larger than this is ignored.
     pub size_max: u32,
 }
 
-/// A cluster of sentences.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cluster<'a> {
     /// The representative: the sentence with the highest sum of scores with the others, or the lowest in a tie.
@@ -36,17 +33,14 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// The number of clusters.
     pub fn len(&self) -> usize {
         self.representatives.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.representatives.is_empty()
     }
 
-    /// Iterates over the clusters.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Cluster<'_>> {
         let members = self.starts.windows(2).map(|bounds| &self.members[bounds[0]..bounds[1]]);
         self.representatives.iter().zip(members).map(|(&representative, members)| Cluster { representative, members })

@@ -1,8 +1,6 @@
 //! Errors of mining.
 
-/// An error of mining.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum MiningError {
     #[error("{name}: expected {min} to {max}, got {got}")]
     Bounds { name: &'static str, min: u64, max: u64, got: u64 },
@@ -37,7 +35,6 @@ impl MiningError {
     }
 }
 
-/// Refuses `got` outside of `min` to `max`.
 pub(super) fn check_range(name: &'static str, got: usize, min: usize, max: usize) -> Result<(), MiningError> {
     match (min..=max).contains(&got) {
         true => Ok(()),

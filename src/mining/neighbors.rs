@@ -70,7 +70,6 @@ impl NeighborLists {
         self.counts.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }

@@ -84,7 +84,6 @@ impl RoundedRows {
         Bound { step: one.step * other.step, error: one.error + other.error * (1.0 + one.error) + arithmetic }
     }
 
-    /// The number of parts.
     pub(super) fn parts(&self) -> usize {
         self.parts.len()
     }

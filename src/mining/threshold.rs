@@ -16,14 +16,12 @@ pub enum KnownPairs<'a> {
     Some(&'a HashSet<(u32, u32)>),
 }
 
-/// Precision and recall of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PairQuality {
     /// The share of known pairs among the evaluated ones; 0 without any.
     pub precision: f64,
     /// The share of proposed pairs among the known ones; 0 without any.
     pub recall: f64,
-    /// Their harmonic mean.
     pub f1: f64,
 }
 
@@ -34,7 +32,6 @@ pub struct ThresholdFit {
     pub threshold: f64,
     /// Number of evaluated pairs that reach it.
     pub evaluated: usize,
-    /// Their quality.
     pub quality: PairQuality,
 }
 

@@ -30,7 +30,6 @@ impl Neighborhood {
         Ok(Self { per_query, vectors: count, parts })
     }
 
-    /// The number of parts.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }

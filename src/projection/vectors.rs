@@ -46,17 +46,14 @@ impl Vectors {
         }
     }
 
-    /// The number of vectors.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Values per vector.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
@@ -87,7 +84,6 @@ impl Vectors {
         self.blocks.iter().map(Vec::as_slice)
     }
 
-    /// Converts the vectors to their blocks.
     pub(super) fn into_blocks(self) -> impl Iterator<Item = Vec<f32>> {
         self.blocks.into_iter()
     }

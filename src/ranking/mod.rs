@@ -1,6 +1,7 @@
 //! Computes how well a passage answers a question. This is arithmetic on tokens and scores, without index, store or
 //! model. A background thread precomputes what only depends on the model (`precompute`).
 
+mod bm25;
 mod expansions;
 pub mod late_interaction;
 mod precompute;

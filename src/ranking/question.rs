@@ -38,11 +38,9 @@ pub struct Question {
     own: Option<Factor>,
     /// The weight of each of these tokens, in groups of `LANES`. The sum is 1; lanes without a token have 0.
     weights: Vec<[f32; LANES]>,
-    /// Minimum weight of a significant token.
     significant_min: f32,
     /// For each token of the question, those with a cosine of `SCANNED` or more, nearest first.
     near: Vec<Arc<[NearToken]>>,
-    /// The cosines of passage tokens.
     cosines: Cosines,
 }
 

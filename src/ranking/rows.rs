@@ -81,7 +81,6 @@ impl Rows {
         self.rows.get(usize::from(token) * self.dimension..)?.get(..self.dimension)
     }
 
-    /// Returns the number of tokens.
     pub(super) fn len(&self) -> usize {
         self.weights.len()
     }
@@ -209,7 +208,6 @@ impl Factor {
     }
 }
 
-/// Returns the dot product of two rows.
 pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
     a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
 }

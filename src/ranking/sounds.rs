@@ -114,9 +114,7 @@ pub(super) struct SoundIndex {
 /// A word of the collection. The sound is beside the position, because a search compares many words of one skeleton.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SoundingWord {
-    /// Its position.
     pub(super) place: u32,
-    /// How it sounds.
     pub(super) sound: Sound,
 }
 

@@ -125,7 +125,6 @@ impl TokenIndex {
         self.places.get(&passage).copied()
     }
 
-    /// Returns the passage in a slot.
     pub(super) fn passage(&self, slot: u32) -> Option<PassageId> {
         self.entries[slot as usize].passage
     }

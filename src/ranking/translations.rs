@@ -167,7 +167,6 @@ impl Translations {
     }
 }
 
-/// Returns the bucket of a word.
 fn bucket(word: u32) -> usize {
     (word >> (WORD_KEY_BITS - BUCKET_BITS)) as usize
 }

@@ -8,10 +8,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use multiversion::multiversion;
 use rustc_hash::FxHashMap;
 
 use super::best;
+use super::bm25::{B, Formula, add_all};
 use super::expansions::{Expansion, ExpansionCache};
 use super::question::Question;
 use super::sounds::{SoundIndex, SoundingWord, probability};
@@ -19,10 +19,6 @@ use super::translations::Translations;
 use super::weighted_words::{Weighted, sufficient_score, weighted_words};
 use crate::domain::{CountedWord, PassageId, QueryWord, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
 
-/// Lower than the usual 1.2, because in a passage a word's second occurrence says little. Chosen on the questions
-/// that the relevance weights are fitted on (`training/README.md`).
-const K1: f32 = 0.6;
-const B: f32 = 0.75;
 /// Maximum number of passages. Further ones are not found by words of other languages.
 const SLOTS_MAX: usize = 1 << (u32::BITS - WORD_COUNT_BITS);
 /// Minimum number of removed passages before their room is reclaimed.
@@ -41,6 +37,8 @@ const SIGNIFICANT_MIN: f32 = 0.5;
 /// Minimum probability that a word of the collection means what a significant word of the question does, to be one of its
 /// matches.
 const MEANING_MIN: f32 = 0.1;
+/// Minimum probability that two words mean the same for one to be found by the other.
+const PROBABLY: f32 = 0.5;
 /// Maximum share of the sufficient score that is not compressed. It is beyond the limit of BM25 for any one word.
 const SHARE_LINEAR_MAX: f32 = 2.0;
 /// Factors of the probability that two words are the same name because they sound alike: where the translation table has one of
@@ -251,12 +249,17 @@ impl WordIndex {
         self.places.is_empty()
     }
 
-    /// Whether a word of a query, by its number, or a translation of it is among the words of the collection, or was until its last
-    /// passage was removed.
+    /// Whether a passage has this word, by its number, or had until its last passage was removed.
+    pub fn has(&self, word: u32) -> bool {
+        self.words.contains_key(&word)
+    }
+
+    /// Whether a word of a query, by its number, or a word that probably means the same is among the words of the collection, or was
+    /// until its last passage was removed.
     pub fn finds(&self, word: u32, translations: &Translations) -> bool {
         let word = Word::from(word);
         let expansion = self.expansions.get(word, self.version, || self.expansion(word, translations));
-        !expansion.words.is_empty()
+        expansion.words.iter().any(|(_, same)| *same >= PROBABLY)
     }
 
     /// Compares a query of these words with all passages. `question` knows how much their tokens matter.
@@ -466,31 +469,6 @@ impl WordIndex {
             a_of.cmp(&b_of).then(f32::total_cmp(&b_most, &a_most)).then(a.cmp(b))
         });
         places
-    }
-}
-
-/// BM25 of one word.
-struct Formula {
-    /// Its weight: its inverse document frequency times its importance.
-    weight: f32,
-    /// `B` divided by the mean length of passages.
-    per_word: f32,
-}
-
-impl Formula {
-    /// Returns the score of a passage of this length that has the word so many times.
-    #[inline(always)]
-    fn score(&self, count: f32, length: u16) -> f32 {
-        let length = 1.0 - B + self.per_word * f32::from(length);
-        self.weight * count * (K1 + 1.0) / (count + K1 * length)
-    }
-}
-
-/// Adds the scores of all passages by a formula, and sets the counts to zero. Compiled for wide vector registers too.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2+fma", "aarch64+neon"))]
-fn add_all(formula: &Formula, counts: &mut [f32], lengths: &[u16], scores: &mut [f32]) {
-    for ((count, score), length) in counts.iter_mut().zip(scores).zip(lengths) {
-        *score += formula.score(std::mem::take(count), *length);
     }
 }
 

@@ -24,7 +24,6 @@ const EVICTION_CANDIDATES_MAX: usize = 64;
 const FREE_MAX: usize = 64;
 const FREE_SHARE: usize = 16;
 
-/// All connections.
 pub(super) struct Connections {
     max: usize,
     /// Slots to keep free by closing idle connections in advance.

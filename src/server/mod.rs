@@ -45,11 +45,9 @@ const CONNECTION_BYTES_MAX: usize = 64 << 10;
 /// Pause after a connection could not be accepted, for example because there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// How to serve.
 pub struct ServeOptions {
     /// Maximum connections; beyond that, the one that has been idle the longest is closed.
     pub connections_max: usize,
-    /// Counts the connections.
     pub connections: ConnectionMeter,
     /// How long a connection may stay without the complete head of its next request, even if it is idle.
     pub header_timeout: Duration,

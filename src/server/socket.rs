@@ -32,7 +32,6 @@ impl Socket {
         Self { stream: Arc::new(stream), written: Arc::default() }
     }
 
-    /// Number of bytes written.
     pub(super) fn bytes_written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }

@@ -21,9 +21,7 @@ const CHECK_PERIOD: Duration = Duration::from_secs(5);
 /// The name of HTTP/2 in the handshake.
 pub(super) const HTTP2: &[u8] = b"h2";
 
-/// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TlsError {
     #[error("cannot read {}", path.display())]
     File { path: PathBuf, source: std::io::Error },
@@ -76,7 +74,6 @@ impl Tls {
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), seen: Mutex::new(files), current, acceptor })
     }
 
-    /// The acceptor of connections.
     pub fn acceptor(&self) -> &TlsAcceptor {
         &self.acceptor
     }

@@ -56,6 +56,11 @@ impl State {
         self.catalog.shared().map_or_else(system_clock, PostgresCatalog::now_ms)
     }
 
+    /// Like `now_ms`, but asks the database server, for work that no request has just begun. Blocks.
+    pub(super) fn read_clock(&self) -> Result<i64, Error> {
+        Ok(self.catalog.shared().map_or_else(|| Ok(system_clock()), PostgresCatalog::read_clock)?)
+    }
+
     /// Brings the memory up to date with the catalog. Blocks.
     pub(super) fn catch_up(&self) -> Result<(), Error> {
         let Some(catalog) = self.catalog.shared() else { return Ok(()) };

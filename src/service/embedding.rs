@@ -47,7 +47,6 @@ fn with_keys(passages: &[PendingPassage], embedded: Vec<Embedded>) -> Result<Vec
     Ok(passages.iter().zip(embedded).map(|(passage, embedded)| (passage.id, embedded.into())).collect())
 }
 
-/// Whether a failure is temporary.
 pub(super) fn is_transient(error: &EmbedError) -> bool {
     matches!(error, EmbedError::QueueFull { .. } | EmbedError::Stopping)
 }

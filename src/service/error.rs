@@ -18,9 +18,7 @@ use crate::store::StoreError;
 /// Number of digits of a fingerprint shown in errors.
 const FINGERPRINT_DIGITS: usize = 12;
 
-/// An error of a service operation.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum Error {
     #[error("there is no collection {name}")]
     CollectionNotFound { name: CollectionName },
@@ -238,7 +236,6 @@ impl From<ClassifierError> for Error {
     }
 }
 
-/// Describes where a collection is damaged.
 fn describe(collection: &CollectionName, damage: &Damage) -> String {
     match &damage.document {
         Some(id) => {

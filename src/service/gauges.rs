@@ -13,20 +13,17 @@ use crate::storage::ReplicaState;
 pub struct Gauges {
     /// The collections, sorted by name, without those whose counts cannot be read.
     pub collections: Vec<CollectionGauges>,
-    /// Collections with damage.
     pub collections_damaged: u64,
+    /// Replaced collections that are not removed yet.
+    pub collections_replaced: u64,
     /// Number of jobs for each type and status that has any.
     pub jobs: Vec<(JobType, JobStatus, u64)>,
 }
 
-/// The state of one collection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CollectionGauges {
-    /// The name.
     pub name: CollectionName,
-    /// Documents.
     pub documents: u64,
-    /// Passages of all documents.
     pub passages: u64,
     /// Passages that are not searchable yet.
     pub passages_pending: u64,
@@ -78,7 +75,12 @@ impl Service {
             Ok((collections, state.catalog.job_counts()?))
         });
         let (collections, jobs) = seen.await?;
-        Ok(Gauges { collections, collections_damaged: self.readiness().damaged.len() as u64, jobs })
+        Ok(Gauges {
+            collections,
+            collections_damaged: self.readiness().damaged.len() as u64,
+            collections_replaced: self.state.replaced_count(),
+            jobs,
+        })
     }
 
     /// Returns the state of the database server's replica, if there is one.

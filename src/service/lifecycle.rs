@@ -102,6 +102,7 @@ impl Service {
             write_threads: Arc::new(Semaphore::new(WRITE_THREADS)),
             background_turns: Arc::new(Semaphore::new(BACKGROUND_TURNS)),
             stopping: Arc::default(),
+            retiring: Arc::default(),
             recovery_threads: Mutex::new(Vec::new()),
             jobs,
             classifiers: Default::default(),

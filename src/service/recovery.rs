@@ -21,7 +21,6 @@ use crate::service::open_collection::repair::recover;
 
 /// Maximum number of collections that recover at once. Rebuilding a single index already uses all cores.
 const RECOVERIES: usize = 2;
-/// Pause before another attempt after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// After so many failures of a step, a collection waits for all others.
@@ -46,7 +45,6 @@ struct Waiting {
     step: Step,
     /// Number of times that this step has failed.
     failures: u32,
-    /// When to try it.
     due: Instant,
 }
 
@@ -64,7 +62,6 @@ struct Queue {
     ready: VecDeque<Waiting>,
     /// Those that have failed, in the order of their next attempts.
     failed: VecDeque<Waiting>,
-    /// Those that have failed often.
     failed_often: VecDeque<Waiting>,
 }
 
@@ -88,7 +85,6 @@ impl Queue {
 }
 
 impl Service {
-    /// Starts to recover all open collections.
     pub(super) fn start_recovery(&self) -> Result<(), Error> {
         let ready: VecDeque<_> = self.state.open.read().values().cloned().map(Waiting::new).collect();
         let threads = RECOVERIES.min(ready.len());

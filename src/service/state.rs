@@ -29,13 +29,10 @@ use crate::service::snapshots::ScheduleMeter;
 use crate::storage::{CatalogStorage, PostgresServer};
 use crate::store::{OpenDatabases, StoreError};
 
-/// The parts of the service.
 pub struct Parts {
     /// The data directory, used by this process alone.
     pub data_dir: PathBuf,
-    /// The encoder.
     pub embedder: Embedder,
-    /// Bounds on queues and requests.
     pub limits: Limits,
     /// Whether an acknowledged write survives power loss.
     pub power_safe: bool,
@@ -71,7 +68,6 @@ pub struct Service {
     pub(super) state: Arc<State>,
 }
 
-/// The shared state.
 pub(crate) struct State {
     pub(super) data_dir: PathBuf,
     pub(super) embedder: Embedder,
@@ -100,6 +96,8 @@ pub(crate) struct State {
     /// Bounds the background batches at the encoder, over all collections.
     pub(super) background_turns: Arc<Semaphore>,
     pub(super) stopping: Arc<AtomicBool>,
+    /// Shared with each task that removes a replaced collection, so that they can be counted.
+    pub(super) retiring: Arc<()>,
     pub(super) recovery_threads: Mutex<Vec<JoinHandle<()>>>,
     pub(super) jobs: Jobs,
     pub(super) idempotency_locks: IdempotencyLocks,
@@ -115,12 +113,10 @@ pub(crate) struct State {
 }
 
 impl Service {
-    /// The limits in force.
     pub fn limits(&self) -> &Limits {
         &self.state.limits
     }
 
-    /// The loaded model.
     pub fn model(&self) -> &ModelInfo {
         self.state.embedder.model()
     }
@@ -216,7 +212,6 @@ impl State {
         }
     }
 
-    /// Finds an open collection by its id.
     pub(super) fn collection_by_id(&self, id: &str) -> Option<Arc<OpenCollection>> {
         let open = self.open.read();
         open.values().find(|collection| collection.row.id.0 == id).cloned()

@@ -16,7 +16,6 @@ pub(super) struct CatalogSyncState {
     pub(super) parts: [PartSyncState; CatalogPart::ALL.len()],
 }
 
-/// A check of the catalog for changes.
 pub(super) struct CatalogCheck {
     pub(super) begun: Instant,
     pub(super) failure: Option<StoreError>,

@@ -35,14 +35,12 @@ const SILENCE_MAX: Duration = Duration::from_secs(300);
 const PIECES_WAITING: usize = 8;
 /// Number of bytes written between two checks of the free disk space.
 const BYTES_PER_CHECK: u64 = 16 << 20;
-/// Number of bytes copied at a time.
 const COPY_BYTES: usize = 128 << 10;
 /// Maximum compression ratio. Text compresses to a tenth of its size, rarely to a fiftieth.
 const RATIO_MAX: u64 = 200;
 /// A smaller file may have any compression ratio.
 const DENSE_BYTES: u64 = 64 << 20;
 
-/// The limits of an upload.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UploadBounds {
     /// Maximum size after decompression, in bytes.
@@ -54,14 +52,12 @@ pub(super) struct UploadBounds {
 }
 
 impl UploadBounds {
-    /// The limits for uploads.
     pub(super) fn new(limits: &Limits) -> Self {
         let Limits { import_bytes_max: bytes_max, disk_reserve_bytes: disk_reserve, .. } = *limits;
         Self { bytes_max, disk_reserve, silence_max: SILENCE_MAX }
     }
 }
 
-/// The running uploads.
 pub(super) struct Uploads {
     bound: Arc<SharedLimit>,
     pace: Duration,

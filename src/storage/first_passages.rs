@@ -19,17 +19,14 @@ pub struct FirstPassages {
 }
 
 impl FirstPassages {
-    /// Starts with no documents.
     pub fn new(limit: usize) -> Self {
         Self { limit, found: Vec::new(), documents: HashSet::new() }
     }
 
-    /// Returns the maximum number of documents.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Whether the maximum is reached.
     pub fn is_full(&self) -> bool {
         self.found.len() >= self.limit
     }

@@ -1,7 +1,7 @@
 //! The storage interface: what the service asks of an engine that holds a collection's documents and finds the nearest of them.
 //!
-//! `operations` is the interface of a collection, and `catalog` that of the catalog. There are two engines: `Embedded` uses
-//! SQLite and usearch in this process, and `Postgres` uses a database server.
+//! `operations` is the interface of a collection, and `CatalogStorage` that of the catalog. There are two engines: `Embedded`
+//! uses SQLite and usearch in this process, and `Postgres` uses a database server.
 
 mod catalog;
 mod embedded;
@@ -14,7 +14,7 @@ mod postgres;
 mod scope;
 
 pub use crate::index::{Neighbor, search_exact};
-pub use catalog::CatalogStorage;
+pub use crate::store::{CatalogPart, CatalogStorage};
 pub use embedded::{Embedded, RESCORED_MIN};
 pub use error::StorageError;
 pub use first_passages::FirstPassages;
@@ -22,7 +22,7 @@ pub use nearest::{EMBEDDINGS_PER_READ, Nearest, NearestSearch, Unit};
 pub use operations::{RecordFn, Storage};
 pub use passage_set::PassageSet;
 pub use postgres::{
-    Adoption, BlockedWrites, CatalogNames, CatalogPart, CatalogVersions, JobOwnership, Postgres, PostgresCatalog,
-    PostgresOptions, PostgresServer, ReplicaLag, ReplicaOptions, ReplicaState, TakenOverJobs,
+    Adoption, BlockedWrites, CatalogNames, CatalogVersions, JobOwnership, Postgres, PostgresCatalog, PostgresOptions,
+    PostgresServer, ReplicaLag, ReplicaOptions, ReplicaState, TakenOverJobs,
 };
 pub use scope::{RequiredPassages, Scope};

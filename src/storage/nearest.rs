@@ -12,13 +12,9 @@ pub const EMBEDDINGS_PER_READ: usize = 1_024;
 /// What to find the nearest of, where, and how many.
 #[derive(Debug, Clone, Copy)]
 pub struct NearestSearch<'a> {
-    /// The embedding to search near.
     pub query: &'a Embedding,
-    /// Where to look.
     pub scope: Scope<'a>,
-    /// How many to find.
     pub limit: usize,
-    /// What to find.
     pub unit: Unit,
     /// Whether to compare with all passages in the scope instead of using an approximate index.
     pub exact: bool,
@@ -48,11 +44,9 @@ pub enum Unit {
 /// less. If there are fewer than requested, there are no more.
 #[derive(Debug)]
 pub struct Nearest {
-    /// The passages, with their scores.
     pub neighbors: Vec<Neighbor>,
     /// Their documents in the same order, if the search was for documents.
     pub documents: Vec<PassageDocument>,
-    /// How they were found.
     pub method: DenseMethod,
 }
 

@@ -4,22 +4,18 @@ use roaring::RoaringTreemap;
 
 use crate::domain::PassageId;
 
-/// A set of passages.
 #[derive(Debug, Clone, Default)]
 pub struct PassageSet(pub(super) RoaringTreemap);
 
 impl PassageSet {
-    /// Whether the set contains a passage.
     pub fn contains(&self, passage: PassageId) -> bool {
         self.0.contains(passage.0)
     }
 
-    /// Returns the number of passages.
     pub fn len(&self) -> usize {
         usize::try_from(self.0.len()).unwrap_or(usize::MAX)
     }
 
-    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -8,7 +8,6 @@ use crate::store::{RequiredMatches, SearchFilter};
 /// The scope of a search: the documents that match a filter, and among their passages those that have the required words.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// The filter that documents must match.
     pub filter: &'a SearchFilter,
     /// The passages that have the required words. `None` if no words are required.
     pub words: Option<&'a RequiredPassages>,
@@ -17,14 +16,11 @@ pub struct Scope<'a> {
 /// The passages that have the words that a query requires.
 #[derive(Debug, Clone)]
 pub enum RequiredPassages {
-    /// Only these passages.
     Only(Arc<PassageSet>),
-    /// All passages except these.
     AllBut(Arc<PassageSet>),
 }
 
 impl Scope<'_> {
-    /// Whether the scope includes everything.
     pub fn is_all(&self) -> bool {
         self.words.is_none() && *self.filter == SearchFilter::default()
     }

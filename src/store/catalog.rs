@@ -1,28 +1,26 @@
 //! `catalog.sqlite`, the list of collections. Opening it locks the data directory for this process.
 
 use std::fs::{File, TryLockError};
+use std::ops::Deref;
 use std::path::Path;
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, params};
 
+use super::catalog_storage::{CatalogPart, CatalogStorage, CatalogWork, Within};
 use super::check::check_structure;
-use super::columns::Columns;
+use super::collections::delete_collection;
 use super::connection::{check_exists, check_files, check_regular, create_folder, file_error, open_existing_writer, open_writer};
 use super::deadline::Deadline;
 use super::error::Fault;
-use super::idempotency_records;
 use super::migrate::CATALOG;
-use super::rows::{query_all, query_one};
+use super::read_only::open_read_only;
+use super::sqlite_session::SqliteSession;
 use super::{StoreError, log};
-use crate::domain::{
-    Collection, CollectionId, CollectionModel, CollectionName, HnswSettings, Language, Metric, Page, PassageBounds, Quantization,
-    RequestKey,
-};
+use crate::domain::{Collection, CollectionId, CollectionName};
 
-/// The catalog. Calls block; the service runs them off the async threads. Every change is durable when its call returns.
-/// `CatalogStorage` describes most operations.
+/// The catalog in a data directory. `CatalogStorage` has most operations.
 pub struct Catalog {
     connection: Mutex<Connection>,
     deadline: Deadline,
@@ -30,12 +28,8 @@ pub struct Catalog {
     _lock: File,
 }
 
-/// The file in a data directory.
-pub(super) const CATALOG_FILE: &str = "catalog.sqlite";
+const CATALOG_FILE: &str = "catalog.sqlite";
 const CHECKING: &str = "checking the catalog";
-
-const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
-    quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max, passage_overlap_tokens";
 
 impl Catalog {
     /// Opens or creates `catalog.sqlite` in `data_dir` and migrates it. Fails with `StoreError::DataDirectoryInUse` if another
@@ -60,8 +54,16 @@ impl Catalog {
         Self::from_connection(open_existing_writer(&path, &CATALOG, true)?, lock)
     }
 
-    /// Wraps an open connection.
-    pub(super) fn from_connection(mut connection: Connection, lock: File) -> Result<Self, StoreError> {
+    /// Like `open_existing`, but for reading a catalog that nobody else has open, without changing any of its files. Fails with
+    /// `StoreError::NotUpToDate` if it would have to be changed first.
+    pub fn open_read_only(data_dir: &Path) -> Result<Self, StoreError> {
+        let path = data_dir.join(CATALOG_FILE);
+        check_exists(&path)?;
+        let lock = lock(data_dir)?;
+        Self::from_connection(open_read_only(&path, &CATALOG)?, lock)
+    }
+
+    fn from_connection(mut connection: Connection, lock: File) -> Result<Self, StoreError> {
         let deadline = Deadline::default();
         deadline.apply_to(&mut connection).map_err(|fault| fault.into_store_error(CHECKING))?;
         // The catalog is small and everything depends on it, so check all of it.
@@ -70,42 +72,6 @@ impl Catalog {
             return Err(error);
         }
         Ok(Self { connection: Mutex::new(connection), deadline, _lock: lock })
-    }
-
-    /// After `time`, ends statements that run for more than a moment with `StoreError::Interrupted`.
-    pub fn interrupt_after(&self, time: Instant) {
-        self.deadline.set(time);
-    }
-
-    pub(crate) fn create(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
-        let inserted = self.run("creating a collection", |connection| {
-            let transaction = connection.unchecked_transaction()?;
-            let inserted = insert(&transaction, collection)?;
-            if let Some(request) = request.filter(|_| inserted > 0) {
-                idempotency_records::store_creation(&transaction, request, &collection.id.0, collection.created_at_ms)?;
-            }
-            transaction.commit()?;
-            Ok(inserted)
-        })?;
-        if inserted == 0 {
-            return Err(StoreError::CollectionExists { name: collection.name.clone() });
-        }
-        Ok(())
-    }
-
-    pub(crate) fn find_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
-        self.run("reading an idempotency record", |connection| idempotency_records::find(connection, request, now_ms))
-    }
-
-    pub(crate) fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
-        let sql = "update collections set description = ?2, ef_search = ?3, default_languages = ?4 where id = ?1";
-        let values = params![
-            collection.id.0,
-            collection.description,
-            collection.hnsw.ef_search as i64,
-            codes(&collection.default_languages),
-        ];
-        self.run("changing a collection", |connection| Ok(connection.execute(sql, values)? > 0))
     }
 
     /// Replaces the row with id `old` by `new`, which has another id, database and model, in one transaction. Aliases and
@@ -138,37 +104,6 @@ impl Catalog {
         })
     }
 
-    /// Finds a collection.
-    pub fn get(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
-        self.run("reading a collection", |connection| find(connection, name))
-    }
-
-    pub(crate) fn list(&self, page: &Page<CollectionName>) -> Result<Vec<Collection>, StoreError> {
-        self.run("listing collections", |connection| {
-            let sql = format!("select {COLUMNS} from collections where name > ?1 order by name limit ?2");
-            let after = page.after.as_ref().map_or("", CollectionName::as_str);
-            let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
-            query_all(connection, &sql, params![after, limit], |row| read_collection(row))
-        })
-    }
-
-    /// Returns the number of collections.
-    pub fn count(&self) -> Result<usize, StoreError> {
-        self.run("counting collections", |connection| {
-            Ok(connection.query_row("select count(*) from collections", [], |row| row.get::<_, i64>(0))? as usize)
-        })
-    }
-
-    pub(crate) fn delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
-        self.run("deleting a collection", |connection| {
-            let found = find(connection, name)?;
-            if found.is_some() {
-                connection.execute("delete from collections where name = ?1", [name.as_str()])?;
-            }
-            Ok(found)
-        })
-    }
-
     /// Runs statements. Errors name the operation `doing`.
     pub(super) fn run<T>(
         &self,
@@ -177,6 +112,40 @@ impl Catalog {
     ) -> Result<T, StoreError> {
         let connection = self.connection.lock();
         work(&connection).map_err(|fault| fault.into_store_error(doing))
+    }
+}
+
+impl CatalogStorage for Catalog {
+    fn run_work(&self, doing: &'static str, within: Within, work: &mut CatalogWork<'_>) -> Result<(), StoreError> {
+        self.run(doing, |connection| {
+            if within == Within::Statements {
+                return Ok(work(&mut SqliteSession { connection, doing })?);
+            }
+            let transaction = connection.unchecked_transaction()?;
+            work(&mut SqliteSession { connection: &transaction, doing })?;
+            Ok(transaction.commit()?)
+        })
+    }
+
+    fn server_number(&self) -> Option<i64> {
+        None
+    }
+
+    fn delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
+        self.run_in(Within::ChangeOf(CatalogPart::Names), "deleting a collection", |session| delete_collection(session, name))
+    }
+
+    fn interrupt_after(&self, time: Instant) {
+        self.deadline.set(time);
+    }
+}
+
+/// Gives the operations of `CatalogStorage`.
+impl Deref for Catalog {
+    type Target = dyn CatalogStorage;
+
+    fn deref(&self) -> &Self::Target {
+        self
     }
 }
 
@@ -193,77 +162,10 @@ pub fn lock(data_dir: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// Adds a row. Returns 0 if the name is taken.
-pub(super) fn insert(connection: &Connection, collection: &Collection) -> Result<usize, Fault> {
-    let sql = "insert into collections (id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
-               quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max,
-               passage_overlap_tokens)
-               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) on conflict (name) do nothing";
-    let (model, fingerprint) = match &collection.model {
-        Some(model) => (model.name.as_str(), model.fingerprint.as_str()),
-        None => ("", ""),
-    };
-    let values = params![
-        collection.id.0,
-        collection.name.as_str(),
-        collection.description,
-        model,
-        fingerprint,
-        collection.dimension as i64,
-        collection.metric.name(),
-        collection.created_at_ms,
-        collection.quantization.name(),
-        collection.hnsw.m as i64,
-        collection.hnsw.ef_construction as i64,
-        collection.hnsw.ef_search as i64,
-        codes(&collection.default_languages),
-        collection.passages.map(|bounds| bounds.tokens_max as i64),
-        collection.passages.map_or(0, |bounds| bounds.overlap_tokens as i64),
-    ];
-    Ok(connection.execute(sql, values)?)
-}
-
-fn find(connection: &Connection, name: &CollectionName) -> Result<Option<Collection>, Fault> {
-    let sql = format!("select {COLUMNS} from collections where name = ?1");
-    query_one(connection, &sql, [name.as_str()], |row| read_collection(row))
-}
-
-/// Reads a row of `COLUMNS`.
-pub(crate) fn read_collection<C: Columns>(row: &C) -> Result<Collection, C::Fault> {
-    let key = row.integer(0)?;
-    let corrupt = |problem| StoreError::CorruptRow { table: "collections", row: key, problem };
-    let (name, model) = (row.text(2)?, row.text(4)?);
-    let (metric, quantization) = (row.text(7)?, row.text(9)?);
-    let number = |column: usize| -> Result<usize, C::Fault> {
-        Ok(usize::try_from(row.integer(column)?).map_err(|_| corrupt("a number is negative"))?)
-    };
-    let languages = row.text(13)?;
-    let bounded = row.optional_integer(14)?.is_some();
-    let passages = bounded.then(|| Ok::<_, C::Fault>(PassageBounds { tokens_max: number(14)?, overlap_tokens: number(15)? }));
-    let languages = languages.split_terminator(',').map(Language::parse).collect::<Option<_>>();
-    Ok(Collection {
-        id: CollectionId(row.text(1)?),
-        name: CollectionName::parse(&name).map_err(|_| corrupt("its name is not valid"))?,
-        description: row.optional_text(3)?,
-        model: if model.is_empty() { None } else { Some(CollectionModel { name: model, fingerprint: row.text(5)? }) },
-        dimension: number(6)?,
-        metric: Metric::parse(&metric).ok_or_else(|| corrupt("its metric is unknown"))?,
-        quantization: Quantization::parse(&quantization).ok_or_else(|| corrupt("its quantization is unknown"))?,
-        hnsw: HnswSettings { m: number(10)?, ef_construction: number(11)?, ef_search: number(12)? },
-        passages: passages.transpose()?,
-        default_languages: languages.ok_or_else(|| corrupt("a default language is unknown"))?,
-        created_at_ms: row.integer(8)?,
-    })
-}
-
-/// Formats languages as one text: their codes, each followed by a comma.
-pub(crate) fn codes(languages: &[Language]) -> String {
-    languages.iter().map(|language| format!("{language},")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{CollectionModel, HnswSettings, Language, Metric, PassageBounds, Quantization, RequestKey};
 
     fn name(text: &str) -> CollectionName {
         CollectionName::parse(text).unwrap()

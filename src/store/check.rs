@@ -8,7 +8,6 @@ use super::StoreError;
 use super::error::{Cause, Fault};
 use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, read_embedding};
 
-/// Returns at most `limit` findings.
 pub(super) fn check(connection: &Connection, limit: usize) -> Result<Vec<StoreError>, Fault> {
     let mut found = check_structure(connection, CHECKING, limit)?;
     if found.is_empty() {

@@ -10,10 +10,8 @@ use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries, term_rows};
 use crate::domain::{Document, DocumentId, DocumentPatch, Precondition, Sequence};
 
-/// The outcome of a patch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PatchOutcome {
-    /// There is no such document.
     Absent,
     /// The document's text or title is no longer the one that the patch was prepared for. Nothing was changed.
     Conflict,
@@ -83,11 +81,19 @@ fn version(transaction: &WriteTransaction<'_>, id: &DocumentId) -> Result<Option
 }
 
 fn check(transaction: &WriteTransaction<'_>, id: &DocumentId, precondition: &Precondition) -> Result<(), Fault> {
-    let current = version(transaction, id)?;
+    Ok(check_precondition(id, version(transaction, id)?, precondition)?)
+}
+
+/// Fails with `StoreError::PreconditionFailed` unless the precondition holds for a document whose version is `current`.
+pub(crate) fn check_precondition(
+    id: &DocumentId,
+    current: Option<Sequence>,
+    precondition: &Precondition,
+) -> Result<(), StoreError> {
     if precondition.holds(current) {
         return Ok(());
     }
-    Err(StoreError::PreconditionFailed { id: id.clone(), current }.into())
+    Err(StoreError::PreconditionFailed { id: id.clone(), current })
 }
 
 /// Replaces the passages of a document. Returns those that wait for their embedding.

@@ -16,7 +16,6 @@ const STEPS_PER_CHECK: i32 = 100_000;
 pub struct Copied {
     /// The last change that it contains.
     pub sequence: Sequence,
-    /// Number of documents.
     pub documents: u64,
 }
 

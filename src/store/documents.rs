@@ -47,7 +47,6 @@ pub struct DocumentStore {
     pub(super) terms_of: TermsOf,
 }
 
-/// Counts of a database.
 #[derive(Clone)]
 struct CachedCounts {
     /// The number of writes when they were counted.
@@ -212,7 +211,6 @@ impl DocumentStore {
         })
     }
 
-    /// Reads a document.
     pub fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError> {
         self.read("reading a document", |connection| queries::get(connection, id))
     }
@@ -353,12 +351,10 @@ impl DocumentStore {
         })
     }
 
-    /// Returns the path of the database.
     pub(super) fn database(&self) -> &Path {
         &self.connections.path
     }
 
-    /// Runs a read.
     pub(super) fn read<T>(
         &self,
         doing: &'static str,

@@ -14,17 +14,13 @@ pub(super) const EMBEDDING_PROBLEMS: [&str; 2] =
 /// The cause of a `StoreError`. Shared, because one failed commit fails every write in it.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
-/// An error of the store.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum StoreError {
-    /// SQLite refused.
     #[error("SQLite failed while {doing}")]
     Sqlite { doing: &'static str, source: Cause },
     /// The disk is full, read-only or failing. Nothing of the write was stored; reads may still work.
     #[error("the storage is full, read-only or failing, which stopped {doing}")]
     StorageUnavailable { doing: &'static str, source: Cause },
-    /// A database server refused.
     #[error("the database server failed while {doing}")]
     Server { doing: &'static str, source: Cause },
     /// A database server cannot be reached, or has no connection left. If the connection was lost during a write, the write may
@@ -52,7 +48,6 @@ pub enum StoreError {
     /// The file is a database of another program, or the other kind of database of this one.
     #[error("the database has application id {found:#x}, expected {expected:#x}")]
     ForeignDatabase { found: i64, expected: i64 },
-    /// Another server uses the data directory.
     #[error("the data directory {} is in use by another process", path.display())]
     DataDirectoryInUse { path: PathBuf },
     /// A server that does not share its database is already using it.
@@ -70,13 +65,10 @@ pub enum StoreError {
     /// Another job of this type is unfinished, and only one may run at a time. Nothing was stored.
     #[error("another job of this type is unfinished for the collection")]
     JobUnfinished,
-    /// A collection with this name already exists.
     #[error("a collection {name} already exists")]
     CollectionExists { name: CollectionName },
-    /// A classifier with this name already exists.
     #[error("a classifier {name} already exists")]
     ClassifierExists { name: ClassifierName },
-    /// An alias with this name already exists.
     #[error("an alias {name} already exists")]
     AliasExists { name: CollectionName },
     /// The schema of a foreign database differs from what the migrations of its version make.
@@ -88,7 +80,6 @@ pub enum StoreError {
     /// The queue of the collection's writer is full. Nothing of this write was stored.
     #[error("{limit} writes already wait for this collection")]
     WriteQueueFull { limit: usize },
-    /// The store was closed.
     #[error("the store is closed")]
     Closed,
     /// A row has something that the store never writes: the file was damaged, or changed by another program.
@@ -97,13 +88,11 @@ pub enum StoreError {
     /// SQLite found the file damaged, or it is not a database at all. Other parts of it may still be readable.
     #[error("the database is damaged; found while {doing}")]
     Damaged { doing: &'static str, source: Cause },
-    /// The folder of the database is missing.
     #[error("its folder {} is missing", path.display())]
     FolderLost { path: PathBuf },
     /// The database is missing, although its folder exists.
     #[error("its database {} is missing", path.display())]
     DatabaseLost { path: PathBuf },
-    /// The database exists without any table.
     #[error("its database {} is empty", path.display())]
     DatabaseEmpty { path: PathBuf },
     /// Something else is in the place of a file. Opening it could wait forever.
@@ -127,7 +116,6 @@ pub enum StoreError {
     /// A change would make a document's metadata too large or too deep. Nothing of it was stored.
     #[error("the metadata may have at most {max} {unit} after the change, got {got}")]
     MetadataTooLarge { unit: &'static str, max: usize, got: usize },
-    /// A histogram would have too many buckets.
     #[error(
         "the histogram of {field} would have more than {max} buckets: ask for a wider interval, or for fewer documents with filter"
     )]
@@ -135,7 +123,6 @@ pub enum StoreError {
     /// The idempotency key was already used for a different request. Nothing was done.
     #[error("idempotency key {key:?} was already used for a different request")]
     KeyReused { key: String },
-    /// A metadata path cannot have an index.
     #[error("metadata path {path} cannot have an index: its keys must not contain quotes, backslashes or control characters")]
     PathNotIndexable { path: String },
     /// The index of terms does not have every passage yet. `DocumentStore::fill_lexical` adds the rest.

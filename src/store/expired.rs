@@ -19,7 +19,6 @@ const REMOVED_PER_TRANSACTION: usize = 500;
 pub struct Expired {
     /// The rows of the removed documents, as `StoreError::CorruptRow` names them.
     pub rows: Vec<i64>,
-    /// Whether there are more to remove.
     pub more: bool,
     /// Rows that seem to have expired but are damaged, so they stay.
     pub damage: Vec<StoreError>,

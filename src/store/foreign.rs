@@ -45,7 +45,6 @@ const CHECKS_PER_ROW: u32 = 1_000;
 /// Maximum number of characters of a foreign name to show.
 const SHOWN_CHARS: usize = 200;
 
-/// The kind of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseKind {
     /// `catalog.sqlite`.
@@ -287,7 +286,6 @@ fn objects(connection: &Connection) -> Result<Vec<Object>, Fault> {
     Ok(statement.query_map([], read)?.collect::<Result<_, _>>()?)
 }
 
-/// Makes a cause from a text.
 pub(super) fn cause(text: &str) -> Cause {
     let cause: Box<dyn std::error::Error + Send + Sync> = text.into();
     Arc::from(cause)

@@ -42,7 +42,6 @@ const CATALOG_TABLES: &[&str] = &["collections", "aliases", "classifiers", "clas
 // The last two are one table, before and after it was renamed.
 const COLLECTION_TABLES: &[&str] = &["documents", "passages", "kept_answers", "idempotency_records"];
 
-/// A foreign database to copy.
 #[derive(Debug, Clone, Copy)]
 pub struct ForeignImport<'a> {
     /// Which kind it should be.
@@ -51,7 +50,6 @@ pub struct ForeignImport<'a> {
     pub from: &'a Path,
     /// The file to create, which must not exist.
     pub to: &'a Path,
-    /// Makes the terms of a passage.
     pub terms_of: TermsOf,
 }
 
@@ -219,7 +217,6 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
     }
 }
 
-/// Bytes of a database's identity.
 const IDENTITY_BYTES: usize = 16;
 
 /// Reads every document, passage and embedding as the server would, and writes the terms of passages.

@@ -104,7 +104,6 @@ impl DocumentStore {
         })
     }
 
-    /// Returns all passages of these documents.
     pub fn passages_of(&self, documents: &[DocumentKey]) -> Result<Vec<PassageId>, StoreError> {
         self.read("reading passages", |connection| {
             let sql = "select id from passages where document = ?1";

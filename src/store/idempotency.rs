@@ -4,6 +4,7 @@
 
 use super::documents::DocumentStore;
 use super::idempotency_records::{ANSWERS_MAX, find, store_answer};
+use super::sqlite_session::SqliteSession;
 use super::{PreparedDocument, StoreError, Upserted, mutations};
 use crate::domain::RequestKey;
 
@@ -25,29 +26,37 @@ impl DocumentStore {
         request: RequestKey,
         answer: impl FnOnce(&[Upserted]) -> String + Send + 'static,
     ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
+        const DOING: &str = "storing documents";
         let terms_of = self.terms_of;
-        self.write("storing documents", move |transaction| {
-            let now_ms = transaction.now_ms;
-            if let Some(before) = find(transaction.connection, &request, now_ms)? {
+        self.write(DOING, move |transaction| {
+            let (mut records, now_ms) = (SqliteSession { connection: transaction.connection, doing: DOING }, transaction.now_ms);
+            if let Some(before) = find(&mut records, &request, now_ms)? {
                 return Ok(Idempotent::Replayed(before));
             }
             let outcomes = mutations::upsert(transaction, &documents, terms_of)?;
-            store_answer(transaction.connection, &request, &answer(&outcomes), now_ms, ANSWERS_MAX)?;
+            store_answer(&mut records, &request, &answer(&outcomes), now_ms, ANSWERS_MAX)?;
             Ok(Idempotent::Executed(outcomes))
         })
     }
 
     /// Returns the stored answer of a request. Fails with `StoreError::KeyReused` if the same key was used for another request.
     pub fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
+        const DOING: &str = "reading an idempotency record";
         let request = request.clone();
-        self.write("reading an idempotency record", move |transaction| find(transaction.connection, &request, transaction.now_ms))
+        self.write(DOING, move |transaction| {
+            let mut records = SqliteSession { connection: transaction.connection, doing: DOING };
+            Ok(find(&mut records, &request, transaction.now_ms)?)
+        })
     }
 
     /// Stores the answer of a request whose work is already done, unless there is an earlier record.
     pub fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
+        const DOING: &str = "storing an answer";
         let request = request.clone();
-        self.write_patiently("storing an answer", move |transaction| {
-            store_answer(transaction.connection, &request, &answer, transaction.now_ms, ANSWERS_MAX).map(drop)
+        self.write_patiently(DOING, move |transaction| {
+            let mut records = SqliteSession { connection: transaction.connection, doing: DOING };
+            store_answer(&mut records, &request, &answer, transaction.now_ms, ANSWERS_MAX)?;
+            Ok(())
         })
     }
 }

@@ -1,175 +1,186 @@
 //! The jobs of the catalog: their requests, progress and results.
+//!
+//! If several servers share the catalog, a job belongs to the one that accepted it, and only its owner may change it.
 
-use rusqlite::{Connection, params};
-
-use super::columns::Columns;
-use super::error::Fault;
+use super::StoreError;
+use super::catalog_session::{CatalogSession, CatalogValue, Columns, catalog_json, values};
+use super::catalog_storage::{CatalogStorage, Within};
+use super::idempotency_records::{find, store_creation};
 use super::keys::names_json;
-use super::rows::{json, query_all, query_one, to_sql};
-use super::{Catalog, StoreError, idempotency_records};
+use super::rows::to_sql;
 use crate::domain::{
     Code, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page, RequestKey,
 };
 
-const COLUMNS: &str = "id, type, status, collection, request, details, done, total, unit, error_code, error_detail,
-    cancel_requested, created_at_ms, started_at_ms, finished_at_ms, rowid";
+/// The columns that `read_job` reads.
+pub(crate) const JOB_COLUMNS: &str =
+    "id, type, status, collection, request, details, done, total, unit, error_code, error_detail,
+    cancel_requested, created_at_ms, started_at_ms, finished_at_ms, jobs.key";
 
-impl Catalog {
-    pub(crate) fn create_job(&self, job: &Job) -> Result<(), StoreError> {
-        self.run("creating a job", |connection| insert(connection, job))
+impl dyn CatalogStorage {
+    pub fn create_job(&self, job: &Job) -> Result<(), StoreError> {
+        self.run_in(Within::Statements, "creating a job", |session| insert(session, job, self.server_number()))
     }
 
-    pub(crate) fn find_job_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
-        self.run("reading an idempotency record", |connection| {
-            Ok(parse_created_job(idempotency_records::find(connection, request, now_ms)?)?)
-        })
-    }
-
-    pub(crate) fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
-        self.run("creating a job", |connection| {
-            let transaction = connection.unchecked_transaction()?;
-            if let Some(before) = parse_created_job(idempotency_records::find(&transaction, request, new.created_at_ms)?)? {
+    /// Adds a job, unless this request was accepted before; then returns the id of that job. Fails with `StoreError::KeyReused`
+    /// if the same key was used for another request.
+    pub fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
+        self.run_in(Within::Transaction, "creating a job", |session| {
+            session.lock_request_key(request)?;
+            if let Some(before) = parse_created_job(find(session, request, new.created_at_ms)?)? {
                 return Ok(Some(before));
             }
-            insert(&transaction, new)?;
-            idempotency_records::store_creation(&transaction, request, new.id.as_str(), new.created_at_ms)?;
-            transaction.commit()?;
+            insert(session, new, self.server_number())?;
+            store_creation(session, request, new.id.as_str(), new.created_at_ms)?;
             Ok(None)
         })
     }
 
-    pub(crate) fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
-        self.run("reading a job", |connection| find(connection, id))
-    }
-
-    pub(crate) fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Vec<Job>, StoreError> {
-        let collections = filter.collections.as_deref().map(names_json);
-        self.run("listing jobs", |connection| {
-            let sql = format!(
-                "select {COLUMNS} from jobs where (?1 is null or id < ?1) and (?2 is null or type = ?2)
-                 and (?3 is null or status = ?3) and (?4 is null or collection in (select value from json_each(?4)))
-                 order by id desc limit ?5"
-            );
-            let values = params![
-                page.after.as_ref().map(JobId::as_str),
-                filter.kind.map(JobType::name),
-                filter.status.map(JobStatus::name),
-                collections,
-                to_sql(page.limit as u64),
-            ];
-            query_all(connection, &sql, values, |row| read_job(row))
+    /// Returns the job that this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
+    /// another request.
+    pub fn find_job_created_by(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
+        self.run_in(Within::Statements, "reading an idempotency record", |session| {
+            parse_created_job(find(session, request, now_ms)?)
         })
     }
 
-    pub(crate) fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
-        self.run("counting jobs", |connection| {
-            let sql = "select type, status, count(*) from jobs group by type, status";
-            let counts = query_all(connection, sql, [], |row| {
-                let (kind, status): (String, String) = (row.get(0)?, row.get(1)?);
-                let named = JobType::parse(&kind).zip(JobStatus::parse(&status));
-                let count = u64::try_from(row.get::<_, i64>(2)?).unwrap_or_default();
+    pub fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
+        let sql = format!("select {JOB_COLUMNS} from dragoman.jobs where id = $1");
+        self.run_in(Within::Statements, "reading a job", |session| session.row(&sql, values![id.as_str()], read_job))
+    }
+
+    /// Lists at most `page.limit` jobs, newest first.
+    pub fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Vec<Job>, StoreError> {
+        let sql = format!(
+            "select {JOB_COLUMNS} from dragoman.jobs where ($1 is null or id < $1) and ($2 is null or type = $2)
+             and ($3 is null or status = $3)
+             and ($4 is null or collection in (select value from json_array_elements_text($4::json)))
+             order by id desc limit $5"
+        );
+        let values = values![
+            page.after.as_ref().map(JobId::as_str),
+            filter.kind.map(JobType::name),
+            filter.status.map(JobStatus::name),
+            filter.collections.as_deref().map(names_json),
+            to_sql(page.limit as u64),
+        ];
+        self.run_in(Within::Statements, "listing jobs", |session| session.rows(&sql, values, read_job))
+    }
+
+    /// Returns the number of jobs of each type and status that has any.
+    pub fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
+        let sql = "select type, status, count(*) from dragoman.jobs group by type, status order by type, status";
+        self.run_in(Within::Statements, "counting jobs", |session| {
+            let counts = session.rows(sql, &[], |row| {
+                let named = JobType::parse(&row.text(0)?).zip(JobStatus::parse(&row.text(1)?));
+                let count = u64::try_from(row.integer(2)?).unwrap_or_default();
                 Ok(named.map(|(kind, status)| (kind, status, count)))
             })?;
             Ok(counts.into_iter().flatten().collect())
         })
     }
 
-    pub(crate) fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
-        self.run("reading unfinished jobs", |connection| {
-            let sql = format!("select {COLUMNS} from jobs where finished_at_ms is null order by id");
-            query_all(connection, &sql, [], |row| read_job(row))
-        })
+    /// Returns the unfinished jobs in the order in which they were accepted.
+    pub fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
+        let sql = format!("select {JOB_COLUMNS} from dragoman.jobs where finished_at_ms is null order by id");
+        self.run_in(Within::Statements, "reading unfinished jobs", |session| session.rows(&sql, &[], read_job))
     }
 
-    pub(crate) fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
-        let sql = "update jobs set status = 'running', started_at_ms = coalesce(started_at_ms, ?2) where id = ?1";
-        self.run("starting a job", |connection| {
-            connection.prepare_cached(sql)?.execute(params![id.as_str(), now_ms])?;
-            Ok(())
-        })
+    /// Records that a job is running. If it ran before, keeps its first start time.
+    pub fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
+        let change = "status = 'running', started_at_ms = coalesce(started_at_ms, $2)";
+        self.change_own_job("starting a job", change, values![id.as_str(), now_ms])
     }
 
-    pub(crate) fn record_progress(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
-        let sql = "update jobs set done = ?2, total = ?3, details = ?4 where id = ?1";
-        self.run("recording a job's progress", |connection| {
-            let values = params![id.as_str(), to_sql(progress.done), to_sql(progress.total), json(details)?];
-            connection.prepare_cached(sql)?.execute(values)?;
-            Ok(())
-        })
+    pub fn record_progress(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
+        let values = values![id.as_str(), to_sql(progress.done), to_sql(progress.total), catalog_json(details)];
+        self.change_own_job("recording a job's progress", "done = $2, total = $3, details = $4", values)
     }
 
-    pub(crate) fn request_cancel(&self, id: &JobId) -> Result<(), StoreError> {
-        let sql = "update jobs set cancel_requested = 1 where id = ?1 and finished_at_ms is null";
-        self.run("canceling a job", |connection| {
-            connection.prepare_cached(sql)?.execute([id.as_str()])?;
-            Ok(())
-        })
+    /// Records that a job should stop. Does nothing to a finished one.
+    pub fn request_cancel(&self, id: &JobId) -> Result<(), StoreError> {
+        let sql = "update dragoman.jobs set cancel_requested = true where id = $1 and finished_at_ms is null";
+        self.run_in(Within::Statements, "canceling a job", |session| session.execute(sql, values![id.as_str()]).map(drop))
     }
 
-    pub(crate) fn finish_job(
-        &self,
-        id: &JobId,
-        status: JobStatus,
-        error: Option<&JobFailure>,
-        now_ms: i64,
-    ) -> Result<(), StoreError> {
+    /// Records how a job ended. `status` must be one of the finished ones.
+    pub fn finish_job(&self, id: &JobId, status: JobStatus, error: Option<&JobFailure>, now_ms: i64) -> Result<(), StoreError> {
         debug_assert!(status.is_finished());
-        let sql = "update jobs set status = ?2, error_code = ?3, error_detail = ?4, finished_at_ms = ?5 where id = ?1";
-        self.run("finishing a job", |connection| {
-            let (code, detail) = (error.map(|error| error.code.name()), error.map(|error| error.detail.as_str()));
-            connection.prepare_cached(sql)?.execute(params![id.as_str(), status.name(), code, detail, now_ms])?;
-            Ok(())
+        let (code, detail) = (error.map(|error| error.code.name()), error.map(|error| error.detail.as_str()));
+        let change = "status = $2, error_code = $3, error_detail = $4, finished_at_ms = $5";
+        self.change_own_job("finishing a job", change, values![id.as_str(), status.name(), code, detail, now_ms])
+    }
+
+    /// Keeps the `kept_max` jobs that finished last, unless they finished before `before_ms`, and deletes all other finished
+    /// jobs. Returns the ids of deleted jobs.
+    pub fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
+        // SQLite has no offset without a limit.
+        let sql = format!(
+            "delete from dragoman.jobs where finished_at_ms < $1 or id in
+                 (select id from dragoman.jobs where finished_at_ms is not null order by finished_at_ms desc, id desc
+                  limit {} offset $2)
+             returning id",
+            i64::MAX
+        );
+        self.run_in(Within::Statements, "pruning jobs", |session| {
+            let ids = session.rows(&sql, values![before_ms, to_sql(kept_max as u64)], |row| row.text(0))?;
+            Ok(ids.iter().filter_map(|id| JobId::parse(id).ok()).collect())
         })
     }
 
-    pub(crate) fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
-        self.run("pruning jobs", |connection| {
-            let sql = "delete from jobs where finished_at_ms < ?1 or id in
-                       (select id from jobs where finished_at_ms is not null order by finished_at_ms desc, id desc limit -1 offset ?2)
-                       returning id";
-            let ids = query_all(connection, sql, [before_ms, to_sql(kept_max as u64)], |row| Ok(row.get::<_, String>(0)?))?;
-            Ok(ids.iter().filter_map(|id| JobId::parse(id).ok()).collect())
+    /// Changes the job whose id is the first value. If it belongs to another server, fails with `StoreError::JobTakenOver`.
+    fn change_own_job(&self, doing: &'static str, change: &str, values: &[CatalogValue<'_>]) -> Result<(), StoreError> {
+        let owner = self.server_number().map_or_else(String::new, |me| format!(" and owner = {me}"));
+        let sql = format!("update dragoman.jobs set {change} where id = $1{owner}");
+        self.run_in(Within::Statements, doing, |session| match session.execute(&sql, values)? {
+            0 if self.server_number().is_some() => Err(StoreError::JobTakenOver),
+            _ => Ok(()),
         })
     }
 }
 
-fn insert(connection: &Connection, job: &Job) -> Result<(), Fault> {
-    let sql = "insert into jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms)
-               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-    connection.prepare_cached(sql)?.execute(params![
+/// Adds a row, of a job that the server with the number `owner` runs if several share the catalog.
+fn insert(session: &mut dyn CatalogSession, job: &Job, owner: Option<i64>) -> Result<(), StoreError> {
+    let (column, number, on_conflict) = owner.map_or_else(Default::default, |me| {
+        let unfinished = " on conflict (collection) where type = 'reembed' and finished_at_ms is null do nothing";
+        (", owner", format!(", {me}"), unfinished)
+    });
+    let sql = format!(
+        "insert into dragoman.jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms{column})
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10{number}){on_conflict}"
+    );
+    let values = values![
         job.id.as_str(),
         job.kind.name(),
         job.status.name(),
         job.collection.as_ref().map(CollectionName::as_str),
-        json(&job.request)?,
-        json(&job.details)?,
+        catalog_json(&job.request),
+        catalog_json(&job.details),
         to_sql(job.progress.done),
         to_sql(job.progress.total),
         job.progress.unit.name(),
         job.created_at_ms,
-    ])?;
-    Ok(())
+    ];
+    match session.execute(&sql, values)? {
+        0 => Err(StoreError::JobUnfinished),
+        _ => Ok(()),
+    }
 }
 
-/// Reads the id of a job that a request created.
-pub(crate) fn parse_created_job(id: Option<String>) -> Result<Option<JobId>, StoreError> {
+fn parse_created_job(id: Option<String>) -> Result<Option<JobId>, StoreError> {
     let corrupt = |_| StoreError::CorruptRow { table: "idempotency_records", row: 0, problem: "its id is not the id of a job" };
     id.map(|id| JobId::parse(&id).map_err(corrupt)).transpose()
 }
 
-fn find(connection: &Connection, id: &JobId) -> Result<Option<Job>, Fault> {
-    let sql = format!("select {COLUMNS} from jobs where id = ?1");
-    query_one(connection, &sql, [id.as_str()], |row| read_job(row))
-}
-
-/// Reads a row of `COLUMNS`.
-pub(crate) fn read_job<C: Columns>(row: &C) -> Result<Job, C::Fault> {
+/// Reads a row of `JOB_COLUMNS`.
+pub(crate) fn read_job(row: &dyn Columns) -> Result<Job, StoreError> {
     let key = row.integer(15)?;
-    let corrupt = |problem| C::Fault::from(StoreError::CorruptRow { table: "jobs", row: key, problem });
+    let corrupt = |problem| StoreError::CorruptRow { table: "jobs", row: key, problem };
     let text = |column| row.text(column);
-    let count =
-        |column| -> Result<u64, C::Fault> { u64::try_from(row.integer(column)?).map_err(|_| corrupt("it has a negative count")) };
-    let object = |column| -> Result<Metadata, C::Fault> {
+    let count = |column| -> Result<u64, StoreError> {
+        u64::try_from(row.integer(column)?).map_err(|_| corrupt("it has a negative count"))
+    };
+    let object = |column| -> Result<Metadata, StoreError> {
         serde_json::from_str(&text(column)?).map_err(|_| corrupt("it has something other than a JSON object where one belongs"))
     };
     let collection = row.optional_text(3)?.map(|name| CollectionName::parse(&name)).transpose();

@@ -1,63 +1,62 @@
 //! The keys of the catalog: what they may do, and the hash of each secret.
 
-use rusqlite::{Connection, params};
-
-use super::columns::Columns;
-use super::error::Fault;
-use super::{Catalog, StoreError};
+use super::StoreError;
+use super::catalog_session::{CatalogSession, Columns, catalog_json, values};
+use super::catalog_storage::{CatalogPart, CatalogStorage, Within};
 use crate::domain::{CollectionName, Key, KeyId, Scope};
 
 /// A key with the SHA-256 of its secret.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredKey {
-    /// The key.
     pub key: Key,
     /// SHA-256 of the whole secret as it is sent.
     pub secret_sha256: [u8; 32],
 }
 
-impl Catalog {
-    pub(crate) fn add_key(&self, stored: &StoredKey) -> Result<(), StoreError> {
-        self.run("adding a key", |connection| insert(connection, stored))
+impl dyn CatalogStorage {
+    pub fn add_key(&self, stored: &StoredKey) -> Result<(), StoreError> {
+        self.run_in(Within::ChangeOf(CatalogPart::Keys), "adding a key", |session| insert(session, stored))
     }
 
-    pub(crate) fn keys(&self) -> Result<Vec<StoredKey>, StoreError> {
-        let sql =
-            "select key, id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms from api_keys order by id";
-        self.run("reading keys", |connection| connection.prepare_cached(sql)?.query_and_then([], |row| read_key(row))?.collect())
+    /// Returns all keys, sorted by id.
+    pub fn keys(&self) -> Result<Vec<StoredKey>, StoreError> {
+        let sql = "select key, id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms from dragoman.api_keys
+                   order by id";
+        self.run_in(Within::Statements, "reading keys", |session| session.rows(sql, &[], read_key))
     }
 
-    pub(crate) fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
-        let sql = "delete from api_keys where id = ?1";
-        self.run("removing a key", |connection| Ok(connection.execute(sql, [id.as_str()])? > 0))
+    /// Removes a key. Returns whether it existed.
+    pub fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
+        let sql = "delete from dragoman.api_keys where id = $1";
+        self.run_in(Within::ChangeOf(CatalogPart::Keys), "removing a key", |session| {
+            Ok(session.execute(sql, values![id.as_str()])? > 0)
+        })
     }
 }
 
-/// Adds the row of a key.
-pub(super) fn insert(connection: &Connection, stored: &StoredKey) -> Result<(), Fault> {
-    let sql = "insert into api_keys (id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms)
-               values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+pub(super) fn insert(session: &mut dyn CatalogSession, stored: &StoredKey) -> Result<(), StoreError> {
+    let sql = "insert into dragoman.api_keys (id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms)
+               values ($1, $2, $3, $4, $5, $6, $7)";
     let key = &stored.key;
-    let values = params![
+    let values = values![
         key.id.as_str(),
-        key.name,
-        stored.secret_sha256,
+        key.name.as_str(),
+        stored.secret_sha256.as_slice(),
         key.scope.name(),
         key.collections.as_deref().map(names_json),
         key.created_at_ms,
         key.expires_at_ms,
     ];
-    Ok(connection.execute(sql, values).map(drop)?)
+    session.execute(sql, values).map(drop)
 }
 
 /// Serializes names to a JSON array.
-pub(crate) fn names_json(names: &[CollectionName]) -> String {
-    let names: Vec<&str> = names.iter().map(CollectionName::as_str).collect();
-    serde_json::to_string(&names).unwrap_or_default()
+pub(super) fn names_json(names: &[CollectionName]) -> String {
+    catalog_json(&names.iter().map(CollectionName::as_str).collect::<Vec<_>>())
 }
 
 /// Reads a key from the columns number, id, name, hash, scope, collections, creation and expiry.
-pub(crate) fn read_key<C: Columns>(row: &C) -> Result<StoredKey, C::Fault> {
+fn read_key(row: &dyn Columns) -> Result<StoredKey, StoreError> {
     let number = row.integer(0)?;
     let corrupt = |problem| StoreError::CorruptRow { table: "api_keys", row: number, problem };
     let (id, scope) = (row.text(1)?, row.text(4)?);
@@ -83,6 +82,7 @@ pub(crate) fn read_key<C: Columns>(row: &C) -> Result<StoredKey, C::Fault> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Catalog;
     use super::*;
 
     fn stored(digit: &str, collections: Option<&[&str]>) -> StoredKey {

@@ -9,10 +9,8 @@ use super::rows::{self, DOCUMENT_COLUMNS, document_id, query_all, read_embedding
 use super::{StoreError, checkpoints, conditional, queries};
 use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata, SearchFilter, metadata};
 
-/// A document with its embedding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmbeddedDocument {
-    /// The document.
     pub document: Document,
     /// The mean of its passages' embeddings, scaled to unit length. `None` while a passage waits for its embedding, or if the
     /// embeddings cancel each other out.
@@ -22,20 +20,15 @@ pub struct EmbeddedDocument {
 /// A change of a document's metadata that only applies to a certain title and text.
 #[derive(Debug, Clone)]
 pub struct TextPatch {
-    /// The document.
     pub id: DocumentId,
     /// The title of the text that the change applies to.
     pub title: Option<String>,
-    /// The text.
     pub text: String,
-    /// The change.
     pub patch: DocumentPatch,
 }
 
-/// The outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patched {
-    /// The document was changed.
     Done,
     /// The document is gone or has another title or text. It was left unchanged.
     Conflict,

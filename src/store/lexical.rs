@@ -19,9 +19,7 @@ use crate::domain::{Language, PassageId, QueryTerms, TermPhrase};
 /// The passages that have what a query requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequiredMatches {
-    /// Only these passages.
     Only(Vec<PassageId>),
-    /// All passages except these.
     AllBut(Vec<PassageId>),
 }
 

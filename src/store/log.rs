@@ -40,7 +40,6 @@ pub(super) fn check(database: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Returns the path of a database's log.
 pub(super) fn log_path(database: &Path) -> PathBuf {
     beside(database, LOG_SUFFIX)
 }

@@ -17,7 +17,6 @@ pub(super) fn is_index_name(name: &str) -> bool {
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns the indexed paths of the database.
 pub(super) fn all(connection: &Connection) -> Result<Vec<MetadataPath>, Fault> {
     let mut statement = connection.prepare("select path from metadata_indexes order by path")?;
     let paths = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;

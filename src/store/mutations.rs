@@ -239,7 +239,6 @@ pub(super) fn delete(transaction: &mut WriteTransaction<'_>, id: &DocumentId) ->
     key.map(|key| delete_key(transaction, key)).transpose()
 }
 
-/// Removes the document with this key.
 pub(super) fn delete_key(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<Deleted, Fault> {
     let removed = remove_passages(transaction, key)?;
     transaction.connection.prepare_cached("delete from documents where key = ?1")?.execute([key])?;

@@ -24,14 +24,12 @@ use super::readers::Readers;
 use super::writer::Writer;
 use super::{StoreError, TermsOf};
 
-/// How to open a collection's database.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// Whether an acknowledged write survives power loss (synchronous = full) or only a crash of the process.
     pub power_safe: bool,
     /// Maximum number of waiting writes. Further ones fail with `StoreError::WriteQueueFull`.
     pub write_queue_max: usize,
-    /// Maximum number of connections for reading.
     pub readers_max: usize,
     /// Computes the terms of a passage for lexical search.
     pub terms_of: TermsOf,
@@ -62,7 +60,6 @@ impl OpenDatabases {
         }
     }
 
-    /// Returns the number of open databases.
     pub fn count(&self) -> usize {
         self.slots.lock().len()
     }
@@ -129,7 +126,6 @@ pub(super) struct Database {
     write_queue_max: usize,
     readers_max: usize,
     clock: Clock,
-    /// When its next document expires.
     pub(super) next_expiry: NextExpiry,
     deadline: Deadline,
     slots: Arc<OpenDatabases>,
@@ -149,11 +145,9 @@ enum Phase {
     /// It is being opened or closed.
     Transitioning,
     Open(Arc<OpenConnections>),
-    /// Closed for good.
     ClosedForGood,
 }
 
-/// The connections of an open database.
 pub(super) struct OpenConnections {
     pub(super) readers: Readers,
     /// `None` if the database is only read.
@@ -167,7 +161,6 @@ impl OpenConnections {
         self.writer.as_ref().map_or(Ok(()), Writer::close)
     }
 
-    /// Returns the writer.
     pub(super) fn writer(&self) -> Result<&Writer, StoreError> {
         const DOING: &str = "writing a database that was opened to be read";
         let refused = || StoreError::StorageUnavailable {

@@ -16,9 +16,7 @@ use crate::domain::{PassageId, Sequence, TokenSet, WordCounts};
 
 /// Number of passages that get their tokens in one step. Bounds how long the writer is busy.
 const FILL_STEP: usize = 256;
-/// Passages with their tokens.
 pub type PassageTokens = Vec<(PassageId, TokenSet)>;
-/// Passages with their words.
 pub type PassageWords = Vec<(PassageId, WordCounts)>;
 
 /// The tokens of passages: either all of them, or the changes.
@@ -28,7 +26,6 @@ pub struct TokenChanges {
     pub sequence: Sequence,
     /// Whether `passages` has all of them. Otherwise it only has those embedded since: remove `removed`, then add them.
     pub complete: bool,
-    /// Passages that are gone.
     pub removed: Vec<PassageId>,
     /// Passages with their tokens, without passages that have none.
     pub passages: PassageTokens,

@@ -8,9 +8,7 @@ use crate::domain::{Document, DocumentPatch, Embedding, Language, Metadata, Pass
 pub struct ResplitText {
     /// The title that it was split with.
     pub title: Option<String>,
-    /// The text.
     pub text: String,
-    /// Its passages.
     pub passages: Vec<PassageSpan>,
     /// Whether its only passage keeps its embedding, because that is the caller's own vector.
     pub keeps_embedding: bool,

@@ -11,9 +11,7 @@ use crate::domain::{DocumentId, Embedding, Language, MetadataPath};
 /// A document with the embeddings of its passages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentEmbeddings {
-    /// Its id.
     pub id: DocumentId,
-    /// Its language.
     pub language: Option<Language>,
     /// The embeddings of its passages, in order, without passages that have none.
     pub embeddings: Vec<Embedding>,
@@ -22,7 +20,6 @@ pub struct DocumentEmbeddings {
 /// The values that color a document's point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentAttributes {
-    /// Its language.
     pub language: Option<Language>,
     /// The value at the requested path of its metadata.
     pub value: Option<Value>,

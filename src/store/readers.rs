@@ -39,13 +39,11 @@ impl Readers {
         Self { path, connections_max: connections_max.max(1), deadline, clock, pool: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Makes a pool with only this connection.
     pub(super) fn with_connection(connection: Connection, path: PathBuf, deadline: Deadline, clock: Clock) -> Self {
         let pool = Mutex::new(Pool { idle: vec![connection], ..Pool::default() });
         Self { pool, ..Self::new(path, 1, deadline, clock) }
     }
 
-    /// Runs a read.
     pub(super) fn read<T>(
         &self,
         doing: &'static str,

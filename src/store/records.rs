@@ -13,15 +13,12 @@ use crate::domain::{
 pub struct PreparedDocument {
     /// The id, given or generated.
     pub id: DocumentId,
-    /// The title.
     pub title: Option<String>,
-    /// The text.
     pub text: String,
     /// The language, given or detected.
     pub language: Option<Language>,
     /// Confidence of the detection; `None` if the caller gave the language.
     pub language_confidence: Option<f32>,
-    /// The metadata.
     pub metadata: Metadata,
     /// When it expires, in milliseconds since the Unix epoch. `None` for a document that does not expire.
     pub expires_at_ms: Option<i64>,
@@ -70,12 +67,10 @@ impl PreparedDocument {
     }
 }
 
-/// The outcome of storing one document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upserted {
     /// Whether the id was new.
     pub created: bool,
-    /// The change's sequence number.
     pub sequence: Sequence,
     /// Passages without an embedding. If title and text did not change, the old embeddings stay, and these are the passages
     /// that were still waiting. Empty if a later document of the same call has the same id.
@@ -84,12 +79,9 @@ pub struct Upserted {
     pub removed: Vec<PassageId>,
 }
 
-/// The result of a removal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deleted {
-    /// The change's sequence number.
     pub sequence: Sequence,
-    /// Removed passages.
     pub removed: Vec<PassageId>,
 }
 
@@ -97,67 +89,48 @@ pub struct Deleted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DocumentKey(pub i64);
 
-/// A passage that waits for its embedding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingPassage {
-    /// Its key.
     pub id: PassageId,
-    /// Its context.
     pub context: PassageContext,
-    /// Its text.
     pub text: String,
 }
 
 /// One change of the index's content, read back after a restart.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// This passage has this embedding.
     Embedded(PassageId, Embedding),
-    /// This passage is gone.
     Removed(PassageId),
 }
 
-/// A passage with its document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PassageDocument {
-    /// The passage.
     pub passage: PassageId,
-    /// Its document's key.
     pub key: DocumentKey,
-    /// Its document.
     pub document: DocumentId,
-    /// The document's language.
     pub language: Option<Language>,
 }
 
 /// A passage with its document, for a hit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PassageRow {
-    /// The passage.
     pub passage: Passage,
-    /// Its document.
     pub document: Document,
 }
 
 /// Sizes of what a hit may include, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HitSizes {
-    /// Of the document's title.
     pub title: u64,
-    /// Of its text.
     pub text: u64,
-    /// Of its metadata.
     pub metadata: u64,
-    /// Of the passage.
     pub passage: u64,
 }
 
 /// A document with its key and its passages, as one database hands it to another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyedDocument<P> {
-    /// Its key.
     pub key: DocumentKey,
-    /// The document.
     pub document: Document,
     /// Its passages, in order.
     pub passages: P,
@@ -169,21 +142,16 @@ pub type DocumentRecord = KeyedDocument<Vec<PassageRecord>>;
 /// A document to copy. `None` in place of its passages if those of the replacement have the same title and text and stay.
 pub type CopiedDocument = KeyedDocument<Option<Vec<CopiedPassage>>>;
 
-/// A passage of a document to copy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CopiedPassage {
-    /// Its position.
     pub span: PassageSpan,
     /// `None` if it waits for its embedding.
     pub embedding: Option<PassageEmbedding>,
 }
 
-/// A passage of a `DocumentRecord`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PassageRecord {
-    /// Its key.
     pub id: PassageId,
-    /// Its position.
     pub span: PassageSpan,
     /// Its embedding, and the change that stored it. `None` while it waits.
     pub embedded: Option<(Sequence, Embedding)>,

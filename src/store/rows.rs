@@ -11,7 +11,6 @@ use super::checksum::{DocumentRow, passage_checksum, unseal_embedding};
 use super::error::Fault;
 use crate::domain::{Document, DocumentId, Embedding, Language, Metadata, Passage, PassageId, Sequence, check_title};
 
-/// Reads all rows of a query.
 pub(super) fn query_all<T>(
     connection: &Connection,
     sql: &str,
@@ -61,7 +60,6 @@ pub(super) const DOCUMENT_COLUMNS: &str =
     not exists (select 1 from passages p where p.document = d.key and p.embedding is null),
     d.checksum, d.title, d.expires_at_ms";
 
-/// The number of `DOCUMENT_COLUMNS`.
 const DOCUMENT_COLUMNS_COUNT: usize = 14;
 
 /// Reads `DOCUMENT_COLUMNS`, which must come first in the row.
@@ -113,22 +111,18 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
     })
 }
 
-/// Parses a document's id.
 pub(super) fn document_id(key: i64, text: &str) -> Result<DocumentId, Fault> {
     DocumentId::parse(text).map_err(|_| corrupt_document(key, "its id is not valid"))
 }
 
-/// Parses a document's language.
 pub(super) fn language(key: i64, code: Option<&str>) -> Result<Option<Language>, Fault> {
     code.map(|code| Language::parse(code).ok_or_else(|| corrupt_document(key, "its language is unknown"))).transpose()
 }
 
-/// Parses a document's metadata.
 pub(super) fn metadata(key: i64, json: &str) -> Result<Metadata, Fault> {
     serde_json::from_str(json).map_err(|_| corrupt_document(key, "its metadata is not a JSON object"))
 }
 
-/// Makes the error for a damaged document.
 pub(super) fn corrupt_document(row: i64, problem: &'static str) -> Fault {
     StoreError::CorruptRow { table: "documents", row, problem }.into()
 }
@@ -175,12 +169,10 @@ pub(super) fn read_embedding(row: &Row<'_>, column: usize) -> Result<(PassageId,
     Ok((passage_id(id)?, embedding))
 }
 
-/// Converts a passage's key.
 pub(super) fn passage_id(id: i64) -> Result<PassageId, Fault> {
     Ok(PassageId(u64::try_from(id).map_err(|_| corrupt_passage(id, "its key is negative"))?))
 }
 
-/// Makes the error for a damaged passage.
 pub(super) fn corrupt_passage(row: i64, problem: &'static str) -> StoreError {
     StoreError::CorruptRow { table: "passages", row, problem }
 }
@@ -190,7 +182,6 @@ pub(super) fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Serializes a value to JSON.
 pub(super) fn json(value: &impl Serialize) -> Result<String, Fault> {
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     Ok(serde_json::to_string(value).map_err(failed)?)

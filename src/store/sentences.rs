@@ -9,11 +9,9 @@ use crate::domain::{DocumentId, Embedding, Language, MiningUnit, PassageId};
 /// An embedded passage, without its embedding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PassageText {
-    /// Its key.
     pub id: PassageId,
     /// Identifies the document: equal for passages of the same document only.
     pub document: i64,
-    /// The document's language.
     pub language: Option<Language>,
     /// The passage's text, or its document's.
     pub text: String,

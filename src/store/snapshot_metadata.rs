@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, params};
 
+use super::aliases::point_alias;
+use super::collections::insert_all;
 use super::error::Fault;
+use super::sqlite_session::SqliteSession;
 use super::{Catalog, StoreError};
 use crate::domain::{Alias, ClassifierName, Collection, CollectionId, CollectionName};
 
@@ -22,7 +25,6 @@ const TEXT_COLUMNS: &str = "description, text, labels, language, embedding";
 pub struct Replacement {
     /// The collections to remove. Their aliases move to the new collections with the same names.
     pub replaced: Vec<Collection>,
-    /// The collections to add.
     pub new: Vec<Collection>,
     /// Aliases and classifiers to add.
     pub metadata: SnapshotMetadata,
@@ -33,7 +35,6 @@ pub struct Replacement {
 pub struct SnapshotMetadata {
     /// The folder of the other catalog, which nobody may have open. Without it there are no classifiers.
     pub origin: Option<PathBuf>,
-    /// Aliases with their collections.
     pub aliases: Vec<(CollectionName, CollectionId)>,
     /// Classifiers with their new ids.
     pub classifiers: Vec<(ClassifierName, String)>,
@@ -46,10 +47,11 @@ impl Catalog {
     /// the other data of a snapshot from there. Collections are matched by name, because one may have been re-embedded since
     /// its row was read, and then has another id there.
     pub fn fill(&self, collections: &[Collection], origin: Option<&Path>) -> Result<(), StoreError> {
-        self.run("filling a catalog", |connection| {
+        const DOING: &str = "filling a catalog";
+        self.run(DOING, |connection| {
             attached(connection, origin, |connection| {
                 let transaction = connection.unchecked_transaction()?;
-                insert_all(&transaction, collections)?;
+                insert_all(&mut SqliteSession { connection: &transaction, doing: DOING }, collections)?;
                 if origin.is_some() {
                     transaction.execute_batch(&format!(
                         "insert into aliases (name, collection)
@@ -72,22 +74,24 @@ impl Catalog {
     /// replaced has the name of a new collection, or if any collection has the name of a new alias. Fails with
     /// `StoreError::AliasExists` or `StoreError::ClassifierExists` if one exists and must not be replaced.
     pub fn replace(&self, change: &Replacement) -> Result<(), StoreError> {
-        self.run("replacing collections", |connection| {
+        const DOING: &str = "replacing collections";
+        self.run(DOING, |connection| {
             attached(connection, change.metadata.origin.as_deref(), |connection| {
                 let transaction = connection.unchecked_transaction()?;
+                let session = &mut SqliteSession { connection: &transaction, doing: DOING };
                 let aliases = aliases_of(&transaction, &change.replaced)?;
                 for collection in &change.replaced {
                     transaction.execute("delete from collections where id = ?1", [&collection.id.0])?;
                 }
-                insert_all(&transaction, &change.new)?;
+                insert_all(session, &change.new)?;
                 for alias in &aliases {
                     let new = change.new.iter().find(|new| new.name == alias.collection);
                     if let Some(new) = new {
-                        set_alias(&transaction, &alias.name, &new.id, true)?;
+                        point_alias(session, &alias.name, &new.id, true)?;
                     }
                 }
                 for (name, collection) in &change.metadata.aliases {
-                    set_alias(&transaction, name, collection, change.metadata.replace)?;
+                    point_alias(session, name, collection, change.metadata.replace)?;
                 }
                 for (name, id) in &change.metadata.classifiers {
                     copy_classifier(&transaction, name, id, change.metadata.replace)?;
@@ -120,16 +124,6 @@ fn attached<T>(
     done
 }
 
-/// Adds collections. Fails with `StoreError::CollectionExists` if the name of one is taken.
-pub(super) fn insert_all(connection: &Connection, collections: &[Collection]) -> Result<(), Fault> {
-    for collection in collections {
-        if super::catalog::insert(connection, collection)? == 0 {
-            return Err(StoreError::CollectionExists { name: collection.name.clone() }.into());
-        }
-    }
-    Ok(())
-}
-
 fn aliases_of(connection: &Connection, collections: &[Collection]) -> Result<Vec<Alias>, Fault> {
     let mut found = Vec::new();
     let mut statement = connection.prepare("select name from aliases where collection = ?1")?;
@@ -142,26 +136,6 @@ fn aliases_of(connection: &Connection, collections: &[Collection]) -> Result<Vec
         }
     }
     Ok(found)
-}
-
-/// Points an alias to a collection. Fails with `StoreError::AliasExists` if it exists and may not be replaced.
-pub(super) fn set_alias(
-    connection: &Connection,
-    name: &CollectionName,
-    collection: &CollectionId,
-    replace: bool,
-) -> Result<(), Fault> {
-    let taken =
-        connection.query_row("select exists (select 1 from collections where name = ?1)", [name.as_str()], |row| row.get(0))?;
-    if taken {
-        return Err(StoreError::CollectionExists { name: name.clone() }.into());
-    }
-    let conflict = if replace { "do update set collection = excluded.collection" } else { "do nothing" };
-    let sql = format!("insert into aliases (name, collection) values (?1, ?2) on conflict (name) {conflict}");
-    match connection.execute(&sql, params![name.as_str(), collection.0])? {
-        0 => Err(StoreError::AliasExists { name: name.clone() }.into()),
-        _ => Ok(()),
-    }
 }
 
 fn copy_classifier(connection: &Connection, name: &ClassifierName, id: &str, replace: bool) -> Result<(), Fault> {

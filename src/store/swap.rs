@@ -22,7 +22,6 @@ use crate::domain::{Document, Sequence};
 pub struct Revision {
     /// The change that made it.
     pub sequence: Sequence,
-    /// The document.
     pub key: DocumentKey,
 }
 
@@ -96,7 +95,6 @@ impl DocumentStore {
         })
     }
 
-    /// Removes documents by their keys.
     pub fn delete_by_key(&self, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
         self.write_patiently("removing documents", move |transaction| {
             keys.into_iter().try_for_each(|key| mutations::delete_key(transaction, key.0).map(drop))

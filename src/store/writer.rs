@@ -100,7 +100,6 @@ impl Drop for Writer {
 
 /// The transaction that a group of commands shares. Dropping it without `commit` rolls it back.
 pub(super) struct WriteTransaction<'c> {
-    /// The writer's connection.
     pub(super) connection: &'c Connection,
     /// When the transaction began, in milliseconds since the Unix epoch.
     pub(super) now_ms: i64,
@@ -172,7 +171,6 @@ trait Command: Send {
     fn answer(self: Box<Self>, group: &Result<(), StoreError>);
 }
 
-/// Waits for the result of a command.
 fn wait<T>(result: &Receiver<Result<T, StoreError>>) -> Result<T, StoreError> {
     result.recv().unwrap_or(Err(StoreError::Closed))
 }

@@ -2,7 +2,6 @@
 
 /// Why the log or the traces could not be set up.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TelemetryError {
     #[error("the log filter {filter:?} is not valid")]
     Filter { filter: String, source: tracing_subscriber::filter::ParseError },

@@ -2,10 +2,10 @@
 //! codes of several groups ("2.1.10", "AB-1234"), a few characters of a script without spaces ("豆"), and the beginning of a word
 //! that is still being typed ("espr").
 
-use super::plain_words::for_each_word;
-use super::runs::{Class, Run, class, exact, normalized, runs, truncate_term};
+use super::runs::{Class, Run, class, normalized, runs, truncate_term};
+use super::spellings::{beginnings, key};
 use super::terms::phrase;
-use crate::domain::terms::{LiteralPart, TermPhrase};
+use crate::domain::terms::{LiteralPart, Sought, TermPhrase};
 
 /// Maximum number of words of a query with literal parts. A part of a longer one, such as a log, would be too small a share of it.
 const QUERY_WORDS_MAX: usize = 32;
@@ -30,38 +30,44 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
         return Vec::new();
     }
     let share = 1.0 / count.max(1) as f32;
+    let mut from = 0;
+    let words = normal.split_whitespace().map(|text| {
+        let words: Vec<Run<'_>> = runs(text).collect();
+        let at = from;
+        from += words.len();
+        (text, words, at)
+    });
     let mut parts: Vec<LiteralPart> =
-        normal.split_whitespace().flat_map(|word| parts_of_word(word, share)).take(PARTS_MAX).collect();
-    parts.extend(beginning(&normal, share));
+        words.flat_map(|(text, words, at)| parts_of_word(text, &words, at, share)).take(PARTS_MAX).collect();
+    parts.extend(beginning(&normal, count, share));
     parts
 }
 
-/// Returns the literal parts of the text between two spaces. `share` is that of one word.
-fn parts_of_word(text: &str, share: f32) -> Vec<LiteralPart> {
-    let runs: Vec<Run<'_>> = runs(text).collect();
-    let part = |mut phrases: Vec<TermPhrase>, runs: usize| {
+/// Returns the literal parts of the text between two spaces, which has these runs, the first of them at the position `at` of the
+/// query. `share` is that of one word.
+fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<LiteralPart> {
+    let part = |mut phrases: Vec<TermPhrase>, at: usize, runs: usize| {
         phrases.retain(|phrase| phrase.terms.len() <= GROUPS_MAX);
-        (!phrases.is_empty()).then_some(LiteralPart { phrases, share: share * runs as f32, beginning_of: None })
+        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, share: share * runs as f32, sought: Sought::Always })
     };
     let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
     if has_digits && runs.iter().all(|run| run.class == Class::Word) {
         let as_written = (runs.len() > 1).then(|| phrase(text)).flatten();
         let ways = as_written.into_iter().chain(grouped(text.trim_matches(|c| class(c).is_none()))).collect();
-        return part(ways, runs.len()).into_iter().collect();
+        return part(ways, at, runs.len()).into_iter().collect();
     }
-    let short = runs.iter().filter(|run| run.class == Class::Unspaced && run.characters().len() <= UNSPACED_MAX);
-    short.filter_map(|run| part(phrase(run.text).into_iter().collect(), 1)).collect()
+    let is_short = |run: &Run<'_>| run.class == Class::Unspaced && run.characters().len() <= UNSPACED_MAX;
+    let short = (at..).zip(runs).filter(|(_, run)| is_short(run));
+    short.filter_map(|(at, run)| part(phrase(run.text).into_iter().collect(), at, 1)).collect()
 }
 
-/// Returns the last word of a query as the beginning of a longer one, unless something follows it.
-fn beginning(normal: &str, share: f32) -> Option<LiteralPart> {
+/// Returns the last of the `count` words of a query as the beginning of a longer one, unless something follows it.
+fn beginning(normal: &str, count: usize, share: f32) -> Option<LiteralPart> {
     let last = runs(normal).last().filter(|last| last.class == Class::Word && normal.ends_with(last.text))?;
     let is_long = last.characters().len() >= BEGINNING_MIN && last.text.contains(char::is_alphabetic);
-    let term = exact(truncate_term(last.text)).into_owned();
-    let mut key = None;
-    for_each_word(&last, |word| key = Some(word.key()));
-    let phrase = TermPhrase { terms: vec![term], prefix: true, folded: true };
-    is_long.then(|| LiteralPart { phrases: vec![phrase], share, beginning_of: key })
+    let phrases = beginnings(truncate_term(last.text)).collect();
+    let sought = Sought::Beginning(key(last.text));
+    is_long.then_some(LiteralPart { phrases, at: count - 1, share, sought })
 }
 
 /// Returns the ways to write a number or code in groups: thousands, and groups of four.
@@ -142,6 +148,7 @@ mod tests {
     fn the_last_word_may_be_the_beginning_of_a_longer_one() {
         assert_eq!(parts("espr"), [part(&["espr*"], 100)]);
         assert_eq!(parts("Coffee Espr"), [part(&["espr*"], 50)]);
+        assert_eq!(parts("Fussgae"), [part(&["fussgae*", "fussga*"], 100)], "German writes ä as ae, too");
         for complete in ["espr ", "espr?", "es", "12 345"] {
             assert_eq!(parts(complete), [], "{complete:?}");
         }
@@ -149,9 +156,15 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_word_has_the_number_of_its_plain_form() {
-        let number = |query: &str| literal_parts(query)[0].beginning_of;
-        assert_eq!(number("Züge"), Some(word_key("zuge")));
-        assert_eq!(number("cafe"), number("café"));
+        let sought = |query: &str| literal_parts(query)[0].sought.clone();
+        assert_eq!(sought("Züge"), Sought::Beginning(word_key("zuge")));
+        assert_eq!(sought("cafe"), sought("café"));
+    }
+
+    #[test]
+    fn parts_say_which_words_of_the_query_they_are() {
+        let places: Vec<usize> = literal_parts("release 2.1.10 感冒 of espr").iter().map(|part| part.at).collect();
+        assert_eq!(places, [1, 4, 6]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod segment;
 pub mod sentence_spans;
 mod sentences;
 mod sound;
+pub mod spellings;
 pub mod stems;
 mod structure;
 pub mod terms;

@@ -10,7 +10,6 @@ use super::moses::Moses;
 use super::words::{ChineseSegmenter, space_japanese};
 use crate::bundle::Preprocessing;
 
-/// Prepares texts.
 pub(super) struct Preprocessor {
     detector: RuleDetector,
     moses: Moses,
@@ -20,7 +19,6 @@ pub(super) struct Preprocessor {
 /// A prepared text, and the source of its parts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AlignedText {
-    /// The prepared text.
     pub(super) text: String,
     /// For each of its characters: where it starts, and its range in the source. An added space has an empty range.
     characters: Vec<(usize, Range<usize>)>,

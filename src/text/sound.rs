@@ -29,7 +29,6 @@ pub fn sound(word: &str) -> Option<Sound> {
     (enough && consonants >= CONSONANTS_MIN).then(|| Sound::new(script, &symbols))
 }
 
-/// Returns the script of a letter.
 fn script(letter: char) -> Script {
     match letter {
         '\u{41}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => Script::Latin,

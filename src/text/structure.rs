@@ -18,7 +18,6 @@ const UNDERLINE_CHARS_MIN: usize = 3;
 /// Minimum white space before a line that makes the line part of the list item above it.
 const ITEM_INDENT_MIN: usize = 2;
 
-/// The parts of a text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Structure {
     /// The headings, in order.
@@ -30,7 +29,6 @@ pub(super) struct Structure {
     pub(super) items: Vec<usize>,
 }
 
-/// A heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Heading {
     /// The bytes of its lines.
@@ -41,7 +39,6 @@ pub(super) struct Heading {
     pub(super) text: String,
 }
 
-/// Finds the parts of a text.
 pub(super) fn structure(text: &str) -> Structure {
     let mut scan = Scan { text, found: Structure::default(), blocks: Vec::new(), fence: None, blank: false, leads: true };
     let mut start = 0;

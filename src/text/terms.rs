@@ -76,7 +76,7 @@ fn plain_stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
 }
 
 /// Returns the distinct forms of a word of a query: the word as spelled, without accents, and its stem.
-fn forms(word: &str, stemmer: Option<&Stemmer>) -> Vec<String> {
+pub(super) fn forms(word: &str, stemmer: Option<&Stemmer>) -> Vec<String> {
     let mut forms = vec![exact(word).into_owned()];
     forms.extend(fold(word).filter(|plain| *plain != forms[0]));
     if let Some(stem) = stemmer.and_then(|stemmer| stem(stemmer, word)) {

@@ -10,7 +10,6 @@ use jieba_rs::Jieba;
 
 use super::plain_words::UNSPACED;
 
-/// Segments Chinese texts into words.
 pub(super) struct ChineseSegmenter {
     jieba: OnceLock<Jieba>,
 }

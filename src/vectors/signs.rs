@@ -33,7 +33,6 @@ pub struct Signs {
     bits: usize,
     /// Whether vectors are rotated first.
     rotates: bool,
-    /// Number of rows.
     rows: usize,
     /// For each group of `LANES` rows, `bits / WORD` entries. Each has one word of every row.
     words: Vec<[u64; LANES]>,

@@ -244,3 +244,16 @@ async fn exports_are_compressed_and_include_vectors_on_request() {
     server.get(&format!("{EXPORT}?include=passages")).await.assert_error(422, "invalid_request", "include", &["vector"]);
     server.get("/v1/collections/none/export").await.assert_error(404, "collection_not_found", "", &[]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_with_a_model_imports_its_export_only_without_vectors() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Bonjour"}])).await;
+    for (query, failed) in [("", 0), ("?include=vector", 1)] {
+        let exported = server.get(&format!("{EXPORT}{query}")).await.text;
+        let job = server.import(NDJSON, exported).await;
+        assert_eq!(job["details"], json!({"lines": 1, "created": 0, "updated": 1 - failed, "failed": failed}), "{query}");
+        let refused = results(&server, &job, "?status=failed").await;
+        assert!(refused.iter().all(|line| line["error"]["pointer"] == "/vector"), "{refused:?}");
+        assert!(refused.iter().all(|line| line["error"]["detail"].as_str().unwrap().contains("must be left out")), "{refused:?}");
+    }
+}

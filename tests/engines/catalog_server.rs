@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 use dragoman::domain::{
     Collection, CollectionName, Job, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Metric, Page, Precondition,
 };
-use dragoman::storage::{
-    CatalogPart, CatalogStorage, JobOwnership, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage,
-};
+use dragoman::storage::{CatalogPart, JobOwnership, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage};
 use dragoman::store::StoreError;
 use postgres::{Client, NoTls};
 
@@ -28,7 +26,7 @@ fn named(name: &str) -> Collection {
 }
 
 fn names(catalog: &PostgresCatalog) -> Vec<String> {
-    let rows = CatalogStorage::list(catalog, &Page { limit: 10, after: None }).unwrap();
+    let rows = catalog.list(&Page { limit: 10, after: None }).unwrap();
     rows.into_iter().map(|row| row.name.to_string()).collect()
 }
 
@@ -80,13 +78,13 @@ fn job() -> Job {
 #[test]
 fn a_server_with_a_stale_catalog_cannot_change_it() {
     let [one, other] = two_catalogs(&Database::shared().0.own());
-    CatalogStorage::create(&one, &named("a"), None).unwrap();
-    CatalogStorage::create(&one, &named("b"), None).unwrap();
-    let refused = CatalogStorage::create(&other, &named("c"), None).unwrap_err();
+    one.create(&named("a"), None).unwrap();
+    one.create(&named("b"), None).unwrap();
+    let refused = other.create(&named("c"), None).unwrap_err();
     assert!(matches!(refused, StoreError::CatalogChanged), "{refused:?}");
     assert_eq!(names(&other), ["a", "b"], "nothing was stored");
     refresh(&other);
-    CatalogStorage::create(&other, &named("c"), None).unwrap();
+    other.create(&named("c"), None).unwrap();
     let versions = one.versions().unwrap();
     assert_ne!(versions.of(CatalogPart::Names), one.known_version(CatalogPart::Names));
     assert_eq!(versions.of(CatalogPart::Keys), one.known_version(CatalogPart::Keys), "each part has its own version");
@@ -100,7 +98,7 @@ fn only_one_of_two_concurrent_changes_to_a_catalog_part_succeeds() {
         let created = std::thread::scope(|scope| {
             let creating = [0, 1].map(|at| {
                 let (catalog, row) = (&catalogs[at], named(&format!("c{round}-{at}")));
-                scope.spawn(move || CatalogStorage::create(catalog, &row, None))
+                scope.spawn(move || catalog.create(&row, None))
             });
             creating.map(|one| one.join().unwrap())
         });
@@ -112,18 +110,14 @@ fn only_one_of_two_concurrent_changes_to_a_catalog_part_succeeds() {
 fn only_the_owner_updates_a_job_until_the_owner_is_gone() {
     let [one, other] = two_catalogs(&Database::shared().0.own());
     let (job, id) = (job(), job().id);
-    CatalogStorage::create_job(&one, &job).unwrap();
-    CatalogStorage::start_job(&one, &id, 2).unwrap();
+    one.create_job(&job).unwrap();
+    one.start_job(&id, 2).unwrap();
     assert_eq!(other.take_over_orphaned_jobs(&[], &[], "").unwrap().jobs, [], "its owner is alive");
-    let finish = |catalog: &PostgresCatalog| CatalogStorage::finish_job(catalog, &id, JobStatus::Succeeded, None, 3);
-    for refused in [
-        CatalogStorage::start_job(&other, &id, 2),
-        CatalogStorage::record_progress(&other, &id, &job.progress, &job.details),
-        finish(&other),
-    ] {
+    let finish = |catalog: &PostgresCatalog| catalog.finish_job(&id, JobStatus::Succeeded, None, 3);
+    for refused in [other.start_job(&id, 2), other.record_progress(&id, &job.progress, &job.details), finish(&other)] {
         assert!(matches!(refused, Err(StoreError::JobTakenOver)), "{refused:?}");
     }
-    CatalogStorage::request_cancel(&other, &id).unwrap();
+    other.request_cancel(&id).unwrap();
     assert_eq!(
         one.job_ownership(std::slice::from_ref(&id)).unwrap(),
         [(id.clone(), JobOwnership::Canceled)],
@@ -144,7 +138,7 @@ fn a_server_cannot_write_documents_for_another_servers_job() {
     let (first, second) = (server(&options), server(&options));
     let [one, other] = [&first, &second].map(|server| PostgresCatalog::open(server).unwrap());
     let (job_id, row) = (job().id, named("one"));
-    CatalogStorage::create_job(&one, &job()).unwrap();
+    one.create_job(&job()).unwrap();
     let write = |server: &Arc<PostgresServer>, name: &str| {
         engine(server, &row).upsert_for_job(&job_id, vec![document(name, "text")], Box::new(|_| "{}".to_owned()))
     };
@@ -162,7 +156,7 @@ fn a_server_presumed_dead_keeps_working() {
     let options = Database::shared().0.own();
     let [one, other] = two_catalogs(&options);
     let id = job().id;
-    CatalogStorage::create_job(&one, &job()).unwrap();
+    one.create_job(&job()).unwrap();
     let mut client = Client::connect(&options.url, NoTls).unwrap();
     let mine: i64 = client.query_one("select owner from dragoman.jobs", &[]).unwrap().get(0);
     let end = "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock'
@@ -177,7 +171,7 @@ fn a_server_presumed_dead_keeps_working() {
     });
     let ownership = one.job_ownership(std::slice::from_ref(&id)).unwrap();
     assert_eq!(ownership, [(id, if taken_over { JobOwnership::Lost } else { JobOwnership::Own })]);
-    CatalogStorage::create(&one, &named("one"), None).unwrap();
+    one.create(&named("one"), None).unwrap();
 }
 
 #[test]
@@ -215,10 +209,10 @@ fn a_collection_is_deleted_with_its_documents() {
     let (one, other) = (named("one"), named("other"));
     for row in [&one, &other] {
         put(&engine(&server, row), "a");
-        CatalogStorage::create(&catalog, row, None).unwrap();
+        catalog.create(row, None).unwrap();
     }
     let open = engine(&server, &one);
-    CatalogStorage::delete(&catalog, &one.name).unwrap().unwrap();
+    catalog.delete(&one.name).unwrap().unwrap();
     assert!(open.upsert_if(vec![document("b", "text")], Precondition::None).is_err(), "a deleted collection accepts no writes");
     assert_eq!(engine(&server, &one).counts().unwrap().documents, 0);
     assert_eq!(engine(&server, &other).counts().unwrap().documents, 1);
@@ -244,10 +238,10 @@ fn a_server_recovers_after_the_database_is_killed() {
     let database = Database::start();
     let server = database.connect();
     let catalog = PostgresCatalog::open(&server).unwrap();
-    CatalogStorage::create(&catalog, &named("one"), None).unwrap();
+    catalog.create(&named("one"), None).unwrap();
     database.kill_and_start();
     let page = Page { limit: 10, after: None };
-    wait("the database", || CatalogStorage::list(&catalog, &page).is_ok());
+    wait("the database", || catalog.list(&page).is_ok());
     assert_eq!(names(&catalog), ["one"]);
     let mut client = Client::connect(&database.options().url, NoTls).unwrap();
     wait("the lock", || lock_is_held(&mut client));
@@ -266,7 +260,7 @@ fn tables_of_a_creation_in_progress_are_not_removed() {
     let row = named("half-made");
     drop(engine(&first, &row));
     PostgresCatalog::open(&second).unwrap();
-    CatalogStorage::create(&catalog, &row, None).unwrap();
+    catalog.create(&row, None).unwrap();
     let found = Postgres::open_existing(&second, &row, terms, WRITES_MAX);
     assert!(found.is_ok(), "{:?}", found.err());
 }

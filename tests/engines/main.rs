@@ -1,5 +1,5 @@
 //! The contracts of `Storage` and `CatalogStorage`, tested on each engine: what `src/storage/operations.rs` and
-//! `src/storage/catalog.rs` promise, however an engine is built.
+//! `src/store/catalog_storage.rs` promise, however an engine is built.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -8,7 +8,7 @@ use dragoman::domain::{
     CollectionModel, CollectionName, Job, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, PassageBounds, Precondition,
     RequestKey, Sequence,
 };
-use dragoman::storage::{CatalogStorage, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage};
+use dragoman::storage::{Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage};
 use dragoman::store::StoreError;
 use postgres::{Client, NoTls};
 
@@ -65,9 +65,9 @@ impl Replacing {
         let open = |row| Postgres::open(&server, row, terms, WRITES_MAX).unwrap();
         let (old_row, next_row) = (of_model("old", 3), of_model("new", 5));
         let (old, next) = (open(&old_row), open(&next_row));
-        CatalogStorage::create(&catalog, &old_row, None).unwrap();
-        CatalogStorage::set_alias(&catalog, &name("latest"), &old_row.id).unwrap();
-        CatalogStorage::create_job(&catalog, &job(1)).unwrap();
+        catalog.create(&old_row, None).unwrap();
+        catalog.set_alias(&name("latest"), &old_row.id).unwrap();
+        catalog.create_job(&job(1)).unwrap();
         next.mark_replacement(&job(1).id).unwrap();
         Self { options, server, catalog, old, old_row, next, next_row }
     }
@@ -159,21 +159,21 @@ fn a_collection_deleted_or_changed_elsewhere_is_not_replaced() {
     let replacing = Replacing::begin();
     let other = PostgresCatalog::open(&PostgresServer::connect(&replacing.options).unwrap()).unwrap();
     let changed = dragoman::domain::Collection { description: Some("new".to_owned()), ..replacing.old_row.clone() };
-    assert!(CatalogStorage::update(&other, &changed).unwrap());
+    assert!(other.update(&changed).unwrap());
     assert!(matches!(replacing.swap_in(), Err(StoreError::CatalogChanged)));
-    CatalogStorage::delete(&other, &name("texts")).unwrap().unwrap();
+    other.delete(&name("texts")).unwrap().unwrap();
     assert!(matches!(replacing.old.block_writes(), Err(StoreError::Closed)));
 }
 
 #[test]
 fn one_job_at_a_time_replaces_a_collection() {
     let replacing = Replacing::begin();
-    let second = CatalogStorage::create_job(&replacing.catalog, &job(2));
+    let second = replacing.catalog.create_job(&job(2));
     assert!(matches!(second, Err(StoreError::JobUnfinished)), "{second:?}");
     let other = Job { collection: Some(name("other")), ..job(3) };
-    CatalogStorage::create_job(&replacing.catalog, &other).unwrap();
-    CatalogStorage::finish_job(&replacing.catalog, &job(1).id, JobStatus::Canceled, None, 2).unwrap();
-    CatalogStorage::create_job(&replacing.catalog, &job(2)).unwrap();
+    replacing.catalog.create_job(&other).unwrap();
+    replacing.catalog.finish_job(&job(1).id, JobStatus::Canceled, None, 2).unwrap();
+    replacing.catalog.create_job(&job(2)).unwrap();
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn startup_removes_replaced_collections_and_abandoned_replacements() {
     };
     let ((abandoned, _), (going_on, kept)) = (fresh(4), fresh(6));
     abandoned.mark_replacement(&job(8).id).unwrap();
-    CatalogStorage::create_job(&replacing.catalog, &Job { collection: Some(name("other")), ..job(9) }).unwrap();
+    replacing.catalog.create_job(&Job { collection: Some(name("other")), ..job(9) }).unwrap();
     going_on.mark_replacement(&job(9).id).unwrap();
     assert!(replacing.swap_in().unwrap());
     replacing.pretend_elapsed(60_000);

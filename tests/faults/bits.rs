@@ -414,6 +414,22 @@ fn a_failed_mining_job_names_the_damaged_collection() {
 }
 
 #[test]
+fn a_failed_reembedding_names_the_damaged_collection() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path());
+    // As if a document was lost with a page of the file.
+    let database = Connection::open(news(folder.path()).join("documents.sqlite")).unwrap();
+    assert_eq!(database.execute("update language_counts set documents = documents + 1", []).unwrap(), 1);
+    drop(database);
+    let server = Program::start(folder.path(), "fake:32");
+    let client = server.client();
+    let job = finished(&client, "/v1/collections/news/reembed", &json!({}));
+    assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("collection_damaged")), "{job}");
+    assert!(job["error"]["detail"].as_str().unwrap().contains("collection news is damaged"), "{job}");
+    assert_eq!(readiness(&client), (200, json!(["news"])));
+}
+
+#[test]
 fn a_failed_snapshot_names_the_damaged_collection() {
     let folder = tempfile::tempdir().unwrap();
     killed(folder.path(), 300);

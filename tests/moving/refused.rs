@@ -1,7 +1,6 @@
 //! Moves that are refused, and why: nothing changes on either side.
 
 use dragoman::domain::{CollectionName, Job, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata};
-use dragoman::storage::CatalogStorage as _;
 use dragoman::store::Catalog;
 use serde_json::json;
 

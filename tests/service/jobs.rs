@@ -112,6 +112,21 @@ async fn an_import_continues_while_its_collection_is_reembedded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_fifo_in_place_of_its_file_fails_an_import() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open_with(folder.path(), slow()).await;
+    running.create("news").await;
+    let job = running.import(file(3_000)).await.unwrap();
+    running.shutdown().await;
+    let source = folder.path().join("jobs").join(job.id.as_str()).join("source");
+    std::fs::remove_file(&source).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&source).status().unwrap().success());
+    let running = open(folder.path()).await;
+    assert_eq!(running.finished(&job.id).await.status, JobStatus::Failed);
+    running.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_import_resumes_after_a_clean_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_with(folder.path(), slow()).await;

@@ -118,6 +118,12 @@ fn a_time_to_live_counts_by_the_clock_of_the_database() {
         check(client.put(&path, &json!({"text": "Il neige.", "ttl_seconds": 601})), "PUT");
         check(client.send("PATCH", &path, &json!({"ttl_seconds": 602})), "PATCH");
         check(client.post(&format!("{DOCUMENTS}/update"), &json!({"ids": ["a"], "ttl_seconds": 603})), "an update");
+        let line = json!({"id": "a", "text": "Il vente.", "ttl_seconds": 604}).to_string();
+        let (status, job) = client.post_lines("/v1/collections/news/import", std::io::Cursor::new(line.into_bytes()));
+        assert_eq!(status, 202, "{job}");
+        let job = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+        client.wait_until("the import has ended", |client| client.get(&job).1["status"] == "succeeded");
+        check(client.get(&job), "an import");
         let short = json!({"id": "b", "text": "Il gèle.", "ttl_seconds": 1});
         assert_eq!(client.post(DOCUMENTS, &json!({"documents": [short]})).0, 200);
         wait_for_count(&servers, 1);

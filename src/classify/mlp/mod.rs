@@ -19,7 +19,6 @@ use network::{Activations, Shape, forward, normalize_scores};
 const DIMENSION_MAX: usize = 16_384;
 const HIDDEN_MAX: usize = 4_096;
 const LABELS_MAX: usize = 16_384;
-/// Batch size of predictions.
 const INFERENCE_BATCH_ROWS: usize = 64;
 
 /// A trained classifier.
@@ -35,12 +34,10 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// The dimension of input embeddings.
     pub fn dimension(&self) -> usize {
         self.shape.dimension
     }
 
-    /// The number of labels.
     pub fn labels(&self) -> usize {
         self.shape.labels
     }

@@ -5,7 +5,6 @@ use crate::classify::{TargetKind, Targets};
 use crate::domain::Activation;
 use crate::domain::embedding::dot;
 
-/// The sizes of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub dimension: usize,
@@ -45,7 +44,6 @@ impl Shape {
     }
 }
 
-/// The activations of one batch.
 pub(super) struct Activations {
     shape: Shape,
     rows: usize,

@@ -17,7 +17,6 @@ const HEADER_BYTES: usize = 36;
 const CHECKSUM_BYTES: usize = 4;
 
 impl Mlp {
-    /// Serializes the classifier for `from_bytes`.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + 4 * self.parameters.len() + CHECKSUM_BYTES);
         bytes.extend_from_slice(MAGIC);

@@ -22,9 +22,7 @@ const DIVISOR_MIN: f32 = 1e-8;
 pub struct Training<'a> {
     /// Concatenated unit-length embeddings. [examples, dimension]
     pub embeddings: &'a [f32],
-    /// Values per embedding.
     pub dimension: usize,
-    /// The labels of each example.
     pub targets: Targets<'a>,
     /// The number of labels; all labels of `targets` are below it.
     pub labels: usize,
@@ -36,7 +34,6 @@ pub struct Training<'a> {
     pub threads: NonZeroUsize,
 }
 
-/// A finished epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EpochReport {
     /// The number of the run, from 0.
@@ -58,23 +55,18 @@ pub struct ValidationScore {
     pub loss: f64,
 }
 
-/// The report of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunReport {
-    /// Its seed.
     pub seed: u64,
-    /// The number of epochs.
     pub epochs: usize,
     /// The epoch whose network was kept: the best on the validation set, or the latest in a tie; without validation, the last.
     pub kept: EpochReport,
 }
 
-/// A run and its network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainedRun {
     /// The network that was kept.
     pub mlp: Mlp,
-    /// Its report.
     pub report: RunReport,
 }
 
@@ -234,7 +226,6 @@ impl Training<'_> {
 }
 
 impl Trained {
-    /// The network of the best run.
     pub fn into_best(mut self) -> TrainedRun {
         self.runs.swap_remove(self.best)
     }

@@ -19,7 +19,6 @@ use super::listing::{self, ListColumn};
 use super::output::{Column, Output, count, format_cell, time};
 use crate::domain::{ClassifierKind, ClassifierName, CollectionName, Limits};
 
-/// Texts per prediction request.
 const TEXTS_PER_REQUEST: usize = 256;
 
 /// What to do with classifiers.
@@ -173,7 +172,6 @@ pub struct ApplyArgs {
     pub detach: bool,
 }
 
-/// Runs the command.
 pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     match action {
         Action::List => list(client, output)?,

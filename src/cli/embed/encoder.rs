@@ -34,7 +34,6 @@ enum Backend {
     Here(Embedder),
 }
 
-/// The embedding of a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vector {
     /// The values; the vector has unit length.
@@ -43,7 +42,6 @@ pub struct Vector {
     pub truncated: bool,
 }
 
-/// A batch in flight.
 pub type Pending = JoinHandle<Result<Vec<Vector>, CliError>>;
 
 impl Encoder {
@@ -79,7 +77,6 @@ impl Encoder {
         }
     }
 
-    /// Starts embedding a batch.
     pub fn submit(&self, texts: Vec<String>) -> Pending {
         match &self.place {
             Backend::Server(client) => {

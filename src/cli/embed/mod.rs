@@ -25,7 +25,6 @@ use encoder::{BATCHES_MAX, Encoder, Pending};
 use texts::{Item, Texts};
 use vectors::Vectors;
 
-/// Running counts.
 #[derive(Default)]
 struct Tally {
     embedded: u64,
@@ -39,7 +38,6 @@ struct Batch {
     pending: Pending,
 }
 
-/// Runs the command.
 pub fn run(args: EmbedArgs, server: &ServerArgs) -> Result<Outcome, CliError> {
     let format = output_format(args.format, args.output.as_deref())?;
     let output = Output::new(server);

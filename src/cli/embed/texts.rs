@@ -20,7 +20,6 @@ const JSON_FACTOR: usize = 8;
 pub struct Item {
     /// The line number, from 1.
     pub line: u64,
-    /// The id, if the input has one.
     pub id: Option<String>,
     /// The text, or why it cannot be embedded.
     pub text: Result<String, String>,
@@ -43,7 +42,6 @@ struct Row {
 }
 
 impl Texts {
-    /// Reads the texts of `input`.
     pub fn new(input: Input, format: InputFormat) -> Self {
         let text_bytes_max = Limits::default().text_bytes_max;
         let line_bytes_max = match format {

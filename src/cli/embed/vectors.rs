@@ -15,14 +15,12 @@ use crate::cli::files::{Sink, Target};
 pub enum Vectors {
     /// One JSON object per text.
     Lines {
-        /// The output.
         sink: Sink,
         /// Dimension of the vectors; 0 before the first.
         dimension: usize,
     },
     /// One NumPy array.
     Npy {
-        /// The file.
         file: NpyWriter<Target>,
         /// The file name, for errors.
         name: String,
@@ -56,7 +54,6 @@ impl Vectors {
         }
     }
 
-    /// Writes the vector of a text.
     pub fn write(&mut self, item: &Item, vector: &Vector) -> Result<(), CliError> {
         let row = Row {
             line: item.line,

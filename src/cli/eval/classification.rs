@@ -60,7 +60,6 @@ struct NamedComparison {
     comparison: Comparison,
 }
 
-/// Runs the evaluation and writes the report.
 pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError> {
     if args.kind.is_empty() {
         let options = Options { from: args.train_language, sib200_part: args.sib200_part };

@@ -9,7 +9,6 @@ pub const MODES: [&str; 4] = ["full", "dense", "lexical", "hybrid"];
 /// Request members that the evaluation sets itself.
 const RESERVED: [&str; 7] = ["query", "vector", "like", "languages", "limit", "offset", "include"];
 
-/// One search configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
     /// Its unique name.

@@ -14,7 +14,6 @@ use crate::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 /// Maximum bytes of text per request, unless a single text is longer.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// An encoder that calls a server.
 pub struct ServerEncoder<'a> {
     client: &'a Client,
     model: Option<String>,

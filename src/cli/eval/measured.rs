@@ -35,7 +35,6 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Creates an encoder that calls the server.
     pub(super) fn encoder(&self, data: &DataArgs) -> ServerEncoder<'_> {
         ServerEncoder::new(&self.client, &self.output, data.model.clone())
     }

@@ -25,7 +25,6 @@ pub struct MiningArgs {
     pub api: bool,
 }
 
-/// Runs the evaluation and writes the report.
 pub fn run(measured: &Measured, args: MiningArgs) -> Result<(), CliError> {
     let mut encoder = measured.encoder(&args.data);
     let mut miner = LocalAndServerMiner { measured, encoder: &mut encoder, api: args.api };

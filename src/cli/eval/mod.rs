@@ -86,7 +86,6 @@ pub struct RetrievalArgs {
     pub queries: usize,
 }
 
-/// Runs the command.
 pub fn run(task: Task, server: &ServerArgs) -> Result<Outcome, CliError> {
     let (output, client) = Client::connect(server)?;
     let measured = Measured { client, output };

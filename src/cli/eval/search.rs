@@ -21,9 +21,7 @@ use crate::evaluation::relevance::{DEPTH_MAX, Gains, Item, TestCollection, score
 use crate::evaluation::runs::{self, Scored};
 use crate::evaluation::significance::{RESAMPLES, SEED};
 
-/// Documents per request.
 const BATCH_DOCUMENTS: usize = 200;
-/// Searches per request.
 const BATCH_SEARCHES: usize = 50;
 /// Placeholder for the configuration's name in a file name.
 const NAME: &str = "{name}";
@@ -85,13 +83,10 @@ struct ScopedQuery<'a> {
 struct Searches<'a> {
     measured: &'a Measured,
     collection: &'a str,
-    /// Languages of its documents.
     languages: BTreeSet<String>,
-    /// Number of its documents.
     documents: u64,
 }
 
-/// Runs the evaluation and writes the report.
 pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
     let configurations = configurations_of(&args)?;
     check_run(&args, &configurations)?;

@@ -13,7 +13,6 @@ use crate::evaluation::significance::{Difference, paired_bootstrap};
 
 /// Minimum number of queries for a significance test, because the bootstrap needs that many.
 const QUERIES_MIN: usize = 10;
-/// Minimum width of the name column.
 const NAME_COLUMNS_MIN: usize = 13;
 
 /// The documents that a query searches.
@@ -28,7 +27,6 @@ pub enum Scope {
     Other,
 }
 
-/// The whole report.
 #[derive(Debug, Serialize)]
 pub struct SearchReport {
     /// The searched collection; omitted if it was temporary, or if nothing was searched.
@@ -41,7 +39,6 @@ pub struct SearchReport {
     pub queries: usize,
     /// Number of queries without a relevant document, which are skipped.
     pub queries_unjudged: usize,
-    /// Settings of the significance test.
     pub bootstrap: Bootstrap,
     /// One row per scope and configuration.
     pub results: Vec<Row>,
@@ -50,18 +47,14 @@ pub struct SearchReport {
 /// Settings of the significance test.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Bootstrap {
-    /// Number of resamples.
     pub resamples: usize,
-    /// The seed.
     pub seed: u64,
 }
 
 /// One configuration in one scope.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// The searched documents.
     pub scope: Scope,
-    /// The configuration's name.
     pub configuration: String,
     /// The members that it adds to the request; omitted if its hits come from a file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,25 +66,19 @@ pub struct Row {
     pub differences: Option<BTreeMap<&'static str, Difference>>,
     /// The means by query language, where known.
     pub languages: BTreeMap<&'static str, MeanScores>,
-    /// Each query's scores.
     pub by_query: Vec<QueryScores>,
 }
 
-/// One query.
 #[derive(Debug, Clone, Serialize)]
 pub struct QueryScores {
-    /// Its id.
     pub id: String,
-    /// Its language, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<&'static str>,
-    /// Its scores.
     #[serde(flatten)]
     pub scores: Scores,
 }
 
 impl QueryScores {
-    /// Creates the scores of a query.
     pub fn new(query: &Item, scores: Scores) -> Self {
         Self { id: query.id.clone(), language: query.language.map(|language| language.code()), scores }
     }

@@ -36,7 +36,6 @@ pub struct NamedFields {
 }
 
 impl Needed {
-    /// Starts without documents.
     pub fn new(member: &'static str) -> Self {
         Self { member, found: false, without: 0 }
     }
@@ -47,7 +46,6 @@ impl Needed {
         self.without += u64::from(!self.found);
     }
 
-    /// Whether a document has the member.
     pub fn is_found(&self) -> bool {
         self.found
     }
@@ -76,12 +74,10 @@ impl Names {
         }
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty()
     }
 
-    /// Whether there are several.
     pub fn has_several(&self) -> bool {
         self.listed.len() > 1
     }

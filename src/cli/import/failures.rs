@@ -10,14 +10,11 @@ use crate::cli::error::CliError;
 use crate::cli::files::Target;
 use crate::cli::output::{Output, format_cell};
 
-/// Maximum number of failed lines to print.
 const FAILURES_PRINTED_MAX: usize = 20;
 
-/// The failed lines.
 pub struct Failures {
     file: Option<Target>,
     printed: Vec<String>,
-    /// The number of failed lines.
     pub count: usize,
 }
 

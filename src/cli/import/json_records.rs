@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use crate::domain::json::kind;
 
-/// Maximum size of a record.
 const RECORD_BYTES_MAX: usize = 16 << 20;
 /// Maximum size of a member name.
 const NAME_BYTES_MAX: usize = 64 << 10;
@@ -129,7 +128,6 @@ pub struct Pages {
     pub first_only: bool,
 }
 
-/// Reads the records of a stream.
 pub struct Records<R> {
     values: Values<R>,
     pages: Pages,
@@ -143,7 +141,6 @@ enum Open {
 }
 
 impl<R: BufRead> Records<R> {
-    /// Starts reading `stream`.
     pub fn new(stream: R, pages: Pages) -> io::Result<Self> {
         Ok(Self { values: Values::new(stream)?, pages, open: Vec::new() })
     }

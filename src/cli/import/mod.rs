@@ -56,7 +56,6 @@ pub struct ImportArgs {
     pub foreign: ForeignArgs,
 }
 
-/// Runs the command.
 pub fn run(args: ImportArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let (named, packed) = format_from_name(args.file.as_deref());
     let (format, compression) = (args.format.unwrap_or(named), args.compression.unwrap_or(packed));

@@ -13,7 +13,6 @@ const ID_CHARACTERS_SHOWN: usize = 80;
 /// A record of another database.
 #[derive(Debug, Default)]
 pub struct Record {
-    /// Its id.
     pub id: Value,
     /// Its fields: Qdrant's payload, Weaviate's properties, Chroma's metadata, Meilisearch's document.
     pub fields: Map<String, Value>,
@@ -44,11 +43,8 @@ pub trait Records {
 /// Maps fields of a record to members of a document. Dots lead into nested objects.
 #[derive(Debug, Clone, Default)]
 pub struct Fields {
-    /// The text.
     pub text: Option<String>,
-    /// The title.
     pub title: Option<String>,
-    /// The language.
     pub language: Option<String>,
     /// The metadata; if missing, all remaining fields.
     pub metadata: Option<String>,
@@ -61,12 +57,10 @@ pub struct InvalidRecord {
     pub id: Option<String>,
     /// JSON pointer to the invalid member of the document.
     pub pointer: &'static str,
-    /// What is wrong.
     pub detail: String,
 }
 
 impl Fields {
-    /// Converts a record to a document.
     pub fn document(&self, mut record: Record) -> Result<Value, InvalidRecord> {
         let mut document = Map::new();
         document.insert("id".to_owned(), id(record.id)?.into());

@@ -32,7 +32,6 @@ impl Vectors {
     }
 }
 
-/// Whether there is a dense vector.
 pub fn has_any(vector: &Value) -> bool {
     dense(vector).next().is_some()
 }

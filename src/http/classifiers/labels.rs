@@ -19,7 +19,6 @@ pub const EXAMPLES_MAX: usize = 10_000;
 const LABELS_MAX: usize = 1_000;
 /// Maximum descriptions of one label.
 const DESCRIPTIONS_MAX: usize = 100;
-/// Maximum length of a label, in bytes.
 const LABEL_BYTES_MAX: usize = 256;
 
 /// Documents of a collection with labels in their metadata.
@@ -77,7 +76,6 @@ pub fn parse_labeled_documents(
     Ok(LabeledDocuments { collection, field, filter })
 }
 
-/// Parses a metadata path.
 pub fn parse_metadata_path(text: &str) -> Result<MetadataPath, String> {
     match Field::parse(text)? {
         Field::Metadata(path) => Ok(path),
@@ -108,7 +106,6 @@ pub fn to_labeled_documents_input(source: &LabeledDocuments) -> LabeledDocuments
     }
 }
 
-/// Parses labeled texts.
 pub fn parse_labeled_texts(
     inputs: Vec<LabeledTextInput>,
     pointer: &str,
@@ -139,7 +136,6 @@ pub fn parse_labeled_texts(
     Checks::all(inputs.into_iter().enumerate().map(read))
 }
 
-/// Parses labels with their descriptions.
 pub fn parse_described_labels(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<DescribedLabel>, ApiError> {
     let refuse = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     if inputs.len() > LABELS_MAX {

@@ -301,7 +301,6 @@ pub fn check_new(
     Ok(NewCollection { name, description, source, metric, quantization, hnsw, passages, default_languages, metadata_indexes })
 }
 
-/// Parses the paths of `metadata_indexes`.
 fn metadata_paths(texts: &[String]) -> Result<Vec<MetadataPath>, ApiError> {
     let got = texts.len();
     if got > METADATA_INDEXES_MAX {

@@ -59,7 +59,6 @@ pub struct GetProjectionParameters {
 /// The path parameters `collection` and `center`.
 pub struct ProjectionPath(CollectionName, ProjectionCenter);
 
-/// The points as JSON.
 pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
 
 /// Compute a projection

@@ -118,7 +118,6 @@ pub fn check_ef_search(asked: Option<usize>) -> Result<Option<usize>, ApiError> 
     asked.map(|asked| check_range("/hnsw/ef_search", asked, EF)).transpose()
 }
 
-/// The default languages of searches.
 pub fn parse_default_languages(codes: &[String]) -> Result<Vec<Language>, ApiError> {
     parse_languages(codes, "/default_languages")
 }

@@ -23,7 +23,6 @@ use crate::service::documents::export::Export;
 use crate::service::documents::import::ImportFile;
 use crate::service::documents::input::DocumentInput;
 
-/// The media type of lines of JSON.
 pub const NDJSON: &str = "application/x-ndjson";
 
 /// A file of documents, in the format of its content type. `application/x-ndjson`: one document per line, in the form of

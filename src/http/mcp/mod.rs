@@ -84,7 +84,6 @@ impl Mcp {
         Self { protocol: Arc::new(protocol), message_bytes_max }
     }
 
-    /// Answers a message.
     pub async fn answer(self, request: Request) -> Result<Response, ApiError> {
         let (mut head, body) = request.into_parts();
         let max = self.message_bytes_max;

@@ -52,7 +52,6 @@ const fn tool(
     ToolDefinition { name, operation, effect, required, optional }
 }
 
-/// Every tool.
 const TOOL_DEFINITIONS: &[ToolDefinition] = &[
     tool("list_collections", "list_collections", Effect::Reads, &[], &["limit", "cursor"]),
     tool(
@@ -93,7 +92,6 @@ struct Operation<'a> {
     operation: &'a Value,
 }
 
-/// All tools.
 pub fn build_tools(description: &Description) -> Vec<RestTool> {
     TOOL_DEFINITIONS.iter().filter_map(|choice| RestTool::new(choice, description)).collect()
 }

@@ -53,7 +53,6 @@ impl Exposition {
         }
     }
 
-    /// Converts OpenMetrics to this format.
     pub fn convert(self, openmetrics: String) -> String {
         match self {
             Self::OpenMetrics => openmetrics,

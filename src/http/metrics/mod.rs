@@ -228,6 +228,8 @@ fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     registry.register("collections", "Collections", gauge(gauges.collections.len() as u64));
     let damaged = "Collections with a damaged database";
     registry.register("collections_damaged", damaged, gauge(gauges.collections_damaged));
+    let replaced = "Copies of replaced collections that are not removed yet, for example because an export still reads them";
+    registry.register("collections_replaced", replaced, gauge(gauges.collections_replaced));
     registry.register("jobs", "Jobs that the server remembers", job_gauges(gauges));
     if let Some(bytes) = resident_bytes() {
         registry.register_with_unit("resident_memory", "Memory of the process", Unit::Bytes, gauge(bytes));
@@ -335,8 +337,8 @@ mod tests {
     fn job_counts_include_zeros_for_every_type_and_status() {
         let jobs = vec![(JobType::Mine, JobStatus::Failed, 3)];
         let mut text = String::new();
-        encode_registry(&mut text, &gauge_registry(&Gauges { collections: Vec::new(), collections_damaged: 0, jobs }, 0))
-            .unwrap();
+        let gauges = Gauges { collections: Vec::new(), collections_damaged: 0, collections_replaced: 0, jobs };
+        encode_registry(&mut text, &gauge_registry(&gauges, 0)).unwrap();
         assert!(text.contains("dragoman_jobs{type=\"mine\",status=\"failed\"} 3\n"), "{text}");
         assert!(text.contains("dragoman_jobs{type=\"import\",status=\"running\"} 0\n"), "{text}");
         assert_eq!(text.matches("dragoman_jobs{").count(), JobType::ALL.len() * JobStatus::ALL.len());
@@ -360,12 +362,13 @@ mod tests {
             index_bytes: 0,
             log_bytes: 0,
         };
-        let gauges =
-            Gauges { collections: (0..COLLECTIONS_MAX + 1).map(one).collect(), collections_damaged: 1, jobs: Vec::new() };
+        let collections = (0..COLLECTIONS_MAX + 1).map(one).collect();
+        let gauges = Gauges { collections, collections_damaged: 1, collections_replaced: 2, jobs: Vec::new() };
         let mut text = String::new();
         encode_registry(&mut text, &gauge_registry(&gauges, 3)).unwrap();
         assert!(text.contains("dragoman_collections 1001\n"), "{text}");
         assert!(text.contains("dragoman_collection_documents{collection=\"c00999\"} 7\n") && !text.contains("c01000"));
         assert!(text.contains("dragoman_embed_queue_texts 3\n") && text.contains("dragoman_collections_damaged 1\n"));
+        assert!(text.contains("dragoman_collections_replaced 2\n"), "{text}");
     }
 }

@@ -9,7 +9,6 @@ use crate::domain::Caller;
 pub struct CallerRecord(Arc<OnceLock<Caller>>);
 
 impl CallerRecord {
-    /// Records the caller, once it is known.
     pub fn set(&self, caller: &Caller) {
         let _ = self.0.set(caller.clone());
     }

@@ -15,7 +15,6 @@ use tower_http::compression::predicate::{Predicate, SizeAbove};
 
 /// Minimum bytes of a response to compress: a smaller one takes one packet in any case.
 const BYTES_MIN: u64 = 1_024;
-/// Media types to compress.
 const COMPRESSIBLE_TYPES: [&str; 8] = [
     "application/json",
     "application/problem+json",

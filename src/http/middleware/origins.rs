@@ -5,7 +5,6 @@ use axum::http::HeaderValue;
 /// Where a web page comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Anywhere.
     Any,
     /// This origin, as browsers send it: `https://example.com`, `http://localhost:5173`.
     Exactly(HeaderValue),

@@ -1,7 +1,8 @@
 //! The id of a request: the header that carries it, and how it is chosen.
 
 use axum::http::{HeaderMap, HeaderName};
-use uuid::Uuid;
+
+use crate::new_id::new_uuid;
 
 /// The header with the request id, in requests and responses.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -13,7 +14,7 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 pub fn request_id(headers: &HeaderMap) -> String {
     let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let fits = |id: &&str| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
-    sent.filter(fits).map_or_else(|| Uuid::now_v7().to_string(), str::to_owned)
+    sent.filter(fits).map_or_else(|| new_uuid().to_string(), str::to_owned)
 }
 
 #[cfg(test)]

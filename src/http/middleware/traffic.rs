@@ -35,7 +35,6 @@ pub struct TrafficLimits {
     accounts: Mutex<Accounts>,
 }
 
-/// The accounts, by owner.
 #[derive(Default)]
 struct Accounts {
     by_owner: HashMap<QuotaOwner, Account>,
@@ -141,7 +140,6 @@ impl TrafficLimits {
     }
 }
 
-/// The error if a limit is reached.
 pub fn limit_error(refusal: LimitExceeded) -> ApiError {
     service::Error::from(refusal).into()
 }

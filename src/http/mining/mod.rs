@@ -22,7 +22,6 @@ use crate::service::json::{object, some_objects};
 use crate::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};
 use crate::service::mining::{Cut, Margin, MineError, MineRequest, MiningSettings, Sentences, Strategy};
 
-/// Maximum number of neighbors.
 const NEIGHBORS_MAX: usize = 255;
 /// Maximum known pairs per request.
 const KNOWN_PAIRS_MAX: usize = 10_000;

@@ -18,7 +18,6 @@ use crate::http::jobs::streams::lines;
 use crate::http::request::extract::NoParameters;
 use crate::http::response::blocking_stream;
 
-/// The media type of tables.
 const TSV: &str = "text/tab-separated-values";
 /// Minimum bytes of a table to produce at a time.
 const BYTES_PER_READ: usize = 64 << 10;

@@ -49,9 +49,7 @@ pub struct CreateEmbeddingsRequest {
 /// otherwise).
 #[derive(Debug)]
 pub enum EmbeddingInput {
-    /// One text.
     One(String),
-    /// Several texts.
     Many(Vec<String>),
     /// Token ids, which are refused.
     Tokens,
@@ -111,7 +109,6 @@ pub struct EmbeddingItem {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum EmbeddingValues {
-    /// An array of numbers.
     Float(Vec<f32>),
     /// Little-endian 32-bit floats as base64.
     Base64(String),

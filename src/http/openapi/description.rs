@@ -10,11 +10,9 @@ use crate::http::response::etags;
 pub struct Description {
     /// The document as JSON, as it is served.
     pub text: String,
-    /// Its entity tag.
     pub etag: String,
     /// The operation behind each route.
     pub operations: Operations,
-    /// The schemas of request bodies.
     pub bodies: BodySchemas,
 }
 

@@ -22,7 +22,6 @@ pub const WRITE_ERRORS: &[Code] = &[
     Code::Internal,
 ];
 
-/// Codes of every search.
 pub const SEARCH_ERRORS: &[Code] = &[
     Code::UnknownLanguage,
     Code::InvalidFilter,

@@ -25,7 +25,6 @@ pub type Example = (&'static str, &'static str);
 pub struct Operation {
     /// The operation's id in the document; also its name in the log and the metrics.
     pub id: String,
-    /// The access that it needs.
     pub access: Access,
     /// Whether its request or response is something other than JSON, such as lines, a file or events; then it has no timeout.
     pub streams: bool,
@@ -43,9 +42,7 @@ pub struct Operations {
 
 /// The routes of the documented operations, and what each of them declares.
 pub struct DeclaredRoutes<S> {
-    /// The routes, with their document.
     pub router: OpenApiRouter<S>,
-    /// What they declare.
     pub operations: Operations,
 }
 
@@ -112,17 +109,14 @@ impl Operation {
 }
 
 impl Operations {
-    /// All operations.
     pub fn all(&self) -> impl Iterator<Item = &Operation> {
         self.by_route.values()
     }
 
-    /// The documented operation with this id.
     pub fn get(&self, id: &str) -> Option<&Operation> {
         self.all().find(|operation| operation.id == id)
     }
 
-    /// The operation of a routed request.
     pub fn for_request(&self, request: &Request) -> &Operation {
         self.find(request.method(), request.extensions().get::<MatchedPath>().map(MatchedPath::as_str))
     }

@@ -40,7 +40,6 @@ fn share_kind(document: &mut Value, kind: &str, find: Find) {
     }
 }
 
-/// All operations of a document.
 pub fn operations(document: &mut Value) -> impl Iterator<Item = &mut Value> {
     let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut);
     paths.filter_map(Value::as_object_mut).flat_map(Map::values_mut)

@@ -18,7 +18,6 @@ use crate::service::limits::budget::RequestMemory;
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
 /// Number of copies of a body in memory: as sent, and as parsed.
 const BODY_COPIES: u64 = 2;
-/// Bytes to decompress at a time.
 const DECOMPRESS_CHUNK_BYTES: usize = 64 << 10;
 /// Maximum logarithm of a zstd body's window: the 8 MiB that RFC 9659 allows for HTTP. The sender chooses how much of this
 /// memory is used.

@@ -5,10 +5,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// Maximum violations to report.
 const VIOLATIONS_MAX: usize = 100;
 
-/// The schemas of request bodies.
 pub struct BodySchemas {
     document: Value,
     /// JSON pointers to the schema of each operation's body, by the operation's id.
@@ -22,7 +20,6 @@ pub struct BodySchema<'a> {
     schema: &'a Value,
 }
 
-/// A violation of the schema.
 #[derive(Debug, PartialEq)]
 pub struct SchemaViolation {
     /// JSON pointer into the body.
@@ -47,7 +44,6 @@ impl BodySchemas {
         Self { document, schemas }
     }
 
-    /// The document itself.
     pub fn document(&self) -> &Value {
         &self.document
     }

@@ -41,7 +41,6 @@ pub const REPEATS_ANSWER: &str = "A name of your choice for this request, 1 to 2
 pub const REPEATS_JOB: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters: if you send it \
     again within 24 hours, the server answers with the same job and starts no other.";
 
-/// A JSON body.
 pub struct JsonBody<T>(pub T);
 
 /// A JSON body, and the caller's idempotency key if there is one.
@@ -255,7 +254,6 @@ pub fn read_json<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>) -> Re
     }
 }
 
-/// The error that names all violations.
 pub fn schema_error(schema_violations: Vec<SchemaViolation>) -> ApiError {
     let violations = schema_violations.into_iter().map(|misfit| Violation::at(misfit.pointer, misfit.detail));
     ApiError::several(Code::InvalidRequest, violations.collect())
@@ -312,7 +310,6 @@ pub async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, 
     read.map_err(|_| ApiError::new(Code::InvalidRequest, "the path is not valid UTF-8 after percent-decoding"))
 }
 
-/// Parses one parameter of the path.
 pub fn path_param<T, E: std::fmt::Display>(
     params: &RawPathParams,
     name: &'static str,

@@ -30,7 +30,6 @@ impl FromRequestParts<Api> for RequiredPrecondition {
     }
 }
 
-/// The entity tag of a version.
 pub fn etag(version: Sequence) -> String {
     format!("\"{}\"", version.0)
 }

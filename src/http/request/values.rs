@@ -6,7 +6,6 @@ use std::ops::RangeInclusive;
 use crate::domain::{Code, Limits};
 use crate::http::error::{ApiError, Checks, invalid};
 
-/// Maximum length of a description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 4096;
 
 /// The value that was parsed from the text at `pointer`.
@@ -33,12 +32,10 @@ pub fn check_description(description: Option<&str>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Refuses an integer outside its range.
 pub fn check_integer<T: PartialOrd + Display>(pointer: &str, got: T, range: RangeInclusive<T>) -> Result<T, ApiError> {
     check_range(pointer, got, &range, "an integer")
 }
 
-/// Refuses a number outside its range.
 pub fn check_number<T: PartialOrd + Display>(pointer: &str, got: T, range: RangeInclusive<T>) -> Result<T, ApiError> {
     check_range(pointer, got, &range, "a number")
 }

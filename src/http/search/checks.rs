@@ -15,7 +15,6 @@ use crate::http::request::languages::parse_languages;
 use crate::http::request::values::{check_count, check_integer, check_number, check_parsed, check_text};
 use crate::http::search::facets::{self, FACETS_MAX};
 
-/// Default number of hits.
 const LIMIT_DEFAULT: usize = 10;
 /// Default number of neighbors of a ratio margin: k of the paper.
 const MARGIN_NEIGHBORS_DEFAULT: usize = 4;

@@ -13,7 +13,6 @@ use crate::service::json::some_object;
 
 /// Maximum facets per request.
 pub const FACETS_MAX: usize = 20;
-/// Default number of values of a facet.
 const VALUES_DEFAULT: usize = 10;
 
 /// A field whose values to count.

@@ -96,7 +96,6 @@ impl Index {
     }
 }
 
-/// The outcome of adding a passage.
 enum AddOutcome {
     /// It is stored beside the node that it nearly duplicates.
     Copy,

@@ -28,7 +28,6 @@ use crate::store::{Patched, SearchFilter, StoreError, TextPatch};
 /// Documents per step. Bounds how long other writes wait.
 const DOCUMENTS_PER_STEP: usize = 200;
 
-/// The job's checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Checkpoint {
     /// The last document read so far.
@@ -40,7 +39,6 @@ struct Checkpoint {
 /// Writes a classifier's labels into documents.
 pub(crate) struct ClassifyJob;
 
-/// What the job needs to run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ClassifyPlan {
     #[serde(flatten)]
@@ -48,7 +46,6 @@ pub(crate) struct ClassifyPlan {
     probability_field: Option<MetadataPath>,
 }
 
-/// The job's details.
 #[derive(Debug, Serialize)]
 pub(crate) struct ClassifyDetails {
     classifier: ClassifierName,

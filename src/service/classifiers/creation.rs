@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use super::definition::{read_definition, write_definition};
 use super::error::ClassifierError;
 use super::examples;
@@ -12,6 +10,7 @@ use crate::domain::{
     Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, CollectionName, Job, JobFailure, JobId,
     JobUnit, LabeledText, NewClassifier, RequestKey,
 };
+use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{NewJob, new_job_id};
@@ -107,7 +106,7 @@ impl Service {
     fn new_row(&self, new: NewClassifier, job: JobId) -> Result<(StoredClassifier, Vec<ClassifierText>), Error> {
         let (model, NewClassifier { name, definition, examples, labels }) = (self.model(), new);
         let row = StoredClassifier {
-            id: Uuid::now_v7().to_string(),
+            id: new_uuid().to_string(),
             record: ClassifierRecord {
                 name,
                 job,

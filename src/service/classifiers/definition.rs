@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::error::ClassifierError;
 use crate::domain::{ClassifierDefinition, Metadata, TrainingReport};
 
-/// Writes the definition of a classifier.
 pub(super) fn write_definition(definition: &ClassifierDefinition) -> Result<Metadata, ClassifierError> {
     object(definition)
 }
@@ -28,7 +27,6 @@ fn read_earlier(row: &mut Metadata) {
     }
 }
 
-/// Writes a training report.
 pub(super) fn write_report(report: &TrainingReport) -> Result<Metadata, ClassifierError> {
     object(report)
 }

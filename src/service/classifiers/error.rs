@@ -3,9 +3,7 @@
 use crate::classify::ClassifyError;
 use crate::domain::{ClassifierName, Code, JobId};
 
-/// An error of an operation on classifiers.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum ClassifierError {
     #[error("there is no classifier {name}")]
     NotFound { name: ClassifierName },
@@ -37,7 +35,6 @@ pub enum ClassifierError {
 }
 
 impl ClassifierError {
-    /// The error code sent to the client.
     pub fn code(&self) -> Code {
         match self {
             Self::NotFound { .. } => Code::ClassifierNotFound,

@@ -23,7 +23,7 @@ use crate::domain::{
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::folders::replace_durably;
+use crate::service::folders::{read_file, replace_durably};
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
@@ -37,7 +37,6 @@ const SYNC_PENDING_MAX: usize = 1_000;
 const JOB_DOCUMENTS_MAX: usize = 1_000_000;
 /// Documents that a job reads at a time.
 const DOCUMENTS_PER_STEP: usize = 500;
-/// The file of a job's result.
 const RESULT: &str = "evaluation.json";
 
 /// Texts to evaluate, and their expected labels.
@@ -49,10 +48,8 @@ struct TestSet {
     places: Vec<String>,
 }
 
-/// Evaluates a classifier.
 pub(crate) struct EvaluateJob;
 
-/// What an evaluation needs to run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct EvaluatePlan {
     #[serde(flatten)]
@@ -62,7 +59,6 @@ pub(crate) struct EvaluatePlan {
     collections: Option<Vec<CollectionName>>,
 }
 
-/// The details of an evaluation.
 #[derive(Debug, Serialize)]
 pub(crate) struct EvaluateDetails {
     classifier: ClassifierName,
@@ -147,7 +143,7 @@ impl Service {
         }
         let path = self.state.job_dir(id).join(RESULT);
         blocking(move || {
-            let text = std::fs::read(&path).map_err(|source| Error::Folder { path, source })?;
+            let text = read_file(&path).map_err(|source| Error::Folder { path, source })?;
             Ok(persisted_evaluation::read(&text)?)
         })
         .await

@@ -22,12 +22,10 @@ pub(super) struct EvaluatedPredictions {
 }
 
 impl EvaluatedPredictions {
-    /// The number of predictions.
     pub(super) fn len(&self) -> usize {
         self.expected.len()
     }
 
-    /// Adds a prediction.
     pub(super) fn add(&mut self, known: (Vec<String>, Option<Language>), answer: Option<Vec<String>>, scored: &LabelScores) {
         let (expected, language) = known;
         self.confidences.extend(scored.ranked.first().map(|(label, share)| (share.clamp(0.0, 1.0), expected.contains(label))));
@@ -38,7 +36,6 @@ impl EvaluatedPredictions {
         self.languages.push(language);
     }
 
-    /// Computes the evaluation.
     pub(super) fn evaluation(mut self, trained: &TrainedClassifier) -> Result<Evaluation, ClassifierError> {
         // Renumbers the labels in order of name, including labels without any example.
         let names = LabelNames::of(trained.labels.iter().map(str::to_owned).chain(self.labels.iter().cloned()));

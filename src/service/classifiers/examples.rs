@@ -17,14 +17,11 @@ use crate::store::EmbeddedDocument;
 
 /// Maximum number of labeled documents in a training.
 pub(super) const DOCUMENTS_MAX: usize = 100_000;
-/// Maximum number of labels of a classifier.
 pub(super) const LABELS_MAX: usize = 1_000;
-/// Longest label, in bytes.
 pub(super) const LABEL_BYTES_MAX: usize = 256;
 /// Documents read at a time.
 const PAGE: usize = 500;
 
-/// A labeled example.
 #[derive(Debug, Clone)]
 pub(super) struct Example {
     /// The id, if the example is a stored document.
@@ -34,7 +31,6 @@ pub(super) struct Example {
     pub(super) embedding: Embedding,
 }
 
-/// Labeled examples.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Examples {
     pub(super) rows: Vec<Example>,

@@ -46,7 +46,6 @@ use crate::store::{ClassifierContents, StoredClassifier, TrainingProgress};
 const HELD_MAX: usize = 16;
 
 impl Service {
-    /// Reads a classifier.
     pub async fn get_classifier(&self, name: &ClassifierName) -> Result<Classifier, Error> {
         let row = self.classifier_row(name).await?;
         self.view_classifier(row)

@@ -24,7 +24,6 @@ const TEXTS_PER_THREAD: usize = 16;
 /// Maximum number of passages whose document and labels are cached.
 const OWNERS_MAX: usize = 100_000;
 
-/// A labeled neighbor of a text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LabeledNeighbor {
     place: NeighborPlace,

@@ -6,7 +6,6 @@ use super::definition::damaged_row;
 use super::error::ClassifierError;
 use crate::domain::Evaluation;
 
-/// Writes an evaluation.
 pub(super) fn write(evaluation: &Evaluation) -> Result<Vec<u8>, ClassifierError> {
     serde_json::to_vec(evaluation).map_err(|_| damaged_row("an evaluation cannot be written"))
 }

@@ -15,7 +15,6 @@ use crate::store::EmbeddedDocument;
 /// Maximum number of a request's passages in the encoder's queue at once, so that a request leaves room for others.
 const PASSAGES_PER_SUBMISSION: usize = 256;
 
-/// Texts, split into passages.
 struct SplitTexts {
     /// The passages of all texts, one text after the other.
     passages: Vec<EmbedText>,

@@ -47,7 +47,6 @@ pub(super) struct TrainedClassifier {
 pub(super) enum Model {
     /// Counts the votes of labeled neighbors.
     Knn(VoteRule),
-    /// A neural network.
     Mlp(Mlp),
     /// One direction per label.
     Prototype(Prototypes),
@@ -222,7 +221,6 @@ pub(super) fn vote_rule(settings: &KnnSettings, fitted: Option<f32>) -> VoteRule
     VoteRule { weight, score_min: settings.score_min }
 }
 
-/// Counts the votes of neighbors.
 pub(super) fn count_votes(neighbors: &[LabeledNeighbor], rule: &VoteRule) -> Result<LabelScores, ClassifierError> {
     let votes = vote(neighbors.iter().map(|neighbor| (neighbor.score, &*neighbor.labels)), rule)?;
     let ranked = votes.ranked.into_iter().map(|(label, share)| (label.clone(), share)).collect();

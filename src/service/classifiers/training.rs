@@ -33,7 +33,6 @@ use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
 /// Number of texts that are embedded before their embeddings are stored.
 const TEXTS_PER_STEP: usize = 128;
 
-/// Trains a classifier.
 pub(crate) struct TrainJob;
 
 /// What a training needs to run, besides the classifier's row.
@@ -48,7 +47,6 @@ pub(crate) struct TrainPlan {
     pub(super) source: Option<CollectionName>,
 }
 
-/// The details of a training.
 #[derive(Debug, Serialize)]
 pub(crate) struct TrainDetails {
     pub(super) classifier: ClassifierName,

@@ -10,8 +10,6 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, sync_dir};
@@ -23,6 +21,7 @@ use crate::domain::{
 };
 use crate::embed::passage_terms;
 use crate::index::{self, Index};
+use crate::new_id::new_uuid;
 use crate::service::folders::orphaned;
 use crate::service::open_collection::worker::Worker;
 use crate::service::open_collection::{Applied, OpenCollection};
@@ -61,7 +60,7 @@ impl Service {
         let whole = PassageBounds::adjacent(self.model().tokens_max);
         let passages = model.is_some().then(|| passages.unwrap_or(whole));
         let row = Collection {
-            id: CollectionId(Uuid::now_v7().to_string()),
+            id: CollectionId(new_uuid().to_string()),
             name,
             description,
             model,
@@ -113,7 +112,6 @@ impl Service {
         Ok((views.await?, next))
     }
 
-    /// Reads a collection.
     pub async fn get_collection(&self, name: &CollectionName) -> Result<CollectionView, Error> {
         match self.state.find(name, BrokenCollection::view)? {
             Found::Open(collection) => collection.read(|collection| view(collection)).await,
@@ -182,7 +180,6 @@ impl CollectionHandle {
 }
 
 impl State {
-    /// The folder of the collections.
     pub(crate) fn collections_dir(&self) -> std::path::PathBuf {
         self.data_dir.join(COLLECTIONS_DIR)
     }
@@ -451,7 +448,6 @@ pub(crate) fn index_bytes(folder: &Path) -> u64 {
     files.iter().filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// The files of the saved index.
 fn index_files(folder: &Path) -> std::io::Result<Vec<std::fs::DirEntry>> {
     let mut files = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     files.retain(|file| file.file_name().as_encoded_bytes().starts_with(b"index."));

@@ -29,7 +29,16 @@ impl State {
     /// Removes a replaced collection once it is no longer in use.
     pub(in crate::service) fn retire(&self, old: Arc<OpenCollection>) {
         let (stopping, stop_announced) = (Arc::clone(&self.stopping), self.stop_announced.subscribe());
-        self.runtime.spawn(retire(old, stopping, stop_announced));
+        let counted = Arc::clone(&self.retiring);
+        self.runtime.spawn(async move {
+            let _counted = counted;
+            retire(old, stopping, stop_announced).await;
+        });
+    }
+
+    /// Counts the replaced collections that are not removed yet.
+    pub(in crate::service) fn replaced_count(&self) -> u64 {
+        Arc::strong_count(&self.retiring) as u64 - 1
     }
 }
 

@@ -12,14 +12,12 @@ use crate::service::handle::CollectionHandle;
 use crate::service::limits::budget::RequestMemory;
 use crate::service::open_collection::OpenCollection;
 
-/// Number of documents read at a time.
 const DOCUMENTS_PER_PAGE: usize = 200;
 /// Maximum bytes of texts and metadata per page. A single document may exceed it.
 const BYTES_PER_PAGE: u64 = 2 << 20;
 /// Copies of a page in memory: one as read, one as lines.
 const PAGE_COPIES: u64 = 2;
 
-/// A running export.
 pub struct Export {
     collection: Arc<OpenCollection>,
     after: Option<DocumentId>,

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::domain::{Code, DocumentId, Sequence, UpsertOutcome, UpsertStatus};
 use crate::service::error::Error;
 
-/// Writes outcomes.
 pub(crate) fn write(outcomes: &[UpsertOutcome]) -> String {
     let one = |outcome: &UpsertOutcome| {
         let UpsertOutcome { id, status } = outcome;

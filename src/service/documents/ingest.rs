@@ -6,7 +6,6 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};
-use uuid::Uuid;
 
 use super::idempotency;
 use crate::domain::{
@@ -14,6 +13,7 @@ use crate::domain::{
     Wait,
 };
 use crate::embed::{PreparedText, Tokens};
+use crate::new_id::new_uuid;
 use crate::service::embedding::{embed_passages, embed_tokens, priority};
 use crate::service::error::Error;
 use crate::service::handle::CollectionHandle;
@@ -224,7 +224,6 @@ struct WriteGuards {
     _writes: OwnedRwLockReadGuard<()>,
 }
 
-/// The conditions of a write.
 #[derive(Clone)]
 enum WriteCondition {
     /// It must hold for the stored document of each id.
@@ -409,5 +408,5 @@ fn failed(id: DocumentId, code: Code, detail: String) -> UpsertOutcome {
 
 /// Generates an id for a document without one. Later ids sort after earlier ones.
 pub(crate) fn new_id() -> Result<DocumentId, Error> {
-    Ok(DocumentId::parse(&Uuid::now_v7().to_string())?)
+    Ok(DocumentId::parse(&new_uuid().to_string())?)
 }

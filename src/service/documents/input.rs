@@ -62,7 +62,6 @@ pub struct DocumentInput {
 /// Why a document is refused, and its id if that is valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvalidDocument {
-    /// The id.
     pub id: Option<DocumentId>,
     /// The code of the first problem.
     pub code: Code,
@@ -70,7 +69,6 @@ pub struct InvalidDocument {
     pub problems: Vec<DocumentProblem>,
 }
 
-/// One problem of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentProblem {
     /// JSON pointer into the document; empty for the whole document.
@@ -90,7 +88,6 @@ impl InvalidDocument {
 }
 
 impl DocumentProblem {
-    /// Describes a problem at a pointer.
     pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), detail: shorten(detail.into()) }
     }
@@ -113,7 +110,6 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_
     check(input, collection, limits, now_ms).map_err(|refusal| RefusedDocument { failure: refusal.failure(""), id: refusal.id })
 }
 
-/// Collects the problems of a document.
 #[derive(Default)]
 struct Problems(Vec<(Code, DocumentProblem)>);
 

@@ -30,7 +30,6 @@ const BYTES_PER_DOCUMENT: u64 = 16 << 10;
 const PAGE_BYTES_MIN: u64 = 1 << 20;
 
 impl CollectionHandle {
-    /// Reads a document.
     pub async fn get(&self, id: &DocumentId) -> Result<Document, Error> {
         let wanted = id.clone();
         let found = self.open().read(move |collection| Ok(collection.store.get(&wanted)?)).await?;
@@ -61,7 +60,6 @@ impl CollectionHandle {
         self.open().read(scroll).await
     }
 
-    /// Counts the documents that match.
     pub async fn count(&self, filter: Filter) -> Result<u64, Error> {
         let count = move |collection: &Arc<OpenCollection>| {
             if filter == Filter::default() {

@@ -13,12 +13,10 @@ impl Error {
         chain(self)
     }
 
-    /// Whether the database server does not answer.
     pub fn is_database_unreachable(&self) -> bool {
         matches!(self, Self::Store(StoreError::ServerUnreachable { .. }))
     }
 
-    /// The error code sent to the client.
     pub fn code(&self) -> Code {
         match self {
             Self::CollectionNotFound { .. } | Self::CollectionReplaced { .. } => Code::CollectionNotFound,

@@ -21,7 +21,6 @@ pub enum JobVisibility {
     /// Something about each of these collections, and texts of the request. Among restricted keys, only the caller's own may
     /// see the job.
     Texts {
-        /// The collections.
         collections: Vec<CollectionName>,
         /// The key of the caller, if it has one.
         caller: Option<KeyId>,

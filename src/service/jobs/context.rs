@@ -24,14 +24,11 @@ const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
 const STORAGE_PAUSE: Duration = Duration::from_secs(1);
 const STORAGE_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Why a job did not succeed.
 #[derive(Debug)]
 pub(crate) enum JobError {
-    /// A caller canceled the job.
     Canceled,
     /// The server is stopping. The next start resumes the job.
     Interrupted,
-    /// The job failed.
     Failed(Error),
 }
 
@@ -135,7 +132,6 @@ impl JobContext {
         self.job.progress.send_modify(|progress| progress.done = done);
     }
 
-    /// Changes the total.
     pub(crate) fn set_total(&self, total: u64) {
         self.job.progress.send_modify(|progress| progress.total = total);
     }

@@ -75,25 +75,19 @@ pub(super) trait AnyJobKind: Send + Sync {
     /// `JobKind::access`. A job whose request cannot be read needs an unrestricted admin key.
     fn access(&self, job: &Job) -> JobAccess;
 
-    /// `JobKind::run`.
     fn run<'c>(&self, context: &'c JobContext) -> BoxFuture<'c, Result<(), JobError>>;
 
-    /// `JobKind::free_space`.
     fn free_space(&self, state: &State, job: &RunningJob);
 
-    /// `JobKind::before_end`.
     fn before_end(&self, state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error>;
 
-    /// `JobKind::finish`.
     fn finish(&self, state: &State, job: &RunningJob);
 
     /// `JobKind::clean_up`. Also removes the folder if it is empty then.
     fn clean_up(&self, folder: &Path, status: JobStatus);
 
-    /// `JobKind::builds_collection`.
     fn builds_collection(&self, id: &JobId, request: &Metadata) -> Option<CollectionId>;
 
-    /// `JobKind::NEEDS_FILES`.
     fn needs_files(&self) -> bool;
 }
 

@@ -45,7 +45,6 @@ const WATCH_PAUSE: Duration = Duration::from_millis(200);
 /// Pause between two polls of a job that another server runs.
 const REMOTE_POLL_PAUSE: Duration = Duration::from_secs(1);
 
-/// Returns the implementation of a job type.
 fn kind_of(name: JobType) -> &'static dyn AnyJobKind {
     match name {
         JobType::Import => &JobKindAdapter::<documents::import::ImportJob>(PhantomData),
@@ -78,7 +77,6 @@ pub struct JobWatch {
 }
 
 impl Service {
-    /// Reads a job.
     pub async fn get_job(&self, id: &JobId) -> Result<Job, Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || state.job(&id)).await
@@ -130,7 +128,6 @@ impl Service {
         .await
     }
 
-    /// Starts to watch a job.
     pub async fn watch_job(&self, id: &JobId) -> Result<JobWatch, Error> {
         // Subscribe before reading, so that no change in between is missed.
         let changes = self.state.jobs.find(id).map(|job| job.watch());
@@ -155,7 +152,6 @@ impl Service {
         self.state.stop_announced.send_replace(true);
     }
 
-    /// Takes a permit for a job.
     pub(super) fn job_permit(&self) -> Result<OwnedSemaphorePermit, Error> {
         let limits = &self.state.limits;
         self.state.jobs.permit(limits.jobs_running_max.max(1).saturating_add(limits.jobs_queued_max))
@@ -328,7 +324,6 @@ impl JobWatch {
 }
 
 impl State {
-    /// Returns the folder of a job's files.
     pub(super) fn job_dir(&self, id: &JobId) -> PathBuf {
         self.data_dir.join(JOBS_DIR).join(id.as_str())
     }

@@ -1,9 +1,8 @@
 //! A job that is about to be accepted.
 
-use uuid::Uuid;
-
 use super::kind::JobKind;
 use crate::domain::{CollectionName, JobId, JobUnit};
+use crate::new_id::new_uuid;
 use crate::service::error::Error;
 
 /// A job that is about to be accepted.
@@ -15,13 +14,10 @@ pub(crate) struct NewJob<J: JobKind> {
     pub(crate) request: J::Request,
     /// Its initial details.
     pub(crate) details: J::Details,
-    /// The total of its progress.
     pub(crate) total: u64,
-    /// The unit of its progress.
     pub(crate) unit: JobUnit,
 }
 
-/// Makes an id for a new job.
 pub(crate) fn new_job_id() -> Result<JobId, Error> {
-    Ok(JobId::parse(&Uuid::now_v7().to_string())?)
+    Ok(JobId::parse(&new_uuid().to_string())?)
 }

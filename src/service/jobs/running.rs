@@ -174,7 +174,6 @@ impl RunningJob {
         self.progress.subscribe()
     }
 
-    /// Returns the job's progress and details.
     pub(crate) fn progress(&self) -> (JobProgress, Metadata) {
         let progress = self.progress.borrow().clone();
         let Progress { done, total, unit, details, started } = progress;

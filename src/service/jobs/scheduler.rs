@@ -41,7 +41,6 @@ impl State {
     }
 }
 
-/// Runs a job from beginning to end.
 async fn run(context: JobContext) {
     let working = context.clone();
     // Runs in a separate task, so that a panic ends the job but not the engine.

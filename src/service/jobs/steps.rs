@@ -30,7 +30,6 @@ impl<'a> Steps<'a> {
         self.context.measure(self.done, total);
     }
 
-    /// The job's details.
     pub(crate) fn details(&mut self) -> &mut Metadata {
         &mut self.details
     }

@@ -16,7 +16,6 @@ pub(crate) fn write(value: &impl Serialize) -> Metadata {
     }
 }
 
-/// Reads a job's request.
 pub(crate) fn read<T: DeserializeOwned>(id: &JobId, request: &Metadata) -> Result<T, Error> {
     T::deserialize(request).map_err(|_| Error::JobState { id: id.clone(), problem: "its request is damaged" })
 }

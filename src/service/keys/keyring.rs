@@ -12,7 +12,6 @@ use crate::store::{StoreError, StoredKey};
 /// A SHA-256.
 pub(crate) type Sha = [u8; 32];
 
-/// The server's keys.
 pub(crate) struct Keyring {
     /// With the hashes of their secrets.
     pub(super) keys: RwLock<BTreeMap<KeyId, (Arc<Key>, Sha)>>,
@@ -23,14 +22,12 @@ pub(crate) struct Keyring {
 }
 
 impl Keyring {
-    /// Reads the keys from the catalog.
     pub(crate) fn load(catalog: &dyn CatalogStorage) -> Result<Self, StoreError> {
         let keyring = Self { keys: RwLock::default(), operator: OnceLock::new(), changing: Arc::default() };
         keyring.reload(catalog)?;
         Ok(keyring)
     }
 
-    /// Reads the keys from the catalog again.
     pub(crate) fn reload(&self, catalog: &dyn CatalogStorage) -> Result<(), StoreError> {
         let keys =
             catalog.keys()?.into_iter().map(|StoredKey { key, secret_sha256 }| (key.id.clone(), (Arc::new(key), secret_sha256)));

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
-use uuid::Uuid;
 
 use super::blocking::blocking;
 use super::error::Error;
 use super::state::Service;
 use crate::domain::{Caller, Key, KeyId, NewKey, Page, hex};
+use crate::new_id::new_uuid;
 use crate::storage::CatalogPart;
 use crate::store::StoredKey;
 use crate::store::system_clock as now_ms;
@@ -36,7 +36,6 @@ impl Service {
         self.state.keyring.operator.get().is_some() || !self.state.keyring.keys.read().is_empty()
     }
 
-    /// Finds the caller with this secret.
     pub fn authenticate(&self, secret: &str) -> Result<Caller, Error> {
         let keyring = &self.state.keyring;
         let hash = sha256(secret);
@@ -61,7 +60,7 @@ impl Service {
     pub async fn create_key(&self, new: NewKey) -> Result<(Key, String), Error> {
         self.check_running()?;
         let NewKey { name, scope, collections, expires_at_ms } = new;
-        let id = KeyId::parse(&Uuid::now_v7().simple().to_string())?;
+        let id = KeyId::parse(&new_uuid().simple().to_string())?;
         let key = Key { id, name, scope, collections, created_at_ms: now_ms(), expires_at_ms };
         let changing = Arc::clone(&self.state.keyring.changing).lock_owned().await;
         let secret = new_secret(&key.id)?;

@@ -59,7 +59,6 @@ impl RequestMemory {
         self.0.lock().held.refusal()
     }
 
-    /// Takes bytes for the request's body.
     pub fn add_body(&self, bytes: u64) -> Result<(), LimitExceeded> {
         let mut account = self.0.lock();
         account.body += bytes;
@@ -68,14 +67,12 @@ impl RequestMemory {
         acquired
     }
 
-    /// Releases the bytes of the body.
     pub fn release_body(&self) {
         let mut account = self.0.lock();
         account.body = 0;
         account.release_excess();
     }
 
-    /// Takes bytes for the answer.
     pub fn add_answer(&self, bytes: u64) -> Result<(), LimitExceeded> {
         let mut account = self.0.lock();
         account.answer += bytes;
@@ -100,7 +97,6 @@ impl RequestMemory {
         got
     }
 
-    /// Releases bytes of the answer.
     fn remove_answer(&self, bytes: u64) {
         let mut account = self.0.lock();
         account.answer = account.answer.saturating_sub(bytes);

@@ -34,14 +34,10 @@ pub struct LimitShare {
     amount: u64,
 }
 
-/// Why a caller cannot take more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum LimitExceeded {
-    /// The limit is reached.
     #[error("{name} is {limit} for all callers together, and nothing is free; try again later")]
     Full { name: &'static str, limit: u64 },
-    /// The caller has its fair share.
     #[error("{name} is {limit} for all callers together, and this caller already has its share of {held}; try again later")]
     Share { name: &'static str, limit: u64, held: u64 },
 }
@@ -57,27 +53,22 @@ impl SharedLimit {
         self.name
     }
 
-    /// Returns the limit.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Returns how much is taken.
     pub fn used(&self) -> u64 {
         self.used.lock().all
     }
 
-    /// Returns how many requests were refused.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Creates an empty share.
     pub fn empty_share(self: &Arc<Self>, owner: QuotaOwner) -> LimitShare {
         LimitShare { bound: Arc::clone(self), owner, amount: 0 }
     }
 
-    /// Takes `amount` for `owner`.
     pub fn acquire(self: &Arc<Self>, owner: QuotaOwner, amount: u64) -> Result<LimitShare, LimitExceeded> {
         let mut held = self.empty_share(owner);
         held.grow(amount)?;
@@ -147,14 +138,12 @@ impl LimitShare {
         amount
     }
 
-    /// Releases `amount`.
     pub fn shrink(&mut self, amount: u64) {
         let amount = amount.min(self.amount);
         self.bound.used.lock().remove(&self.owner, amount);
         self.amount -= amount;
     }
 
-    /// Returns who holds the share.
     pub fn owner(&self) -> &QuotaOwner {
         &self.owner
     }
@@ -167,7 +156,6 @@ impl LimitShare {
         self.bound.refuse(&used, held, left + 1)
     }
 
-    /// Returns how much the share holds.
     pub fn amount(&self) -> u64 {
         self.amount
     }

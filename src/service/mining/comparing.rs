@@ -20,7 +20,6 @@ pub(crate) type BidirectionalNeighbors = (NeighborLists, NeighborLists);
 /// Number of blocks that each core compares between two checks for cancellation.
 const BLOCKS_PER_CORE: usize = 4;
 
-/// The corpus in memory.
 struct LoadedCorpus {
     side: Arc<Corpus>,
     blocks: Vec<(Block, Mutex<Nearest>)>,

@@ -18,7 +18,6 @@ use crate::service::open_collection::OpenCollection;
 use crate::storage::RESCORED_MIN;
 use crate::store::{PassageRow, PassageText};
 
-/// Number of passages read at a time.
 const PASSAGES_PER_READ: usize = 1_024;
 /// Maximum number of copies of one text in a collection whose own index is used. That index contains every copy.
 const COPIES_MAX: u32 = 16;
@@ -32,7 +31,6 @@ const RESULTS_MAX: usize = 2_048;
 pub(crate) enum Source {
     /// Passages of a collection.
     Collection {
-        /// The collection.
         collection: Arc<OpenCollection>,
         /// Whether all of its passages are used.
         whole: bool,
@@ -41,14 +39,12 @@ pub(crate) enum Source {
     },
     /// Texts that the job embeds.
     Texts {
-        /// The texts.
         texts: Texts,
         /// The embeddings so far, one for each sentence.
         embeddings: EmbeddingFile,
     },
 }
 
-/// The sentences of a corpus.
 pub(crate) struct Corpus {
     source: Source,
     /// [positions] Keys of passages (a document has that of its first passage), or positions in the list. Ascending.
@@ -197,7 +193,6 @@ impl Corpus {
         }
     }
 
-    /// Whether searches use the collection's own index.
     pub(crate) fn uses_own_index(&self) -> bool {
         let Source::Collection { collection, whole: true, unit: MiningUnit::Passage } = &self.source else { return false };
         // Its scores must be cosines, and more precise than values reduced to their signs allow.
@@ -208,7 +203,6 @@ impl Corpus {
             && !row.quantization.keeps_signs_only()
     }
 
-    /// Values per embedding.
     pub(crate) fn dimension(&self) -> usize {
         match &self.source {
             Source::Collection { collection, .. } => collection.row.dimension,

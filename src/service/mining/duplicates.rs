@@ -36,14 +36,12 @@ use crate::service::upload_receiver::check_disk_space;
 /// The file of the clusters in the job's folder.
 const CLUSTERS: &str = "clusters.ndjson";
 
-/// A search for duplicates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DuplicatesRequest {
     /// Which documents to compare.
     pub only: SearchFilter,
     /// Whether passages are compared, or whole documents.
     pub unit: MiningUnit,
-    /// What counts as a duplicate.
     pub settings: DuplicatesSettings,
 }
 
@@ -63,7 +61,6 @@ pub struct DuplicatesSettings {
 /// Finds clusters of near-duplicates and translations.
 pub(crate) struct DuplicatesJob;
 
-/// What the job needs to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DuplicatesPlan {

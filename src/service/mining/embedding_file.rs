@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use crate::domain::{Embedded, Embedding};
 use crate::service::error::Error;
+use crate::service::folders::open_regular;
 
 /// Each row begins with one byte, which is 1 if the text was longer than what the model reads.
 const FLAG_BYTES: usize = 1;
@@ -31,7 +32,7 @@ impl EmbeddingFile {
     /// Opens or creates the file. Cuts off a partial last row that a crash left.
     pub(crate) fn open(path: PathBuf, dimension: usize) -> Result<Self, Error> {
         let open = || {
-            let file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+            let file = open_regular(&path, File::options().read(true).write(true).create(true).truncate(false))?;
             let row = Self::row_bytes(dimension) as u64;
             file.set_len(file.metadata()?.len() / row * row)?;
             Ok(file)
@@ -40,7 +41,6 @@ impl EmbeddingFile {
         Ok(Self { path, file, dimension })
     }
 
-    /// Returns the number of values per embedding.
     pub(crate) fn dimension(&self) -> usize {
         self.dimension
     }
@@ -62,7 +62,6 @@ impl EmbeddingFile {
         self.file.write_all_at(&bytes, end).map_err(|source| self.failed(source))
     }
 
-    /// Reads rows.
     pub(crate) fn read(&self, rows: Range<usize>) -> Result<Vec<Embedding>, Error> {
         let embedding = |row: &[u8]| {
             let damaged = || self.failed(io::Error::new(io::ErrorKind::InvalidData, "a row is not an embedding"));

@@ -3,9 +3,7 @@
 use crate::domain::{Code, CollectionName, JobId, JobStatus, JobType};
 use crate::mining::MiningError;
 
-/// An error of mining.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum MineError {
     /// There are fewer sentences than the neighbors that each one needs.
     #[error("{side} must have at least as many different embedded sentences as neighbors, {expected}, got {got}")]
@@ -43,7 +41,6 @@ pub enum MineError {
 }
 
 impl MineError {
-    /// The error code sent to the client.
     pub fn code(&self) -> Code {
         match self {
             Self::TooFewSentences { .. }

@@ -4,13 +4,11 @@ use crate::domain::{Document, MinedSentence};
 use crate::service::error::Error;
 use crate::store::PassageRow;
 
-/// Converts a document.
 pub(crate) fn from_document(document: Document) -> MinedSentence {
     let (id, language) = (document.id.as_str().to_owned(), document.language);
     MinedSentence { id, language, text: document.text, start: None, end: None }
 }
 
-/// Converts a passage.
 pub(crate) fn from_passage(row: PassageRow) -> Result<MinedSentence, Error> {
     let PassageRow { passage, document } = row;
     let (before, text) = match (document.text.get(..passage.start), document.text.get(passage.start..passage.end)) {

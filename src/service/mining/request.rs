@@ -8,18 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::domain::{CollectionId, CollectionName, KeyId, MiningUnit, SearchFilter};
 use crate::mining::{Margin, Strategy};
 use crate::service::error::Error;
-use crate::service::folders::{read_json, write_durably};
+use crate::service::folders::{read_file, read_json, write_durably};
 
 /// A search for translation pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MineRequest {
-    /// The first corpus.
     pub first: Sentences,
-    /// The second corpus.
     pub second: Sentences,
-    /// How to find pairs.
     pub settings: MiningSettings,
-    /// Which of the proposed pairs to keep.
     pub cut: Cut,
     /// The key of the caller, if it has one.
     pub key: Option<KeyId>,
@@ -46,19 +42,16 @@ pub struct MiningSettings {
     pub skip_identical: bool,
 }
 
-/// Sentences to mine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sentences {
     /// Documents of a collection.
     Collection {
-        /// The collection.
         name: CollectionName,
         /// Which documents of it to use.
         only: SearchFilter,
         /// What a sentence is.
         unit: MiningUnit,
     },
-    /// These texts.
     List(Vec<String>),
 }
 
@@ -73,7 +66,6 @@ pub enum Cut {
     Known(Vec<(String, String)>),
 }
 
-/// What a mining job needs to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MinePlan {
@@ -144,12 +136,11 @@ pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: &[Strin
 /// Reads the keys of a corpus's passages.
 pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
     let path = folder.join(format!("{side}.ids"));
-    let bytes = std::fs::read(&path).map_err(|source| Error::Folder { path, source })?;
+    let bytes = read_file(&path).map_err(|source| Error::Folder { path, source })?;
     let number = |eight: &[u8]| eight.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
     Ok(bytes.chunks_exact(8).map(number).collect())
 }
 
-/// Reads the texts of a corpus.
 pub(crate) fn read_texts(folder: &Path, side: &str) -> Result<Vec<String>, Error> {
     let path = folder.join(format!("{side}.texts"));
     read_json(&path).map_err(|source| Error::Folder { path, source })

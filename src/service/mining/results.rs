@@ -8,14 +8,13 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::service::error::Error;
-use crate::service::folders::rename_durably;
+use crate::service::folders::{create_file, rename_durably};
 use crate::service::upload_receiver::check_disk_space;
 
 /// Bytes written between two checks of the free disk space.
 const BYTES_PER_CHECK: u64 = 16 << 20;
 const PARTIAL: &str = "results.partial";
 
-/// Writes a file of results.
 pub(crate) struct ResultsFile {
     folder: PathBuf,
     name: &'static str,
@@ -30,7 +29,7 @@ impl ResultsFile {
     /// Creates the file of this name in `folder`.
     pub(crate) fn create(folder: PathBuf, name: &'static str, disk_reserve: u64) -> Result<Self, Error> {
         let path = folder.join(PARTIAL);
-        let file = File::create(&path).map_err(|source| Error::Folder { path, source })?;
+        let file = create_file(&path).map_err(|source| Error::Folder { path, source })?;
         Ok(Self { folder, name, disk_reserve, file: BufWriter::new(file), bytes: 0, next_check: 0, line: Vec::new() })
     }
 

@@ -19,7 +19,6 @@ use crate::service::jobs::{JobError, Steps};
 const QUERIES_PER_CORE: usize = 512;
 /// Number of sentences that a core searches at a time.
 const QUERIES_PER_PART: usize = 64;
-/// Number of sentences in a trial.
 const TRIAL_QUERIES: usize = 256;
 /// The search width whose results a trial takes as exact.
 const TRIAL_EF: usize = 2_048;

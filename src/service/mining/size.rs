@@ -2,12 +2,10 @@
 
 /// Bytes per passage: its key, the number of its sentence, and the position of that sentence's first occurrence.
 const SIDE_BYTES: u64 = 16;
-/// Bytes of the hash of a text.
 const HASH_BYTES: u64 = 8;
 /// Bytes of an index node besides its values: its links, key and slot.
 const NODE_BYTES: u64 = 256;
 
-/// The size of a corpus.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Size {
     /// Number of passages, or of texts in a list.

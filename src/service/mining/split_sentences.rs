@@ -11,10 +11,8 @@ use crate::service::folders::{read_json, write_durably};
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
 
-/// Number of documents read at a time.
 const DOCUMENTS_PER_READ: usize = 256;
 
-/// A sentence of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SplitSentence {
     /// Key of its document's first passage. It identifies the document.
@@ -65,7 +63,6 @@ pub(crate) fn write(folder: &Path, side: &str, sentences: &[SplitSentence]) -> R
     write_durably(&path, &json).map_err(|source| Error::Folder { path, source })
 }
 
-/// Reads the sentences of a corpus.
 pub(crate) fn read(folder: &Path, side: &str) -> Result<Vec<SplitSentence>, Error> {
     let path = folder.join(format!("{side}.sentences"));
     read_json(&path).map_err(|source| Error::Folder { path, source })

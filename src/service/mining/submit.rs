@@ -200,7 +200,6 @@ impl SelectedSentences {
         self.collection.as_ref().filter(|_| self.unit != MiningUnit::Sentence).map(|(_, collection)| collection)
     }
 
-    /// Returns the number of values per embedding.
     pub(crate) fn dimension(&self, loaded: &ModelInfo) -> usize {
         self.own_embeddings().map_or(loaded.dimension, |collection| collection.row.dimension)
     }

@@ -19,16 +19,10 @@ pub(crate) enum Texts {
     /// The texts of the request.
     List(Vec<String>),
     /// Sentences split from a collection's documents.
-    Cut {
-        /// The collection.
-        collection: CollectionId,
-        /// The sentences.
-        sentences: Vec<SplitSentence>,
-    },
+    Cut { collection: CollectionId, sentences: Vec<SplitSentence> },
 }
 
 impl Texts {
-    /// Returns the number of texts.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::List(texts) => texts.len(),
@@ -36,7 +30,6 @@ impl Texts {
         }
     }
 
-    /// Returns the text at a position.
     pub(crate) fn text(&self, position: usize) -> &str {
         match self {
             Self::List(texts) => &texts[position],
@@ -69,7 +62,6 @@ impl Texts {
         Ok(groups(equal, (0..self.len()).map(|position| self.text(position)))?)
     }
 
-    /// Whether both come from the same collection.
     pub(crate) fn shares_collection_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Cut { collection: one, .. }, Self::Cut { collection: other, .. }) => one == other,

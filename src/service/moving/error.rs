@@ -6,7 +6,6 @@ use crate::store::StoreError;
 
 /// Why a server's data was not moved, or is not the same in both places.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum MoveError {
     /// `which` is "source" or "target", here and in the other variants.
     #[error("a server uses the {which}: stop it first")]

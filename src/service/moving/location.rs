@@ -15,16 +15,13 @@ use crate::store::{Catalog, DocumentStore, StoreError, StoreOptions};
 /// Maximum number of waiting writes. A move has only one.
 const WRITES_MAX: usize = 8;
 
-/// Where a server's data is.
 #[derive(Debug, Clone)]
 pub enum DataLocation {
     /// A data directory.
     Folder(PathBuf),
-    /// A database server.
     Server(PostgresOptions),
 }
 
-/// A place that is open.
 pub(super) struct OpenLocation {
     /// "source" or "target".
     pub(super) which: &'static str,
@@ -98,12 +95,10 @@ impl OpenLocation {
         }
     }
 
-    /// Wraps a failure of the catalog.
     pub(super) fn catalog_failed(&self, source: StoreError) -> MoveError {
         MoveError::Catalog { which: self.which, source }
     }
 
-    /// Wraps a failure of a collection.
     pub(super) fn failed(&self, row: &Collection) -> impl Fn(StoreError) -> MoveError {
         let (which, name) = (self.which, row.name.clone());
         move |source| MoveError::Collection { which, name: name.clone(), source }

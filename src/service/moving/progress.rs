@@ -7,7 +7,6 @@ use crate::domain::CollectionName;
 /// What is being done with a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Its documents are being copied.
     Copying,
     /// Both copies are being read and compared.
     Comparing,
@@ -16,9 +15,7 @@ pub enum Phase {
 /// How far the move of a collection is.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'s> {
-    /// The collection.
     pub collection: &'s CollectionName,
-    /// What is being done with it.
     pub phase: Phase,
     /// Number of documents done.
     pub done: u64,
@@ -31,11 +28,8 @@ pub struct Step<'s> {
 pub struct MoveSummary {
     /// The collections, sorted by name.
     pub collections: Vec<MovedCollection>,
-    /// Number of aliases.
     pub aliases: usize,
-    /// Number of classifiers.
     pub classifiers: usize,
-    /// Number of keys.
     pub keys: usize,
     /// Number of unfinished jobs that stayed behind.
     pub jobs_left: usize,
@@ -44,11 +38,8 @@ pub struct MoveSummary {
 /// A collection that is the same in both places.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MovedCollection {
-    /// Its name.
     pub name: String,
-    /// Number of its documents.
     pub documents: u64,
-    /// Number of its passages.
     pub passages: u64,
     /// SHA-256 of everything that was moved of its documents, in hexadecimal digits.
     pub checksum: String,

@@ -52,6 +52,13 @@ impl OpenCollection {
         work(&*self.store).map_err(|error| self.failure(error.into()))
     }
 
+    /// Checks the whole database. Returns the error that names its first damage, if it finds any. Blocks.
+    pub(crate) fn find_damage(&self) -> Result<Option<Error>, Error> {
+        let Ok(embedded) = self.embedded() else { return Ok(None) };
+        let found = embedded.store.check(1).map_err(|error| self.failure(error.into()))?;
+        Ok(found.into_iter().next().map(|damage| self.report_damage(damage.into())))
+    }
+
     /// Makes the error for failed work: if the collection was deleted meanwhile, says so. Otherwise reports damage.
     pub(crate) fn failure(&self, error: Error) -> Error {
         if self.is_gone(&error) {

@@ -15,7 +15,6 @@ use crate::service::error::Error;
 /// Pause after a pass, in multiples of its time.
 const PAUSE_FACTOR: u32 = 4;
 
-/// Pause after a pass that failed.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
 /// Runs until the collection is stopped.

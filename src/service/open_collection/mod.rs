@@ -48,21 +48,16 @@ const STATEMENT_GRACE: Duration = Duration::from_secs(10);
 enum Engine {
     /// A separate database file, and an index that follows the database.
     Embedded(Arc<Embedded>),
-    /// A database server.
     Server(Arc<Postgres>),
 }
 
-/// An open collection.
 pub(crate) struct OpenCollection {
     /// The catalog's row when the collection was opened.
     pub(crate) row: Collection,
     /// The catalog's row with later changes (`Collection::change`).
     current: RwLock<Collection>,
-    /// Its folder.
     pub(crate) folder: PathBuf,
-    /// Its documents.
     pub(crate) store: Arc<dyn Storage>,
-    /// The engine that holds them.
     engine: Engine,
     /// The last sequence number when the database was opened.
     pub(crate) sequence_at_open: Sequence,
@@ -83,7 +78,6 @@ pub(crate) struct OpenCollection {
     restored_over: AtomicBool,
     /// The background worker, once recovery is over.
     pub(crate) worker: Mutex<Option<JoinHandle<()>>>,
-    /// Damage found in its database.
     pub(crate) damage: FoundDamage,
     /// The tokens of its passages, once a search has needed them or a start has prepared them.
     pub(crate) tokens: CollectionTokens,
@@ -279,7 +273,6 @@ impl OpenCollection {
         Ok(self.embedded()?.index()?.0)
     }
 
-    /// Returns the parameters of the index.
     pub(crate) fn index_parameters(&self) -> IndexParameters {
         IndexParameters::of(self.row.dimension, self.row.metric, self.row.quantization, self.row.hnsw)
     }
@@ -461,12 +454,10 @@ impl OpenCollection {
         self.changed.notify_one();
     }
 
-    /// Whether the collection was deleted.
     pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
     }
 
-    /// Whether background work should end.
     pub(crate) fn should_stop(&self) -> bool {
         self.is_deleted() || self.stopping.load(Ordering::Acquire)
     }

@@ -53,12 +53,10 @@ impl ReservedPassages {
         self.state.lock().skipped.insert(passage);
     }
 
-    /// Reserves passages for a request.
     pub(crate) fn reserve(&self, passages: &[PendingPassage]) {
         self.state.lock().reserved.extend(passages.iter().map(|passage| passage.id));
     }
 
-    /// Ends a reservation.
     pub(crate) fn release(&self, passages: &[PendingPassage]) {
         let mut state = self.state.lock();
         for passage in passages {

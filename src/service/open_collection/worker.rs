@@ -24,11 +24,8 @@ const PASSAGES_PER_TURN: usize = 128;
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// Pause before another check whether the passages of a dead server have been embedded by another one.
 const ADOPTION_PAUSE: Duration = Duration::from_secs(5);
-/// The worker of one collection.
 pub(crate) struct Worker {
-    /// The collection.
     pub(crate) collection: Arc<OpenCollection>,
-    /// The encoder.
     pub(crate) embedder: Embedder,
     /// Limits how many workers may wait for the encoder at once. All workers share it.
     pub(crate) turns: Arc<Semaphore>,

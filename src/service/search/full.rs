@@ -23,7 +23,6 @@ use crate::store::SearchFilter;
 const PASSAGES_PER_DOCUMENT: usize = 4;
 /// Factor by which the lists grow if they had too few documents.
 const GROWTH: usize = 4;
-/// Maximum length of a list.
 const LIST_LENGTH_MAX: usize = 40_000;
 /// In the end, one out of this many passages of a list is scored by late interaction itself. Scoring more does not noticeably
 /// change the first ten ranks.
@@ -55,7 +54,6 @@ struct Passages {
     matcher: QueryMatcher,
 }
 
-/// A passage with its relevance.
 pub(super) struct RankedPassage {
     pub(super) passage: PassageId,
     listed: ListedPassage,
@@ -185,7 +183,7 @@ impl Plan<'_> {
             model.compare(listed.iter().map(|(passage, _)| *passage))?;
             let ranked = self.rank(listed.into_iter(), &model);
             let words = model.translated.map_or_else(Vec::new, WordScores::into_significant_words);
-            let matcher = QueryMatcher { question: model.question, words, beginning: literal.beginning.clone() };
+            let matcher = QueryMatcher { question: model.question, words, terms: literal.terms.clone() };
             Ok::<_, Error>((ranked, matcher, whole))
         })??;
         self.prefer_titled(&mut ranked)?;

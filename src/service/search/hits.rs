@@ -13,7 +13,6 @@ use crate::service::open_collection::OpenCollection;
 use crate::storage::Neighbor;
 use crate::store::{HitSizes, PassageDocument, PassageRow, SearchFilter};
 
-/// Number of rows read at a time.
 const ROWS_PER_READ: usize = 64;
 /// Approximate bytes that a value of a vector takes in JSON.
 const VALUE_BYTES: u64 = 12;

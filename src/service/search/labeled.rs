@@ -38,7 +38,6 @@ impl LabeledPassages {
         Ok(Self { collection: Arc::clone(collection), set, read })
     }
 
-    /// The collection.
     pub(in crate::service) fn collection(&self) -> &Arc<OpenCollection> {
         &self.collection
     }

@@ -1,20 +1,23 @@
-//! Finds the passages that have parts of a query as they are written (`text::literal_parts`).
+//! Finds the passages that have parts of a query as they are written (`text::literal_parts`), or in another spelling
+//! (`text::spellings`).
 
 use std::sync::Arc;
 
 use super::super::Error;
 use super::ranking::Plan;
 use super::tokens::with_tokens;
-use crate::domain::{LiteralPart, PassageId, QueryTerms};
-use crate::ranking::WordIndex;
+use crate::domain::{LiteralPart, PassageId, QueryTerm, QueryTerms, Sought, TermPhrase};
+use crate::ranking::{Translations, WordIndex};
 use crate::storage::{PassageSet, RequiredPassages};
 
 /// The share of the query's words that a passage has at least if it has a literal part, as a share of the part: lower for the
 /// beginning of a word, because longer words may mean something else.
 const AS_WRITTEN: f32 = 0.8;
 const BEGINNING: f32 = 0.7;
-/// What a passage gains beyond the words of a literal part if it has them in the order of the part.
+/// What a passage gains beyond the words of a literal part if it has them in the order of the part, as they are written.
 const IN_ORDER: f32 = 0.3;
+/// Maximum number of ways to split one word that are sought.
+const SPLITS_MAX: usize = 3;
 /// If a word is a smaller share of its query than this, the query is a sentence. Its last word is taken for the beginning of a
 /// longer one only if no language has it.
 const SENTENCE_SHARE: f32 = 0.3;
@@ -26,14 +29,17 @@ const PREFIXES_MAX: usize = 200_000;
 /// The passages that have literal parts of a query.
 #[derive(Debug, Default)]
 pub(super) struct LiteralMatches {
+    /// In the order of their words.
     parts: Vec<Part>,
-    /// The beginning of a word, if the query ends with one.
-    pub(super) beginning: Option<String>,
+    /// Terms that match beside those of the query.
+    pub(super) terms: Vec<QueryTerm>,
 }
 
 /// The passages that have a part of the query.
 #[derive(Debug)]
 struct Part {
+    /// The position of its first word in the query.
+    at: usize,
     /// What its passages have of the query's words at least.
     least: f32,
     /// What they gain.
@@ -42,11 +48,16 @@ struct Part {
 }
 
 impl LiteralMatches {
-    /// Raises the share of the query's words that a passage has by the literal parts that it has.
+    /// Raises the share of the query's words that a passage has by the literal parts that it has. Of parts that are the same
+    /// word, only one counts.
     pub(super) fn raise(&self, share: f32, passage: PassageId) -> f32 {
-        let found = self.parts.iter().filter(|part| part.found.contains(passage));
-        let (least, gain) = found.fold((0.0, 0.0), |(least, gain), part| (least + part.least, gain + part.gain));
-        share.max(least) + gain
+        let same_word = self.parts.chunk_by(|a, b| a.at == b.at);
+        let (least, gain) = same_word.fold((0.0, 0.0), |(least, gain), parts| {
+            let found = parts.iter().filter(|part| part.found.contains(passage));
+            let best = found.map(|part| (part.least, part.gain)).reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)));
+            best.map_or((least, gain), |(of_word, gain_of_word)| (least + of_word, gain + gain_of_word))
+        });
+        share.max(least.min(1.0)) + gain
     }
 
     /// Returns the passages that have a part and that `accept` accepts, and whether these are all. Of each part, those with the
@@ -78,28 +89,55 @@ impl Plan<'_> {
         let mut matches = LiteralMatches::default();
         let parts = &self.resolved.literal_parts;
         let Some(translations) = self.evidence.translations.filter(|_| !parts.is_empty()) else { return Ok(matches) };
-        let is_complete = |words: &WordIndex, part: &LiteralPart| {
-            let is_sentence = part.share < SENTENCE_SHARE;
-            part.beginning_of.is_some_and(|word| words.finds(word, translations) || (is_sentence && translations.has(word)))
-        };
-        let complete: Vec<bool> = with_tokens(self.collection, Some(translations), |_, words| {
-            parts.iter().map(|part| is_complete(words, part)).collect()
+        let sought: Vec<(&LiteralPart, Vec<TermPhrase>)> = with_tokens(self.collection, Some(translations), |_, words| {
+            parts.iter().map(|part| (part, sought(part, words, translations))).collect()
         })?;
         let passages = self.collection.store.searchable()?.0;
-        for (part, _) in parts.iter().zip(complete).filter(|(_, complete)| !complete) {
-            let has_prefix = part.phrases.iter().any(|phrase| phrase.prefix);
-            if has_prefix && passages > PREFIXES_MAX {
+        for (part, phrases) in sought {
+            let has_prefix = phrases.iter().any(|phrase| phrase.prefix);
+            if phrases.is_empty() || has_prefix && passages > PREFIXES_MAX {
                 continue;
             }
-            let terms = QueryTerms { required: vec![part.phrases.clone()], ..QueryTerms::default() };
+            let terms = QueryTerms { required: vec![phrases.clone()], ..QueryTerms::default() };
             let found = self.collection.store.required_matches(&terms).map_err(|error| self.add_preparation_progress(error))?;
             let Some(RequiredPassages::Only(found)) = found else { continue };
-            let (least, gain) = if part.beginning_of.is_some() { (BEGINNING, 0.0) } else { (AS_WRITTEN, IN_ORDER) };
-            matches.parts.push(Part { least: least * part.share, gain: gain * part.share, found });
-            if part.beginning_of.is_some() {
-                matches.beginning = part.phrases.first().and_then(|phrase| phrase.terms.first()).cloned();
+            let (least, gain) = match part.sought {
+                Sought::Always => (AS_WRITTEN, IN_ORDER),
+                Sought::Beginning(_) => (BEGINNING, 0.0),
+                _ => (AS_WRITTEN, 0.0),
+            };
+            if part.sought != Sought::Always && !found.is_empty() {
+                matches.terms.extend(phrases.into_iter().flat_map(query_terms));
             }
+            matches.parts.push(Part { at: part.at, least: least * part.share, gain: gain * part.share, found });
         }
+        matches.parts.sort_by_key(|part| part.at);
         Ok(matches)
     }
+}
+
+/// Returns the phrases of a part that are sought in a collection with these words.
+fn sought(part: &LiteralPart, words: &WordIndex, translations: &Translations) -> Vec<TermPhrase> {
+    let is_sought = match &part.sought {
+        Sought::Always => true,
+        Sought::Beginning(word) => {
+            let is_sentence = part.share < SENTENCE_SHARE;
+            !(words.finds(*word, translations) || is_sentence && translations.has(*word))
+        }
+        Sought::Unfound(word) => !words.finds(*word, translations),
+        Sought::Joined(word) => words.has(*word),
+        Sought::Split { word, words: split } => {
+            let ways = part.phrases.iter().zip(split).filter(|_| !words.has(*word));
+            let known = ways.filter(|(_, own)| own.iter().all(|one| words.has(*one)));
+            return known.map(|(phrase, _)| phrase.clone()).take(SPLITS_MAX).collect();
+        }
+    };
+    if is_sought { part.phrases.clone() } else { Vec::new() }
+}
+
+/// Returns the terms of a phrase, which match on their own where matches are marked.
+fn query_terms(phrase: TermPhrase) -> impl Iterator<Item = QueryTerm> {
+    let last = phrase.terms.len() - 1;
+    let prefix = move |at: usize| phrase.prefix && at == last;
+    phrase.terms.into_iter().enumerate().map(move |(at, text)| QueryTerm { text, prefix: prefix(at) })
 }

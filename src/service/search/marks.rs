@@ -17,8 +17,8 @@ pub(super) struct QueryMatcher {
     pub(super) question: Option<Question>,
     /// The significant words of the query, with the words of the collection that mean the same.
     pub(super) words: Vec<SignificantWord>,
-    /// The beginning of a word that the query ends with: all words that begin like this match.
-    pub(super) beginning: Option<String>,
+    /// Terms that match beside those of the query: other spellings of its words, and the beginning of a word that it ends with.
+    pub(super) terms: Vec<QueryTerm>,
 }
 
 /// What to mark in passages.
@@ -41,7 +41,7 @@ impl<'a> Marking<'a> {
         let term_matcher = match target {
             SearchTarget::Text(text) => {
                 let mut terms = terms.unwrap_or_else(|| query_terms(text, None));
-                terms.terms.extend(matcher.beginning.map(|text| QueryTerm { text, prefix: true }));
+                terms.terms.extend(matcher.terms);
                 Some(TermMatcher::new(terms))
             }
             _ => None,

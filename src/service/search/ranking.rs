@@ -39,11 +39,8 @@ const PASSAGES_MIN: usize = 32;
 
 /// A search in a collection.
 pub(super) struct Plan<'a> {
-    /// The collection.
     pub(super) collection: &'a OpenCollection,
-    /// The request.
     pub(super) request: &'a SearchRequest,
-    /// What to look for.
     pub(super) resolved: &'a mut ResolvedQuery,
     /// What the model offers for comparisons besides embeddings.
     pub(super) evidence: ModelEvidence<'a>,
@@ -70,11 +67,9 @@ impl<'a> From<&'a Embedder> for ModelEvidence<'a> {
 pub(super) struct Page {
     /// The candidates in the order of the hits.
     pub(super) candidates: Vec<Candidate>,
-    /// What they must match.
     pub(super) filter: SearchFilter,
     /// How many were ranked.
     pub(super) ranked: usize,
-    /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
     /// The query's tokens and words in the model, to mark matches.
     pub(super) matcher: QueryMatcher,
@@ -85,14 +80,12 @@ pub(super) struct Ranking {
     pub(super) candidates: Vec<Candidate>,
     /// Whether a deeper search would find nothing more.
     pub(super) exhausted: bool,
-    /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
     /// The query's tokens and words in the model, to mark matches.
     pub(super) matcher: QueryMatcher,
 }
 
 impl Plan<'_> {
-    /// Returns the candidates of the page.
     pub(super) fn page(mut self) -> Result<Page, Error> {
         self.find_required()?;
         let request = self.request;

@@ -7,7 +7,9 @@ use crate::domain::{
     DocumentId, Embedded, Embedding, ExampleSet, Language, LiteralPart, Metric, QueryTerms, QueryWord, SearchMode, SearchRequest,
     SearchTarget,
 };
-use crate::embed::{Embedder, QueryError, QueryText, fragments, literal_parts, plain_title, punctuation, query_words};
+use crate::embed::{
+    Embedder, MARKED_BYTES_MAX, QueryError, QueryText, fragments, literal_parts, plain_title, punctuation, query_words, spellings,
+};
 use crate::service::open_collection::OpenCollection;
 
 /// Maximum number of words of a query that may be a title.
@@ -39,7 +41,6 @@ pub(super) struct ResolvedQuery {
     pub(super) truncated: bool,
 }
 
-/// The words of a request.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     /// The texts that must be embedded before `resolve`.
@@ -48,7 +49,6 @@ pub(super) struct Words {
     pub(super) query: Option<QueryText>,
 }
 
-/// Reads the words of a request.
 pub(super) fn parse_words(request: &SearchRequest) -> Result<Words, QueryError> {
     Ok(match &request.target {
         SearchTarget::Text(text) if request.mode == SearchMode::Dense => Words { texts: vec![text.clone()], query: None },
@@ -81,21 +81,24 @@ pub(super) fn resolve(
     match &request.target {
         SearchTarget::Text(_) => {
             if let Some(query) = query {
+                let language = stemming_language(collection, request, &query.text, embedder)?;
                 if matches!(request.mode, SearchMode::Full { .. }) {
                     let translations = embedder.translations();
                     let is_known = |word| translations.is_some_and(|translations| translations.has(word));
-                    let pieces = embedder.pieces(&query.text).map_err(Error::Embed)?;
+                    // The model reads no more either.
+                    let start = &query.text[..query.text.floor_char_boundary(MARKED_BYTES_MAX)];
+                    let pieces = embedder.pieces(start).map_err(Error::Embed)?;
                     let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
-                    resolved.words = query_words(&query.text, &pieces, is_known);
-                    resolved.fragments = fragments(&query.text, &pieces);
-                    resolved.literal_parts = literal_parts(&query.text);
+                    resolved.words = query_words(start, &pieces, is_known);
+                    resolved.fragments = fragments(start, &pieces);
+                    resolved.literal_parts = literal_parts(start);
                     if resolved.words.len() <= TITLE_WORDS_MAX {
-                        resolved.plain_title = plain_title(&query.text);
+                        resolved.plain_title = plain_title(start);
                     }
-                    let punctuation = punctuation(&query.text, &pieces);
+                    let punctuation = punctuation(start, &pieces);
                     resolved.tokens.retain(|token| !punctuation.contains(token));
+                    resolved.literal_parts.extend(spellings(start, language));
                 }
-                let language = stemming_language(collection, request, &query.text, embedder)?;
                 resolved.terms = Some(query.terms(request.reading.all_words, language)?);
             }
             resolved.truncated |= resolved.terms.as_ref().is_some_and(|terms| terms.truncated);

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::domain::{Alias, CollectionModel, CollectionName, SnapshotClassifier, SnapshotCollection, chain, hex};
 use crate::service::error::Error;
-use crate::service::folders::{open_with_length, sync_dir};
+use crate::service::folders::{open_file, open_with_length, sync_dir};
 use crate::store::{DatabaseKind, check_head};
 
 /// The format version of an archive with collections only, which all servers can restore.
@@ -36,7 +36,6 @@ const COPY_BYTES: usize = 256 << 10;
 /// Maximum padding after the end of a tar file. Tar files are padded to whole blocks, usually of 10 KiB.
 const FILLING_BYTES_MAX: u64 = 1 << 20;
 
-/// The manifest of an archive.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
@@ -51,7 +50,6 @@ pub(crate) struct Manifest {
     catalog: FileDigest,
 }
 
-/// An alias of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AliasEntry {
@@ -178,7 +176,6 @@ pub(crate) fn file_name(id: &str) -> String {
     format!("collections/{id}.sqlite")
 }
 
-/// Writes an archive.
 pub(crate) struct ArchiveWriter {
     path: PathBuf,
     tar: tar::Builder<zstd::stream::write::Encoder<'static, Hashing<BufWriter<File>>>>,
@@ -196,7 +193,6 @@ impl ArchiveWriter {
         Ok(Self { path: path.to_owned(), tar })
     }
 
-    /// Adds a file under a name.
     pub(crate) fn add(&mut self, name: &str, file: &Path) -> Result<FileDigest, Error> {
         let mut add = || {
             let (source, bytes) = open_with_length(file)?;
@@ -243,7 +239,6 @@ pub(crate) struct Unpacked {
 pub(crate) struct ArchiveBounds {
     /// Maximum size of all decompressed files, in bytes.
     pub(crate) bytes_max: u64,
-    /// Maximum number of collections.
     pub(crate) collections_max: usize,
 }
 
@@ -273,7 +268,7 @@ pub(crate) fn unpack(
     place: impl Fn(&str) -> Option<PathBuf>,
     mut on_progress: impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<Unpacked, Error> {
-    let file = File::open(path).map_err(|source| Error::Folder { path: path.to_owned(), source })?;
+    let file = open_file(path).map_err(|source| Error::Folder { path: path.to_owned(), source })?;
     let mut packed = Hashing::new(BufReader::with_capacity(COPY_BYTES, file));
     let broken = |error: io::Error| invalid(format!("is damaged: {error}"));
     let mut sums: BTreeMap<String, FileDigest> = BTreeMap::new();

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::domain::{
     Collection, CollectionName, ErrorClass, Job, JobId, JobType, JobUnit, Page, Scope, SnapshotClassifier, SnapshotId, chain,
 };
+use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::folders::ignore_not_found;
@@ -24,7 +24,6 @@ use crate::service::upload_receiver::check_disk_space;
 use crate::store::system_clock as now_ms;
 use crate::store::{Catalog, DatabaseKind, check_foreign};
 
-/// A snapshot in progress.
 struct SnapshotBuilder {
     state: Arc<State>,
     id: SnapshotId,
@@ -40,7 +39,6 @@ struct SnapshotBuilder {
 /// Copies collections into an archive.
 pub(crate) struct SnapshotJob;
 
-/// What the job needs to run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SnapshotPlan {
     /// The snapshot's id, fixed before the job begins.
@@ -50,7 +48,6 @@ pub(crate) struct SnapshotPlan {
     collections: Vec<CollectionName>,
 }
 
-/// The job's details.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct SnapshotDetails {
     snapshot: SnapshotId,
@@ -61,7 +58,7 @@ pub(crate) struct SnapshotDetails {
 impl Service {
     /// Accepts a job that copies `collections`, or the whole server if none is named, into a new snapshot.
     pub async fn create_snapshot(&self, collections: Vec<CollectionName>) -> Result<Job, Error> {
-        self.create_snapshot_as(SnapshotId::parse(&Uuid::now_v7().to_string())?, collections).await
+        self.create_snapshot_as(SnapshotId::parse(&new_uuid().to_string())?, collections).await
     }
 
     /// Like `create_snapshot`, but with a given id.

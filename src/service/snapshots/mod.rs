@@ -16,15 +16,15 @@ use std::sync::Arc;
 
 use futures::Stream;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::blocking::blocking;
 use super::classifiers::ClassifierError;
 use super::error::Error;
-use super::folders::{SNAPSHOTS_DIR, ignore_not_found, rename_durably, sync_dir, write_durably};
+use super::folders::{SNAPSHOTS_DIR, ignore_not_found, open_file, read_file, rename_durably, sync_dir, write_durably};
 use super::state::{Service, State};
 use super::upload_receiver::{UploadBounds, check_disk_space, receive};
 use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId};
+use crate::new_id::new_uuid;
 use crate::service::open_collection::OpenCollection;
 use crate::store::Catalog;
 use archive::{ArchiveBounds, FileDigest, Manifest, invalid, unpack};
@@ -34,7 +34,6 @@ const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
 /// Number of collections in the listed snapshots after which a page ends early.
 const COLLECTIONS_LISTED: usize = 10_000;
-/// The suffix of partial files.
 const PARTIAL: &str = ".partial";
 
 /// The content of `<id>.json`.
@@ -77,7 +76,6 @@ impl Service {
         .await
     }
 
-    /// Reads a snapshot's description.
     pub async fn get_snapshot(&self, id: &SnapshotId) -> Result<Snapshot, Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
@@ -94,13 +92,12 @@ impl Service {
         blocking(move || {
             let description = state.describe(&id)?;
             let path = state.snapshot_archive(&id);
-            let file = File::open(&path).map_err(|source| Error::Folder { path, source })?;
+            let file = open_file(&path).map_err(|source| Error::Folder { path, source })?;
             Ok((file, description.archive.bytes))
         })
         .await
     }
 
-    /// Deletes a snapshot.
     pub async fn delete_snapshot(&self, id: &SnapshotId) -> Result<(), Error> {
         self.check_running()?;
         let (state, id) = (Arc::clone(&self.state), id.clone());
@@ -130,7 +127,7 @@ impl Service {
             return Err(Error::SnapshotExists { id: id.clone() });
         }
         // Uses a unique name, because the same snapshot may be uploaded twice at once.
-        let partial = self.state.snapshots_dir().join(format!("{}{PARTIAL}", Uuid::now_v7()));
+        let partial = self.state.snapshots_dir().join(format!("{}{PARTIAL}", new_uuid()));
         receive(body, FileEncoding::Identity, partial.clone(), (bounds, &upload)).await?;
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
@@ -221,7 +218,6 @@ impl State {
         if new > 0 { self.check_classifier_room(new) } else { Ok(()) }
     }
 
-    /// Returns the folder of the snapshots.
     pub(crate) fn snapshots_dir(&self) -> PathBuf {
         self.data_dir.join(SNAPSHOTS_DIR)
     }
@@ -231,7 +227,6 @@ impl State {
         self.snapshots_dir().join(format!("{id}{PARTIAL}"))
     }
 
-    /// Returns the path of a snapshot's archive.
     pub(crate) fn snapshot_archive(&self, id: &SnapshotId) -> PathBuf {
         self.snapshot_file(id, ARCHIVE)
     }
@@ -240,10 +235,9 @@ impl State {
         self.snapshots_dir().join(format!("{id}{end}"))
     }
 
-    /// Reads a snapshot's description.
     pub(crate) fn describe(&self, id: &SnapshotId) -> Result<Description, Error> {
         let path = self.snapshot_file(id, DESCRIPTION);
-        match std::fs::read(&path) {
+        match read_file(&path) {
             Ok(json) => serde_json::from_slice(&json).map_err(|error| invalid(format!("has a damaged description: {error}"))),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::SnapshotNotFound { id: id.clone() }),
             Err(source) => Err(Error::Folder { path, source }),

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::domain::settings::{DIMENSION, EF, M};
 use crate::domain::{
@@ -17,6 +16,7 @@ use crate::domain::{
 };
 use crate::embed::passage_terms;
 use crate::index::IndexError;
+use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
 use crate::service::classifiers::check_restored;
 use crate::service::error::Error;
@@ -59,7 +59,6 @@ pub(crate) struct ClassifierTarget {
 /// Restores the collections of an archive.
 pub(crate) struct RestoreJob;
 
-/// What the job needs to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RestorePlan {
     snapshot: SnapshotId,
@@ -84,7 +83,6 @@ pub(crate) struct RestoreDetails {
     classifiers: Vec<ClassifierName>,
 }
 
-/// A running restore.
 #[derive(Clone)]
 struct Restore {
     plan: RestorePlan,
@@ -147,7 +145,7 @@ impl Service {
             if !request.replace && !matches!(self.collection(&name), Err(Error::CollectionNotFound { .. })) {
                 return Err(Error::CollectionExists { name });
             }
-            targets.push(Target { from: entry.name, name, id: Uuid::now_v7().to_string() });
+            targets.push(Target { from: entry.name, name, id: new_uuid().to_string() });
         }
         match &request.collection {
             Some(name) if targets.is_empty() => Err(Error::CollectionNotFound { name: name.clone() }),
@@ -179,7 +177,7 @@ impl JobKind for RestoreJob {
 
 impl ClassifierTarget {
     fn new(name: ClassifierName) -> Self {
-        Self { name, id: Uuid::now_v7().to_string() }
+        Self { name, id: new_uuid().to_string() }
     }
 }
 
@@ -222,7 +220,6 @@ async fn restore(context: &JobContext, plan: RestorePlan) -> Result<(), JobError
 /// A collection whose database is ready.
 struct Prepared {
     row: Collection,
-    /// Damage found in its database.
     damage: Vec<StoreError>,
 }
 

@@ -16,8 +16,10 @@ use uuid::Uuid;
 
 use super::schedule_meter::ScheduleMeter;
 use crate::domain::{InvalidId, JobId, JobStatus, Page, SnapshotId, hex};
+use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
+use crate::service::folders::{read_file, write_durably};
 use crate::service::retries;
 use crate::service::state::{Service, State};
 use crate::store::system_clock as now_ms;
@@ -27,15 +29,12 @@ use crate::targets::{StoredSnapshot, Target, TargetError};
 const NOTE: &str = "scheduled-snapshot.json";
 /// Pause after the first failure. It doubles with each further failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
-/// The longest pause after a failure.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
 /// When to make snapshots, and where to copy them.
 #[derive(Debug, Clone)]
 pub struct SnapshotSchedule {
-    /// Where to copy them.
     pub target: Target,
-    /// Time from one snapshot to the next.
     pub interval: Duration,
     /// Number of snapshots to keep at the target.
     pub keep: usize,
@@ -50,7 +49,6 @@ struct Note {
     job: Option<String>,
 }
 
-/// Why a scheduled snapshot failed.
 #[derive(Debug, thiserror::Error)]
 enum ScheduleError {
     #[error("cannot make a snapshot")]
@@ -72,7 +70,6 @@ impl Service {
         self.state.runtime.spawn(run(service, schedule, stop));
     }
 
-    /// Returns the counts of scheduled snapshots.
     pub fn schedule_meter(&self) -> &ScheduleMeter {
         &self.state.schedule
     }
@@ -112,8 +109,23 @@ async fn run(service: Service, schedule: SnapshotSchedule, mut stop: watch::Rece
 /// answer, because the first attempt asks it again, and if that snapshot is from the future, because its age is unknown.
 async fn first_pause(schedule: &SnapshotSchedule) -> Duration {
     let newest = schedule.target.list().await.ok().and_then(|mut stored| stored.pop());
-    let age_ms = newest.map_or(i64::MAX, |newest| now_ms().saturating_sub(newest.created_at_ms));
+    let age_ms = newest.map_or(i64::MAX, |newest| age_ms(&newest, now_ms()));
     schedule.interval.saturating_sub(Duration::from_millis(u64::try_from(age_ms).unwrap_or(u64::MAX)))
+}
+
+/// Returns the age of a snapshot, which is negative if it is from the future. A snapshot that is dated after an earlier one from
+/// the future still has the time of its creation in its id.
+fn age_ms(snapshot: &StoredSnapshot, now_ms: i64) -> i64 {
+    if snapshot.created_at_ms <= now_ms {
+        return now_ms.saturating_sub(snapshot.created_at_ms);
+    }
+    let in_id = Uuid::try_parse(snapshot.snapshot.as_str()).ok().and_then(|id| id.get_timestamp());
+    let created_at_ms = in_id.map_or(snapshot.created_at_ms, |time| {
+        let (seconds, nanoseconds) = time.to_unix();
+        let milliseconds = Duration::new(seconds, nanoseconds).as_millis();
+        i64::try_from(milliseconds).unwrap_or(i64::MAX)
+    });
+    now_ms.saturating_sub(created_at_ms)
 }
 
 /// Returns the pause after a failure that followed `failures` other ones.
@@ -153,7 +165,7 @@ async fn run_once(service: &Service, schedule: &SnapshotSchedule) -> Result<bool
 
 /// Returns the snapshot of an earlier attempt that is not copied yet, if any. Waits for its job first.
 async fn find_unfinished(service: &Service) -> Result<Option<Note>, ScheduleError> {
-    let text = std::fs::read(note_path(service)).unwrap_or_default();
+    let text = read_file(&note_path(service)).unwrap_or_default();
     let Ok(note) = serde_json::from_slice::<Note>(&text) else { return Ok(None) };
     if let Some(job) = note.job.as_deref().and_then(|job| JobId::parse(job).ok()) {
         match wait_for_job(service, &job).await {
@@ -170,7 +182,7 @@ async fn find_unfinished(service: &Service) -> Result<Option<Note>, ScheduleErro
 
 /// Makes a snapshot of the whole server.
 async fn create_snapshot(service: &Service, fingerprint: String) -> Result<Note, ScheduleError> {
-    let snapshot = SnapshotId::parse(&Uuid::now_v7().to_string())?;
+    let snapshot = SnapshotId::parse(&new_uuid().to_string())?;
     let mut note = Note { snapshot, fingerprint, job: None };
     // Written before the job starts, so that a crash leaves no snapshot without a note.
     write_note(service, &note)?;
@@ -204,7 +216,7 @@ fn note_path(service: &Service) -> PathBuf {
 fn write_note(service: &Service, note: &Note) -> Result<(), ScheduleError> {
     let path = note_path(service);
     let json = serde_json::to_vec(note).map_err(std::io::Error::other);
-    json.and_then(|json| std::fs::write(&path, json)).map_err(|source| ScheduleError::Note { path, source })
+    json.and_then(|json| write_durably(&path, &json)).map_err(|source| ScheduleError::Note { path, source })
 }
 
 impl State {
@@ -234,16 +246,26 @@ mod tests {
         let target = Target::open(folder.path().to_str().unwrap(), None).unwrap();
         let schedule = SnapshotSchedule { target, interval: Duration::from_secs(3_600), keep: 1 };
         assert_eq!(first_pause(&schedule).await, Duration::ZERO, "there is none");
-        let id = "0199d1a0-0000-7000-8000-000000000001";
-        for (age_s, expect_s) in [(3_000, 590..=600), (4_000, 0..=0), (-7_200, 0..=0)] {
-            let created_at_ms = now_ms() - age_s * 1_000;
+        let (young, old, of_the_future) = (3_000, 4_000, -7_200);
+        for (dated, made, expect_s) in [
+            (young, young, 590..=600),
+            (old, old, 0..=0),
+            (of_the_future, of_the_future, 0..=0),
+            // The clock was set back before it was made.
+            (of_the_future, young, 590..=600),
+            (of_the_future, old, 0..=0),
+        ] {
+            let made_at = u64::try_from(now_ms() / 1_000 - made).unwrap();
+            let id = Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, made_at, 0));
             let about = json!({
-                "format": 1, "snapshot": id, "created_at_ms": created_at_ms, "server_version": "1", "collections": [],
-                "archive_bytes": 0, "archive_sha256": "", "fingerprint": "",
+                "format": 1, "snapshot": id.to_string(), "created_at_ms": now_ms() - dated * 1_000, "server_version": "1",
+                "collections": [], "archive_bytes": 0, "archive_sha256": "", "fingerprint": "",
             });
-            std::fs::write(folder.path().join(format!("{id}.json")), about.to_string()).unwrap();
+            let path = folder.path().join(format!("{id}.json"));
+            std::fs::write(&path, about.to_string()).unwrap();
             let pause = first_pause(&schedule).await;
-            assert!(expect_s.contains(&pause.as_secs()), "{age_s} s old: {pause:?}");
+            assert!(expect_s.contains(&pause.as_secs()), "dated {dated} s and made {made} s ago: {pause:?}");
+            std::fs::remove_file(path).unwrap();
         }
     }
 

@@ -23,7 +23,6 @@ pub const RESCORED_MIN: usize = 16;
 
 /// The database and the index of one collection.
 pub struct Embedded {
-    /// The database.
     pub store: DocumentStore,
     name: CollectionName,
     metric: Metric,

@@ -80,7 +80,6 @@ struct Terms {
 }
 
 impl Batch {
-    /// Adds a document's new row.
     pub(super) fn add_document(
         &mut self,
         key: i64,
@@ -145,7 +144,6 @@ impl Batch {
         self.renewed.add(document, passage, terms, length);
     }
 
-    /// Removes the passages of a document.
     pub(super) fn remove_passages(&mut self, document: i64) {
         self.removed.push(document);
     }
@@ -155,14 +153,12 @@ impl Batch {
         self.gone.push(document);
     }
 
-    /// Adds the tombstone of a passage.
     pub(super) fn add_tombstone(&mut self, document: i64, passage: i64, sequence: i64) {
         self.tombstones.sequences.push(sequence);
         self.tombstones.documents.push(document);
         self.tombstones.passages.push(passage);
     }
 
-    /// Stores everything.
     pub(super) fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
         self.store_removals(writing)?;
         self.documents.store(writing)?;

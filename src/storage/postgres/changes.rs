@@ -22,14 +22,12 @@ use crate::domain::{
     metadata,
 };
 use crate::store::{
-    Deleted, DeletedBatch, Idempotent, PatchOutcome, Patched, PreparedDocument, RECORDS_KEPT_MS, ResplitText, SearchFilter,
-    StoreError, TextPatch, UpdatedBatch, Upserted,
+    ANSWERS_MAX, Deleted, DeletedBatch, Idempotent, PatchOutcome, Patched, PreparedDocument, RECORDS_KEPT_MS, ResplitText,
+    SearchFilter, StoreError, TextPatch, UpdatedBatch, Upserted, check_precondition, replayed,
 };
 
 /// Number of documents deleted or changed in one transaction. Bounds how long other writes wait.
 pub(super) const CHANGED_PER_TRANSACTION: usize = 500;
-/// Maximum number of idempotency records per collection.
-const RECORDS_MAX: i64 = 1_000;
 
 impl Postgres {
     pub(crate) fn upsert_if(
@@ -42,7 +40,7 @@ impl Postgres {
                 let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
                 let versions = versions(writing, &ids)?;
                 for (document, current) in documents.iter().zip(versions) {
-                    check(&document.id, current, &precondition)?;
+                    check_precondition(&document.id, current, &precondition)?;
                 }
             }
             upsert(writing, &documents)
@@ -91,7 +89,7 @@ impl Postgres {
             let Some(found) = reading::find_document(writing.session, writing.names, &writing.live, id)? else {
                 return Ok(PatchOutcome::Absent);
             };
-            check(id, Some(found.document.sequence), &precondition)?;
+            check_precondition(id, Some(found.document.sequence), &precondition)?;
             let replacing = ResplitText::for_patch(resplit.as_ref(), &found.document, &patch);
             let Some(replacing) = replacing else { return Ok(PatchOutcome::Conflict) };
             change(writing, &found, &patch)?;
@@ -138,7 +136,7 @@ impl Postgres {
         self.write("deleting a document", |writing| {
             let sql = format!("select d.document, d.sequence from {} d where d.id = $1", writing.live);
             let Some(row) = writing.session.row(&sql, &[&id.as_str()])? else { return Ok(None) };
-            check(id, Some(sequence(row.try_get(1)?)), &precondition)?;
+            check_precondition(id, Some(sequence(row.try_get(1)?)), &precondition)?;
             let deleted = delete_keys(writing, &[row.try_get(0)?])?;
             Ok(Some(Deleted { sequence: writing.sequence(), removed: deleted }))
         })
@@ -229,13 +227,6 @@ fn versions(writing: &mut Writing<'_>, ids: &[&str]) -> Result<Vec<Option<Sequen
     );
     let rows = writing.session.rows(&sql, &[&ids])?;
     rows.iter().map(|row| Ok(row.try_get::<_, Option<i64>>(0)?.map(sequence))).collect()
-}
-
-fn check(id: &DocumentId, current: Option<Sequence>, precondition: &Precondition) -> Result<(), Fault> {
-    if precondition.holds(current) {
-        return Ok(());
-    }
-    Err(StoreError::PreconditionFailed { id: id.clone(), current }.into())
 }
 
 fn candidates(session: &mut Session, documents: &str, condition: &Condition, until: i64, after: i64) -> Result<Vec<i64>, Fault> {
@@ -331,13 +322,10 @@ fn find_record(session: &mut Session, collection: i64, request: &RequestKey, now
          and created_at_ms > moment.ms - {RECORDS_KEPT_MS} and created_at_ms <= moment.ms + {RECORDS_KEPT_MS}"
     );
     let Some(row) = session.row(&sql, &[&collection, &request.record_key()])? else { return Ok(None) };
-    if row.try_get::<_, &str>(0)? != request.fingerprint() {
-        return Err(StoreError::KeyReused { key: request.key().to_owned() }.into());
-    }
-    Ok(Some(row.try_get(1)?))
+    Ok(Some(replayed(request, row.try_get(0)?, row.try_get(1)?)?))
 }
 
-/// Records the answer of a request, unless there is an earlier record. Deletes the oldest records beyond `RECORDS_MAX`.
+/// Records the answer of a request, unless there is an earlier record. Deletes the oldest records beyond `ANSWERS_MAX`.
 fn store_answer(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) -> Result<(), Fault> {
     let (now, since, until) = (writing.now_ms, writing.now_ms - RECORDS_KEPT_MS, writing.now_ms + RECORDS_KEPT_MS);
     let collection = &writing.key;
@@ -350,7 +338,7 @@ fn store_answer(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) -
     writing.session.execute(sql, &[collection, &request.record_key(), &request.fingerprint(), &answer, &now])?;
     let oldest = format!(
         "delete from dragoman.idempotency_records where collection = $1 and number <=
-         (select number from dragoman.idempotency_records where collection = $1 order by number desc limit 1 offset {RECORDS_MAX})"
+         (select number from dragoman.idempotency_records where collection = $1 order by number desc limit 1 offset {ANSWERS_MAX})"
     );
     writing.session.execute(&oldest, &[collection]).map(drop)
 }

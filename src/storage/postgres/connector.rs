@@ -27,7 +27,6 @@ pub(super) struct Manager {
     config: Config,
     tls: Tls,
     types: VectorTypes,
-    /// Whether its connections are read-only.
     read_only: bool,
 }
 
@@ -44,7 +43,6 @@ impl Manager {
         Ok(Self { config, tls: tls.clone(), types: VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN }, read_only: false })
     }
 
-    /// Makes its connections read-only.
     pub(super) fn read_only(self) -> Self {
         Self { read_only: true, ..self }
     }

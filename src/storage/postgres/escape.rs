@@ -34,7 +34,6 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Returns the original of an escaped text.
 pub(super) fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -47,7 +46,6 @@ pub(super) fn unescape(text: &str) -> String {
     plain
 }
 
-/// Converts metadata to JSON for filters.
 pub(super) fn filter_json(metadata: &Metadata) -> String {
     let mut json = String::new();
     write_object(metadata, format_as_decimal, &mut json);
@@ -68,7 +66,6 @@ pub(super) fn stored_value_json(value: &Value) -> String {
     json
 }
 
-/// Reads the metadata that `stored_json` wrote.
 pub(super) fn parse_stored_json(json: &str) -> Result<Metadata, serde_json::Error> {
     let metadata = serde_json::from_str(json)?;
     // This is how JSON writes the escape character.
@@ -141,7 +138,6 @@ fn write_string(text: &str, json: &mut String) {
     let _ = write!(json, "{}", Value::String(escape(text).into_owned()));
 }
 
-/// Formats a number as it was sent.
 fn format_as_sent(number: &Number) -> String {
     number.to_string()
 }

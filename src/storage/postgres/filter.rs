@@ -45,7 +45,6 @@ impl Condition {
         self.values.len() + 1
     }
 
-    /// Whether it holds for every passage.
     pub(super) fn matches_everything(&self) -> bool {
         self.sql == "true"
     }

@@ -19,7 +19,6 @@ use super::server::{PostgresServer, run_blocking};
 use super::session::Session;
 use crate::store::StoreError;
 
-/// How often the connection is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the database may take to notice that a previous server is gone.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -120,7 +119,6 @@ impl Drop for Member {
     }
 }
 
-/// Makes sure that the locks are held.
 fn ensure_locked(shared: &Membership, server: &PostgresServer, sharing: Sharing) {
     let mut locks = shared.locks.lock();
     if locks.as_mut().is_some_and(|session| session.check().is_ok()) {

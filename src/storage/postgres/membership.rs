@@ -7,7 +7,6 @@ use super::session::Session;
 /// The lock that all servers share. Versions that did not support several servers take it exclusively.
 pub(super) const SHARED_LOCK: i64 = 0x6472_6167_6f6d_616f;
 
-/// The membership of a server.
 pub(super) struct Membership {
     /// The number of the server, chosen at start.
     pub(super) id: i64,
@@ -23,7 +22,6 @@ impl Membership {
         self.with_locks("select pg_try_advisory_lock(hashtextextended($1, 0))", name)
     }
 
-    /// Releases a named lock.
     pub(super) fn unlock(&self, name: &str) {
         self.with_locks("select pg_advisory_unlock(hashtextextended($1, 0))", name);
     }
@@ -33,7 +31,6 @@ impl Membership {
         self.with_locks("select pg_try_advisory_lock_shared(hashtextextended($1, 0))", name)
     }
 
-    /// Releases a shared lock.
     pub(super) fn unlock_shared(&self, name: &str) {
         self.with_locks("select pg_advisory_unlock_shared(hashtextextended($1, 0))", name);
     }

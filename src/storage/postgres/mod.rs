@@ -36,7 +36,7 @@ mod tls;
 mod upsert;
 mod writing;
 
-pub use catalog::{CatalogNames, CatalogPart, CatalogVersions, JobOwnership, PostgresCatalog, TakenOverJobs};
+pub use catalog::{CatalogNames, CatalogVersions, JobOwnership, PostgresCatalog, TakenOverJobs};
 pub use orphans::Adoption;
 pub use partition::Postgres;
 pub use replacing::BlockedWrites;

@@ -8,7 +8,6 @@ pub(super) fn time_literal(ms: i64) -> String {
     format!("'{ms}'::bigint")
 }
 
-/// The names of one collection's partitions.
 pub(super) struct PartitionNames {
     pub(super) documents: String,
     pub(super) passages: String,

@@ -166,7 +166,6 @@ impl Postgres {
         })
     }
 
-    /// Compares with all passages in the scope.
     fn compare_scope(&self, prepared: &PreparedSearch<'_>) -> Result<Vec<FoundRow>, StorageError> {
         let best = match prepared.search.unit {
             Unit::Passage => "compared",

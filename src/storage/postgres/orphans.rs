@@ -12,9 +12,7 @@ use crate::store::StoreError;
 pub enum Adoption {
     /// Nobody, because there are none.
     Nobody,
-    /// This server.
     ThisServer,
-    /// Another server.
     OtherServer,
 }
 
@@ -61,7 +59,6 @@ impl Postgres {
         }
     }
 
-    /// Returns the name of the lock.
     fn adoption_lock(&self) -> String {
         format!("dragoman.passages_{}", self.key)
     }

@@ -54,7 +54,6 @@ pub struct Postgres {
     pub(super) terms_of: TermsOf,
     /// The declared metadata indexes, as this server last saw them. They make filters faster but do not change their results.
     pub(super) indexes: RwLock<Vec<MetadataPath>>,
-    /// The last counts, cached.
     pub(super) cached_counts: Mutex<Option<CachedCounts>>,
     /// Replaces the database server's clock in tests.
     clock: Option<Clock>,
@@ -70,7 +69,6 @@ pub struct Postgres {
     running: Arc<Running>,
 }
 
-/// Counts of a collection.
 #[derive(Clone)]
 pub(super) struct CachedCounts {
     /// The last change when the documents were counted.
@@ -197,7 +195,6 @@ impl Postgres {
         }
     }
 
-    /// Compiles a filter to SQL.
     pub(super) fn compile(&self, filter: &SearchFilter) -> Condition {
         compile(filter, &self.indexes.read())
     }
@@ -333,7 +330,6 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Decides how embeddings are indexed.
 fn index_type_for(metric: Metric, quantization: Quantization, dimension: usize) -> Indexed {
     let fits_half = metric == Metric::Cosine || quantization.value_max() <= HALF_MAX;
     match (fits_half, dimension) {
@@ -356,7 +352,6 @@ fn find_or_create_key(session: &mut Session, row: &Collection, indexed: Indexed,
     Ok(key)
 }
 
-/// Returns the key of an existing collection.
 fn existing_key_of(session: &mut Session, id: &CollectionId) -> Result<i64, Fault> {
     Ok(find_key(session, id)?.ok_or(StoreError::Closed)?)
 }
@@ -416,13 +411,11 @@ pub(super) fn indexed_expression(indexed: Indexed, dimension: usize) -> Option<S
     }
 }
 
-/// The declared metadata indexes of a collection.
 pub(super) fn metadata_indexes(session: &mut Session, key: i64) -> Result<Vec<MetadataPath>, Fault> {
     let sql = "select path from dragoman.metadata_indexes where collection = $1 order by path";
     session.rows(sql, &[&key])?.iter().map(|row| path(row.try_get(0)?)).collect()
 }
 
-/// A declared path.
 pub(super) fn path(text: &str) -> Result<MetadataPath, Fault> {
     let problem = "its path is not valid";
     MetadataPath::parse(&super::escape::unescape(text))

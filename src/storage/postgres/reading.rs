@@ -14,7 +14,6 @@ use crate::domain::{
 };
 use crate::store::{CUTTING_RULES, PendingPassage, SearchFilter, StoreError};
 
-/// A document with its key.
 pub(super) struct FoundDocument {
     pub(super) key: i64,
     pub(super) document: Document,

@@ -39,7 +39,6 @@ impl BlockedWrites {
         run_blocking(|| work(session, self.key)).map_err(|fault| fault.into_store_error(doing))
     }
 
-    /// Commits what was done.
     pub(super) fn commit(&mut self, doing: &'static str) -> Result<(), StoreError> {
         self.run(doing, |session, _| session.commit())
     }

@@ -45,17 +45,14 @@ pub(super) fn document(row: &Row) -> Result<Document, Fault> {
     })
 }
 
-/// Parses a document's id.
 pub(super) fn document_id(key: i64, text: &str) -> Result<DocumentId, Fault> {
     DocumentId::parse(text).map_err(|_| corrupt(key, "its id is not valid"))
 }
 
-/// Parses a document's language.
 pub(super) fn language(key: i64, code: Option<&str>) -> Result<Option<Language>, Fault> {
     code.map(|code| Language::parse(code).ok_or_else(|| corrupt(key, "its language is unknown"))).transpose()
 }
 
-/// Parses a document's metadata.
 pub(super) fn metadata(key: i64, json: &str) -> Result<Metadata, Fault> {
     parse_stored_json(json).map_err(|_| corrupt(key, "its metadata is not a JSON object"))
 }
@@ -64,12 +61,10 @@ fn corrupt(row: i64, problem: &'static str) -> Fault {
     StoreError::CorruptRow { table: "documents", row, problem }.into()
 }
 
-/// Converts a sequence number.
 pub(super) fn sequence(number: i64) -> Sequence {
     Sequence(u64::try_from(number).unwrap_or_default())
 }
 
-/// Converts a passage's key.
 pub(super) fn passage_id(key: i64) -> PassageId {
     PassageId(u64::try_from(key).unwrap_or_default())
 }

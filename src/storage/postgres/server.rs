@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use postgres::NoTls;
@@ -39,14 +39,12 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/postgres/0005_replacements.sql"),
 ];
 
-/// How to reach a database server.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
     /// A URL, `postgres://user:password@host/database`, or key-value pairs as in libpq.
     pub url: String,
     /// A PEM file with the authorities that may have issued the server's certificate, instead of those that browsers trust.
     pub authorities: Option<PathBuf>,
-    /// Maximum number of connections at once.
     pub connections_max: u32,
 }
 
@@ -61,10 +59,25 @@ pub struct PostgresServer {
     member: RwLock<Option<Arc<Membership>>>,
     /// Whether it failed to answer when it was last asked.
     is_away: AtomicBool,
-    /// How far its clock was ahead of this server's when it was last read.
-    clock_ahead_ms: AtomicI64,
+    /// What its clock showed when it was last read.
+    clock: RwLock<ClockReading>,
     /// The replica that answers reads, if there is one.
     replica: Option<Replica>,
+}
+
+/// What the database server's clock showed at some time. From then on, this machine's monotonic clock counts, which does not jump
+/// when somebody sets the time.
+#[derive(Debug, Clone, Copy)]
+struct ClockReading {
+    at: Instant,
+    time_ms: i64,
+}
+
+impl ClockReading {
+    fn time_ms_at(self, now: Instant) -> i64 {
+        let since_ms = now.saturating_duration_since(self.at).as_millis();
+        self.time_ms.saturating_add(i64::try_from(since_ms).unwrap_or(i64::MAX))
+    }
 }
 
 impl PostgresServer {
@@ -110,7 +123,7 @@ impl PostgresServer {
             tls,
             member: RwLock::default(),
             is_away: AtomicBool::new(false),
-            clock_ahead_ms: AtomicI64::new(0),
+            clock: RwLock::new(ClockReading { at: Instant::now(), time_ms: system_clock() }),
             replica,
         }))
     }
@@ -143,23 +156,20 @@ impl PostgresServer {
         !self.is_away.load(Ordering::Acquire)
     }
 
-    /// Records whether it answers.
     pub(super) fn record_reachability(&self, answers: bool) {
         self.is_away.store(!answers, Ordering::Release);
     }
 
     /// Records the time that its clock has just shown, in milliseconds since the Unix epoch.
-    pub(super) fn record_clock(&self, now_ms: i64) {
-        self.clock_ahead_ms.store(now_ms.saturating_sub(system_clock()), Ordering::SeqCst);
+    pub(super) fn record_clock(&self, time_ms: i64) {
+        *self.clock.write() = ClockReading { at: Instant::now(), time_ms };
     }
 
-    /// Returns the time by its clock, in milliseconds since the Unix epoch. Does not ask it: `record_clock` found out how far its
-    /// clock is ahead.
+    /// Returns the time by its clock, in milliseconds since the Unix epoch, without asking it.
     pub(super) fn now_ms(&self) -> i64 {
-        system_clock().saturating_add(self.clock_ahead_ms.load(Ordering::SeqCst))
+        self.clock.read().time_ms_at(Instant::now())
     }
 
-    /// Returns the membership of this server.
     pub(super) fn member(&self) -> Option<Arc<Membership>> {
         self.member.read().clone()
     }
@@ -174,7 +184,6 @@ impl PostgresServer {
         *self.member.write() = member;
     }
 
-    /// Ends the running statement of a connection.
     pub(super) fn cancel(&self, token: &postgres::CancelToken) {
         if let Err(error) = token.cancel_query(self.tls.clone()).or_else(|_| token.cancel_query(NoTls)) {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot end a statement");
@@ -283,7 +292,6 @@ fn migration_count_or_zero(session: &mut Session) -> Result<usize, Fault> {
     if session.query_number(sql, &[])? == 1 { migration_count(session) } else { Ok(0) }
 }
 
-/// Refuses a database with missing migrations.
 fn check_migrated(session: &mut Session) -> Result<(), Fault> {
     match migration_count_or_zero(session)? {
         found if found == MIGRATIONS.len() => Ok(()),
@@ -323,4 +331,18 @@ fn migration_count(session: &mut Session) -> Result<usize, Fault> {
     let applied = session.query_number("select coalesce(max(version), 0) from dragoman.migrations", &[])?;
     let (found, known) = (i64::try_from(applied).unwrap_or(i64::MAX), MIGRATIONS.len() as i64);
     if found > known { Err(StoreError::NewerDatabase { found, known }.into()) } else { Ok(applied as usize) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_the_database_goes_on_from_its_last_reading() {
+        let reading = ClockReading { at: Instant::now(), time_ms: -5_000 };
+        for (after_s, expect) in [(0, -5_000), (7, 2_000)] {
+            assert_eq!(reading.time_ms_at(reading.at + Duration::from_secs(after_s)), expect, "after {after_s} s");
+        }
+        assert_eq!(ClockReading { time_ms: i64::MAX, ..reading }.time_ms_at(reading.at + Duration::from_secs(1)), i64::MAX);
+    }
 }

@@ -12,12 +12,9 @@ use super::fault::Fault;
 use crate::domain::Embedding;
 use crate::store::StoreError;
 
-/// A parameter of a statement.
 pub(super) type Parameter<'p> = &'p (dyn SqlValue + Sync);
 
-/// A value that can be a parameter.
 pub(super) trait SqlValue: ToSql {
-    /// Returns its type in the database.
     fn sql_type(&self, vectors: &VectorTypes) -> Type;
 }
 
@@ -80,7 +77,6 @@ impl Session {
         Self { client, types, is_open: false }
     }
 
-    /// Whether it can no longer be used.
     pub(super) fn is_broken(&self) -> bool {
         self.is_open || self.client.is_closed()
     }
@@ -130,7 +126,6 @@ impl Session {
         Ok(self.client.execute_typed(sql, &self.types.typed(parameters))?)
     }
 
-    /// Runs statements without parameters.
     pub(super) fn execute_batch(&mut self, sql: &str) -> Result<(), Fault> {
         Ok(self.client.batch_execute(sql)?)
     }
@@ -154,7 +149,6 @@ impl Session {
         self.execute_batch(begin)
     }
 
-    /// Ends the transaction that `begin_transaction` began.
     pub(super) fn commit(&mut self) -> Result<(), Fault> {
         self.execute_batch("commit")?;
         self.is_open = false;
@@ -190,7 +184,6 @@ pub(super) fn vector(embedding: &Embedding) -> Vector {
     Vector::from(embedding.as_slice().to_vec())
 }
 
-/// Converts the stored embedding of a passage.
 pub(super) fn embedding(passage: i64, vector: Vector) -> Result<Embedding, Fault> {
     let problem = "its embedding holds no finite numbers";
     Embedding::unscaled(vector.into()).ok_or_else(|| StoreError::CorruptRow { table: "passages", row: passage, problem }.into())

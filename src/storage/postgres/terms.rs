@@ -13,7 +13,6 @@ const BYTES_MAX: usize = 255;
 /// How many bytes of a longer term are stored before its digest.
 const BYTES_KEPT: usize = 180;
 
-/// A term of a passage.
 pub(super) struct TermRow {
     pub(super) term: String,
     /// Its positions among the words as spelled, in PostgreSQL's array syntax.

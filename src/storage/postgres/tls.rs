@@ -48,7 +48,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for T
     }
 }
 
-/// Makes one connection.
 pub(super) struct Connector {
     tls: TlsConnector,
     name: ServerName<'static>,
@@ -75,7 +74,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Future for Connecting<S> {
     }
 }
 
-/// An encrypted connection.
 pub(super) struct Encrypted<S>(tokio_rustls::client::TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {

@@ -87,7 +87,6 @@ impl<'s> Writing<'s> {
         self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
     }
 
-    /// Returns a new sequence number.
     pub(super) fn next_sequence(&mut self) -> i64 {
         self.sequence += 1;
         self.sequence
@@ -98,13 +97,11 @@ impl<'s> Writing<'s> {
         Sequence(u64::try_from(self.sequence).unwrap_or_default())
     }
 
-    /// Returns a new key for a document.
     pub(super) fn next_document(&mut self) -> i64 {
         self.documents_drawn += 1;
         self.documents_drawn
     }
 
-    /// Returns a new key for a passage.
     pub(super) fn next_passage(&mut self) -> i64 {
         self.passages_drawn += 1;
         self.passages_drawn

@@ -31,7 +31,6 @@ use crate::service::state::{Service, State};
 use crate::service::upload_receiver::check_disk_space;
 use crate::store::{DocumentKey, system_clock as now_ms};
 
-/// Minimum number of documents in a projection.
 const DOCUMENTS_MIN: usize = 10;
 /// Number of documents whose embeddings are read at a time.
 const DOCUMENTS_PER_READ: usize = 256;
@@ -279,7 +278,6 @@ fn points(context: &JobContext, lists: &NeighborLists, plane: &[Point]) -> Resul
     Ok(layout.into_points())
 }
 
-/// Fails if the job should stop.
 fn check_not_stopped(context: &JobContext) -> Result<(), Error> {
     if context.check().is_err() { Err(Error::Stopping) } else { Ok(()) }
 }

@@ -2,9 +2,7 @@
 
 use crate::domain::{Code, CollectionName, JobId, ProjectionCenter};
 
-/// An error of projections.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum ProjectionError {
     #[error(
         "collection {collection} has no projection with center {center}: POST /v1/collections/{collection}/projections computes one"
@@ -17,7 +15,6 @@ pub enum ProjectionError {
 }
 
 impl ProjectionError {
-    /// The error code sent to the client.
     pub fn code(&self) -> Code {
         match self {
             Self::NotFound { .. } => Code::ProjectionNotFound,

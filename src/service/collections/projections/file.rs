@@ -9,12 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::ProjectionCenter;
 use crate::service::error::Error;
-use crate::service::folders::replace_durably;
+use crate::service::folders::{read_file, replace_durably};
 
 /// The version of the file.
 const FORMAT: u32 = 1;
 
-/// The content of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProjectionFile {
@@ -87,7 +86,7 @@ impl ProjectionFile {
     /// Reads the projection of the database `origin`. Returns `None` if there is none, or only a damaged one.
     pub(crate) fn read(folder: &Path, center: ProjectionCenter, origin: &str) -> Result<Option<Self>, Error> {
         let path = path(folder, center);
-        let text = match std::fs::read(&path) {
+        let text = match read_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(|source| Error::Folder { path: path.clone(), source })?,
         };

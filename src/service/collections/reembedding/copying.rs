@@ -16,7 +16,6 @@ use crate::service::jobs::{JobContext, JobError, try_embed};
 use crate::service::open_collection::OpenCollection;
 use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, Revision};
 
-/// Revisions read at a time.
 const REVISIONS_PER_READ: usize = 4_096;
 /// Differences resolved at a time.
 const DIFFERENCES_MAX: usize = 128;
@@ -157,7 +156,6 @@ impl<'c> CollectionCopier<'c> {
         Ok(())
     }
 
-    /// Embeds the passages of documents.
     async fn embed(&mut self, mut documents: Vec<CopiedDocument>) -> Result<Vec<CopiedDocument>, JobError> {
         let text = |one: &CopiedDocument, passage: &CopiedPassage| EmbedText {
             context: PassageContext { title: one.document.title.clone(), headings: passage.span.headings.clone() },

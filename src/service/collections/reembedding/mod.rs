@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use uuid::Uuid;
 
 use crate::domain::{CollectionCounts, CollectionId, CollectionName, Job, JobId, JobType, JobUnit, PassageBounds, Scope, chain};
+use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::handle::CollectionHandle;
@@ -73,7 +73,7 @@ impl CollectionHandle {
         }
         let plan = ReembedPlan {
             collection_id: row.id.clone(),
-            replacement: CollectionId(Uuid::now_v7().to_string()),
+            replacement: CollectionId(new_uuid().to_string()),
             model: loaded.name.clone(),
             model_fingerprint: loaded.fingerprint.clone(),
             dimension: loaded.dimension,

@@ -12,12 +12,9 @@ use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
 
-/// What the job needs to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ReembedPlan {
-    /// The collection.
     pub(super) collection_id: CollectionId,
-    /// The id of its replacement.
     #[serde(alias = "successor")]
     pub(super) replacement: CollectionId,
     /// Its new model.

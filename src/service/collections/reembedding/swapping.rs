@@ -42,8 +42,9 @@ pub(super) async fn swap(
         copying.copy_all().await?;
     }
     if !copying.is_equal().await? {
-        let problem = "the collection and its replacement have different numbers of documents";
-        return Err(Error::JobState { id: context.job.id.clone(), problem }.into());
+        // The check may take long, so writes go on.
+        drop((names_lock, writes, blocked));
+        return Err(different_counts(context, pair.old).await?.into());
     }
     context.check()?;
     let (state, plan, job) = (context.state()?, plan.clone(), context.job.id.clone());
@@ -52,6 +53,13 @@ pub(super) async fn swap(
         plan.activate_replacement(&state, &job, &pair, blocked)
     })
     .await?)
+}
+
+/// Makes the error for a collection whose documents could not all be copied: its database is damaged, if a check finds that.
+async fn different_counts(context: &JobContext, old: Arc<OpenCollection>) -> Result<Error, Error> {
+    let problem = "the collection and its replacement have different numbers of documents";
+    let unequal = Error::JobState { id: context.job.id.clone(), problem };
+    Ok(blocking(move || old.find_damage()).await?.unwrap_or(unequal))
 }
 
 impl ReembedPlan {

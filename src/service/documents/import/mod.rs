@@ -48,14 +48,10 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Pause between checks of how many passages wait for their embedding.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(50);
 
-/// A file of documents from a caller.
 #[derive(Debug, Clone)]
 pub struct ImportFile {
-    /// Its format.
     pub format: FileFormat,
-    /// Its compression.
     pub encoding: FileEncoding,
-    /// The types of a table's columns.
     pub types: ColumnTypes,
     /// Its length as sent, if the caller gave it.
     pub announced: Option<u64>,
@@ -239,7 +235,6 @@ fn deleted(context: &JobContext) -> JobError {
     }
 }
 
-/// A running import.
 struct Import {
     collection: Arc<OpenCollection>,
     job: JobId,
@@ -277,6 +272,7 @@ impl Import {
     /// Stores the next batch. Returns whether there may be more. Fails while the space for emergencies is missing.
     fn step(&mut self, state: &State) -> Result<bool, Error> {
         state.check_emergency_space()?;
+        let now_ms = state.read_clock()?;
         let (mut prepared, mut lines, mut bytes) = (Vec::new(), Vec::new(), 0);
         let access = |source| Error::Folder { path: state.job_dir(&self.job), source };
         let row = &self.collection.row;
@@ -287,7 +283,7 @@ impl Import {
                 break;
             };
             bytes += content.as_ref().map_or(0, Vec::len);
-            let read = content.and_then(|json| read_document(&json, row, &state.limits, state.now_ms()));
+            let read = content.and_then(|json| read_document(&json, row, &state.limits, now_ms));
             lines.push(match read.and_then(|document| prepare_document(state, row, document)) {
                 Ok(document) => {
                     prepared.push(document);

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::table::{Cells, Columns};
 use crate::domain::{Code, ColumnTypes, DocumentFailure, FileFormat, RefusedDocument};
 use crate::service::error::Error;
+use crate::service::folders::open_file;
 
 /// The byte order mark that a text file may begin with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -19,7 +20,6 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The cells of one row of a table, or why it is malformed.
 type Row = Result<Vec<Vec<u8>>, String>;
 
-/// One record.
 pub(crate) struct Record {
     /// The line on which it begins, from 1.
     pub(crate) line: u64,
@@ -49,7 +49,7 @@ impl Records {
     /// Opens a file at its first record. Fails with `Error::Header` if its first row does not name usable columns.
     pub(crate) fn open(path: &Path, (format, types): (FileFormat, &ColumnTypes), bytes_max: usize) -> Result<Self, Error> {
         let access = |source| Error::Folder { path: path.to_owned(), source };
-        let reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(access)?);
+        let reader = BufReader::with_capacity(1 << 18, open_file(path).map_err(access)?);
         let mut records = Self { reader, format, columns: Columns::default(), bytes_max, place: Place::default() };
         if records.reader.fill_buf().map_err(access)?.starts_with(BYTE_ORDER_MARK) {
             records.reader.consume(BYTE_ORDER_MARK.len());

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::records::Place;
 use crate::domain::{RefusedDocument, UpsertCounts};
 use crate::service::error::Error;
-use crate::service::folders::{open_with_length, sync_dir};
+use crate::service::folders::{create_file, open_regular, open_with_length, sync_dir};
 
 const RESULTS: &str = "results.ndjson";
 
@@ -37,7 +37,6 @@ pub(crate) struct Checkpoint {
     pub(crate) results: String,
 }
 
-/// The counts of the lines so far.
 #[derive(Debug, Serialize)]
 pub(crate) struct Counts {
     lines: u64,
@@ -106,11 +105,10 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Creates an empty file.
     pub(crate) fn create(folder: &Path, power_safe: bool) -> Result<Self, Error> {
         let path = folder.join(RESULTS);
         let create = || {
-            let file = File::create(&path)?;
+            let file = create_file(&path)?;
             sync_dir(folder)?;
             Ok(file)
         };
@@ -122,7 +120,7 @@ impl Results {
     pub(crate) fn reopen(folder: &Path, power_safe: bool, done: &Checkpoint) -> Result<Self, Error> {
         let path = folder.join(RESULTS);
         let reopen = || {
-            let mut file = File::options().create(true).truncate(false).write(true).open(&path)?;
+            let mut file = open_regular(&path, File::options().create(true).truncate(false).write(true))?;
             file.set_len(done.results_bytes)?;
             file.seek(SeekFrom::End(0))?;
             Ok(file)

@@ -1,14 +1,14 @@
 //! Swaps in the replacement of a collection that was re-embedded.
 
 use super::PostgresCatalog;
-use super::versions::{self, CatalogPart};
+use super::versions;
 use crate::domain::{Collection, CollectionId, JobId};
 use crate::storage::postgres::changes::check_job;
 use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::replacing::BlockedWrites;
 use crate::storage::postgres::session::{Parameter, Session};
 use crate::storage::postgres::writing::NOW_MS;
-use crate::store::StoreError;
+use crate::store::{CatalogPart, StoreError};
 
 impl PostgresCatalog {
     /// Replaces the collection `old`, whose writes are blocked, by `new`, in one transaction: its name, aliases and idempotency

@@ -9,18 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::session::Session;
 use crate::storage::postgres::writing::NOW_MS;
-use crate::store::StoreError;
-
-/// A part of the catalog.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CatalogPart {
-    /// Collections with their settings and metadata indexes, and aliases.
-    Names,
-    /// Keys.
-    Keys,
-    /// Which classifiers exist. Their contents are read when needed.
-    Classifiers,
-}
+use crate::store::{CatalogPart, StoreError};
 
 /// The number of each part's last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,21 +19,7 @@ pub struct CatalogVersions([i64; CatalogPart::ALL.len()]);
 #[derive(Default)]
 pub(super) struct KnownVersions([AtomicI64; CatalogPart::ALL.len()]);
 
-impl CatalogPart {
-    /// All parts.
-    pub const ALL: [Self; 3] = [Self::Names, Self::Keys, Self::Classifiers];
-
-    fn column(self) -> &'static str {
-        match self {
-            Self::Names => "names",
-            Self::Keys => "api_keys",
-            Self::Classifiers => "classifiers",
-        }
-    }
-}
-
 impl CatalogVersions {
-    /// Returns the version of a part.
     pub fn of(&self, part: CatalogPart) -> i64 {
         self.0[part as usize]
     }
@@ -62,7 +37,7 @@ impl KnownVersions {
 
 /// Reads the versions, and the time by the database server's clock, in milliseconds since the Unix epoch.
 pub(super) fn read(session: &mut Session) -> Result<(CatalogVersions, i64), Fault> {
-    let columns = CatalogPart::ALL.map(CatalogPart::column).join(", ");
+    let columns = CatalogPart::ALL.map(column).join(", ");
     let row = session.row(&format!("select {columns}, {NOW_MS} from dragoman.catalog_state"), &[])?;
     let row = row.ok_or(StoreError::CorruptRow { table: "catalog_state", row: 0, problem: "it is missing" })?;
     let mut versions = CatalogVersions::default();
@@ -75,10 +50,18 @@ pub(super) fn read(session: &mut Session) -> Result<(CatalogVersions, i64), Faul
 /// Increments the version of a part and returns it. Fails with `StoreError::CatalogChanged` if the current version is not
 /// `known`.
 pub(super) fn increment(session: &mut Session, part: CatalogPart, known: i64) -> Result<i64, Fault> {
-    let column = part.column();
+    let column = column(part);
     let sql = format!(
         "update dragoman.catalog_state set version = version + 1, {column} = version + 1 where {column} = $1 returning {column}"
     );
     let row = session.row(&sql, &[&known])?.ok_or(StoreError::CatalogChanged)?;
     Ok(row.try_get(0)?)
+}
+
+fn column(part: CatalogPart) -> &'static str {
+    match part {
+        CatalogPart::Names => "names",
+        CatalogPart::Keys => "api_keys",
+        CatalogPart::Classifiers => "classifiers",
+    }
 }

@@ -28,7 +28,6 @@ pub struct ReplicaOptions {
     pub lag_max: Duration,
 }
 
-/// The state of a replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaState {
     /// Whether reads use it.
@@ -87,12 +86,10 @@ impl Replica {
         Ok(self.tracker.pool().map(|pool| pool.get()).transpose()?)
     }
 
-    /// Counts a read.
     pub(super) fn count(&self, outcome: Outcome) {
         self.counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns its state.
     pub(super) fn state(&self) -> ReplicaState {
         let count = |outcome: Outcome| (outcome.name(), self.counts[outcome as usize].load(Ordering::Relaxed));
         ReplicaState { answers: self.tracker.answers(), lag: self.tracker.lag(), reads: Outcome::ALL.map(count).to_vec() }

@@ -15,7 +15,6 @@ use crate::store::StoreError;
 
 /// Longest time between two checks of the watcher.
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// Shortest time between two checks.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// How long the result of a check is valid.
 const CHECK_VALIDITY: Duration = Duration::from_secs(3);
@@ -55,7 +54,6 @@ pub(in crate::storage::postgres) struct Recent {
     pub(in crate::storage::postgres) now_ms: i64,
 }
 
-/// What is known of a replica.
 pub(in crate::storage::postgres) struct ReplicaTracker {
     manager: Manager,
     connections_max: u32,
@@ -142,7 +140,6 @@ impl ReplicaTracker {
         state.ends.clear();
     }
 
-    /// Records where the primary's log ends now.
     pub(super) fn record_log_end(&self, end: LogEnd) {
         let ends = &mut self.state.write().ends;
         if ends.len() < ENDS_MAX {

@@ -80,12 +80,10 @@ struct Watch {
     replica: MonitoredServer,
     /// The prefix of the names of the primary's timelines.
     system: String,
-    /// The problem that was logged last.
     last_reported: Option<String>,
     tracker: Arc<ReplicaTracker>,
 }
 
-/// A server and the connection to it.
 struct MonitoredServer {
     manager: Manager,
     session: Option<Session>,
