@@ -20,21 +20,21 @@ const QUERIES: &str = "tests/typed_queries/queries.jsonl";
 const WRONG: [(&str, usize); 33] = [
     ("Chinese and Japanese", 4),
     ("abbreviations", 2),
-    ("addresses", 1),
+    ("addresses", 2),
     ("beginnings of words", 4),
     ("case", 1),
     ("commands", 2),
-    ("compounds", 2),
+    ("compounds", 1),
     ("dates", 1),
     ("descriptions", 2),
     ("error codes", 1),
     ("file names", 1),
     ("frequent words", 1),
-    ("identifiers", 2),
-    ("inflections", 3),
-    ("joined and split words", 7),
+    ("identifiers", 1),
+    ("inflections", 1),
+    ("joined and split words", 1),
     ("logs", 5),
-    ("missing accents", 3),
+    ("missing accents", 1),
     ("mixed scripts", 1),
     ("numbers", 1),
     ("other languages", 1),
@@ -43,7 +43,7 @@ const WRONG: [(&str, usize); 33] = [
     ("plural and singular", 2),
     ("quotes and minus", 1),
     ("short words", 2),
-    ("spellings", 3),
+    ("spellings", 1),
     ("titles", 1),
     ("typos", 4),
     ("units", 1),
@@ -52,7 +52,7 @@ const WRONG: [(&str, usize); 33] = [
     ("word order", 1),
     ("words", 1),
 ];
-const WRONG_MAX: usize = 40;
+const WRONG_MAX: usize = 25;
 
 fn lines(file: &str) -> Vec<Value> {
     fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -198,7 +198,9 @@ pub struct LiteralPart {
     pub phrases: Vec<TermPhrase>,
     /// The position of its first word in the query, from 0.
     pub at: usize,
-    /// Its share of the words of the query.
+    /// Its words by their numbers (`text::plain_words::word_key`).
+    pub words: Vec<u32>,
+    /// Its share of the words of the query, by their count.
     pub share: f32,
     /// When it is sought.
     pub sought: Sought,

@@ -139,6 +139,8 @@ pub struct WordScores {
     sufficient: f32,
     /// The significant words of the question, rarest first.
     significant: Vec<SignificantWord>,
+    /// The weight of each word of the question, by its number.
+    weights: Vec<(u32, f32)>,
 }
 
 /// A significant word of a question: passages that have it or a translation of it are more likely to match.
@@ -156,6 +158,13 @@ impl WordScores {
     fn share(&self, score: f32) -> f32 {
         let share = score / self.sufficient.max(1.0);
         if share <= SHARE_LINEAR_MAX { share } else { SHARE_LINEAR_MAX + (share / SHARE_LINEAR_MAX).ln() }
+    }
+
+    /// Returns the share of the sufficient score that a passage has with these words, by their numbers. `None` if none of them
+    /// counts.
+    pub fn share_of(&self, words: &[u32]) -> Option<f32> {
+        let own = self.weights.iter().filter(|(word, _)| words.contains(word)).map(|(_, weight)| *weight);
+        own.reduce(|sum, weight| sum + weight).map(|weight| self.share(weight))
     }
 
     /// Returns the significant words of the question, rarest first.
@@ -279,7 +288,8 @@ impl WordIndex {
             }
             self.add(word, &mut counts, &mut met, &mut scores);
         }
-        WordScores { scores, sufficient, significant }
+        let weights = weighted.iter().map(|word| (word.expansion.word, word.weight)).collect();
+        WordScores { scores, sufficient, significant, weights }
     }
 
     /// Returns the score of a passage, about 0 to 1, or 0 for a missing one.

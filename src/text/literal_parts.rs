@@ -2,6 +2,7 @@
 //! codes of several groups ("2.1.10", "AB-1234"), a few characters of a script without spaces ("豆"), and the beginning of a word
 //! that is still being typed ("espr").
 
+use super::plain_words::for_each_word;
 use super::runs::{Class, Run, class, normalized, runs, truncate_term};
 use super::spellings::{beginnings, key};
 use super::terms::phrase;
@@ -46,19 +47,20 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
 /// Returns the literal parts of the text between two spaces, which has these runs, the first of them at the position `at` of the
 /// query. `share` is that of one word.
 fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<LiteralPart> {
-    let part = |mut phrases: Vec<TermPhrase>, at: usize, runs: usize| {
+    let part = |mut phrases: Vec<TermPhrase>, at: usize, runs: &[Run<'_>]| {
         phrases.retain(|phrase| phrase.terms.len() <= GROUPS_MAX);
-        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, share: share * runs as f32, sought: Sought::Always })
+        let (words, share) = (word_keys(runs), share * runs.len() as f32);
+        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, words, share, sought: Sought::Always })
     };
     let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
     if has_digits && runs.iter().all(|run| run.class == Class::Word) {
         let as_written = (runs.len() > 1).then(|| phrase(text)).flatten();
         let ways = as_written.into_iter().chain(grouped(text.trim_matches(|c| class(c).is_none()))).collect();
-        return part(ways, at, runs.len()).into_iter().collect();
+        return part(ways, at, runs).into_iter().collect();
     }
     let is_short = |run: &Run<'_>| run.class == Class::Unspaced && run.characters().len() <= UNSPACED_MAX;
     let short = (at..).zip(runs).filter(|(_, run)| is_short(run));
-    short.filter_map(|(at, run)| part(phrase(run.text).into_iter().collect(), at, 1)).collect()
+    short.filter_map(|(at, run)| part(phrase(run.text).into_iter().collect(), at, std::slice::from_ref(run))).collect()
 }
 
 /// Returns the last of the `count` words of a query as the beginning of a longer one, unless something follows it.
@@ -66,8 +68,15 @@ fn beginning(normal: &str, count: usize, share: f32) -> Option<LiteralPart> {
     let last = runs(normal).last().filter(|last| last.class == Class::Word && normal.ends_with(last.text))?;
     let is_long = last.characters().len() >= BEGINNING_MIN && last.text.contains(char::is_alphabetic);
     let phrases = beginnings(truncate_term(last.text)).collect();
-    let sought = Sought::Beginning(key(last.text));
-    is_long.then_some(LiteralPart { phrases, at: count - 1, share, sought })
+    let word = key(last.text);
+    is_long.then_some(LiteralPart { phrases, at: count - 1, words: vec![word], share, sought: Sought::Beginning(word) })
+}
+
+/// Returns the numbers of the words of some runs.
+fn word_keys(runs: &[Run<'_>]) -> Vec<u32> {
+    let mut keys = Vec::new();
+    runs.iter().for_each(|run| for_each_word(run, |word| keys.push(word.key())));
+    keys
 }
 
 /// Returns the ways to write a number or code in groups: thousands, and groups of four.

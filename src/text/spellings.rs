@@ -29,29 +29,31 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
         return Vec::new();
     }
     let share = 1.0 / words.len().max(1) as f32;
-    let part = |at, words: usize, phrases: Vec<TermPhrase>, sought| {
-        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, share: share * words as f32, sought })
+    let part = |at, own: &[Run<'_>], phrases: Vec<TermPhrase>, sought| {
+        let words = own.iter().map(|word| key(word.text)).collect();
+        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, words, share: share * own.len() as f32, sought })
     };
     let mut parts = Vec::new();
     for at in 0..words.len() {
         for count in 2..=JOINED_MAX {
             let Some(together) = words.get(at..at + count).filter(|words| words.iter().all(is_word)) else { break };
             let joined: String = together.iter().map(|word| word.text).collect();
-            parts.extend(part(at, count, vec![single(&joined)], Sought::Joined(key(&joined))));
+            parts.extend(part(at, together, vec![single(&joined)], Sought::Joined(key(&joined))));
         }
     }
     let cased: Vec<Run<'_>> = runs(query).take(QUERY_WORDS_MAX + 1).collect();
     let stemmer = language.and_then(stemmer);
     for (at, word) in words.iter().enumerate().filter(|(_, word)| is_word(word)) {
+        let own = std::slice::from_ref(word);
         let mut others: Vec<TermPhrase> = forms(word.text, stemmer.as_ref()).into_iter().map(TermPhrase::single_word).collect();
         others.extend(without_umlauts(word.text).map(|plain| single(&plain)));
         if others.len() > 1 {
-            parts.extend(part(at, 1, others, Sought::Unfound(key(word.text))));
+            parts.extend(part(at, own, others, Sought::Unfound(key(word.text))));
         }
         // Normalizing may have joined or removed words.
         let cased = cased.get(at).filter(|_| cased.len() == words.len()).map_or("", |run| run.text);
         let (phrases, keys) = splits(word.text, cased).into_iter().map(|terms| (phrase(&terms), keys(&terms))).unzip();
-        parts.extend(part(at, 1, phrases, Sought::Split { word: key(word.text), words: keys }));
+        parts.extend(part(at, own, phrases, Sought::Split { word: key(word.text), words: keys }));
     }
     parts
 }

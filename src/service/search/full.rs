@@ -82,8 +82,8 @@ struct ModelScores<'i> {
     /// Estimates of late interaction, until passages are scored by late interaction itself.
     estimates: Option<LateEstimates>,
     question: Option<Question>,
-    /// The passages that have parts of the query as they are written.
-    literal: &'i LiteralMatches,
+    /// The passages that have parts of the query as they are written, and the shares of these parts.
+    literal: (&'i LiteralMatches, Vec<f32>),
 }
 
 impl ModelScores<'_> {
@@ -95,9 +95,10 @@ impl ModelScores<'_> {
         }
     }
 
-    /// Returns the share of the query's words that a passage has, in any language.
+    /// Returns the share of the query's words that a passage has, as they are written or in any language.
     fn translated_score(&self, passage: PassageId) -> f32 {
-        self.translated.as_ref().map_or(0.0, |scores| self.words.score(scores, passage))
+        let (literal, shares) = &self.literal;
+        literal.raise(self.translated.as_ref().map_or(0.0, |scores| self.words.score(scores, passage)), shares, passage)
     }
 
     /// Switches from estimates to late interaction itself, and reads everything that these passages need for it.
@@ -170,7 +171,8 @@ impl Plan<'_> {
             }
             let compared = limit.div_ceil(COMPARED_PART).max(COMPARED_MIN);
             let whole = listed.len() <= compared || estimates.is_none();
-            let mut model = ModelScores { tokens, words, translated, estimates, question, literal };
+            let shares = literal.shares(translated.as_ref());
+            let mut model = ModelScores { tokens, words, translated, estimates, question, literal: (literal, shares) };
             let mut listed: Vec<(PassageId, ListedPassage)> = listed.into_iter().collect();
             if !whole {
                 listed = self
@@ -276,7 +278,7 @@ impl Plan<'_> {
                 dense: listed.similarity.map_or(0.0, |score| cosine(metric, score)),
                 late,
                 lexical: listed.ranks.lexical.map_or(0.0, |place| lexical_share(place.score, terms, passages)),
-                translated: model.literal.raise(model.translated_score(passage), passage),
+                translated: model.translated_score(passage),
                 tokens: own.len(),
             };
             RankedPassage { passage, listed, late, translated: evidence.translated, relevance: evidence.relevance(&weights) }

@@ -7,11 +7,11 @@ use super::super::Error;
 use super::ranking::Plan;
 use super::tokens::with_tokens;
 use crate::domain::{LiteralPart, PassageId, QueryTerm, QueryTerms, Sought, TermPhrase};
-use crate::ranking::{Translations, WordIndex};
+use crate::ranking::{Translations, WordIndex, WordScores};
 use crate::storage::{PassageSet, RequiredPassages};
 
-/// The share of the query's words that a passage has at least if it has a literal part, as a share of the part: lower for the
-/// beginning of a word, because longer words may mean something else.
+/// What a passage that has a literal part has of its words at least, as a share of them: lower for the beginning of a word, because
+/// longer words may mean something else.
 const AS_WRITTEN: f32 = 0.8;
 const BEGINNING: f32 = 0.7;
 /// What a passage gains beyond the words of a literal part if it has them in the order of the part, as they are written.
@@ -40,24 +40,51 @@ pub(super) struct LiteralMatches {
 struct Part {
     /// The position of its first word in the query.
     at: usize,
-    /// What its passages have of the query's words at least.
+    /// The numbers of its words.
+    words: Vec<u32>,
+    /// Its share of the query's words, by their count.
+    share: f32,
+    /// What its passages have of the part at least, as a share of it.
     least: f32,
-    /// What they gain.
+    /// What they gain, as a share of the part.
     gain: f32,
+    /// Whether no passage has its words as the query spells them, so that they are not counted yet.
+    is_uncounted: bool,
     found: Arc<PassageSet>,
 }
 
+/// What a passage has of a query by its literal parts, as shares of the query's words.
+#[derive(Debug, Clone, Copy, Default)]
+struct Raise {
+    /// At least, by the words of the parts that may be counted already.
+    least: f32,
+    /// In addition.
+    added: f32,
+}
+
+impl Raise {
+    fn max(self, other: Self) -> Self {
+        Self { least: self.least.max(other.least), added: self.added.max(other.added) }
+    }
+}
+
 impl LiteralMatches {
-    /// Raises the share of the query's words that a passage has by the literal parts that it has. Of parts that are the same
-    /// word, only one counts.
-    pub(super) fn raise(&self, share: f32, passage: PassageId) -> f32 {
-        let same_word = self.parts.chunk_by(|a, b| a.at == b.at);
-        let (least, gain) = same_word.fold((0.0, 0.0), |(least, gain), parts| {
-            let found = parts.iter().filter(|part| part.found.contains(passage));
-            let best = found.map(|part| (part.least, part.gain)).reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)));
-            best.map_or((least, gain), |(of_word, gain_of_word)| (least + of_word, gain + gain_of_word))
-        });
-        share.max(least.min(1.0)) + gain
+    /// Returns the share of each part of the query. Words weigh as much as in `scores`.
+    pub(super) fn shares(&self, scores: Option<&WordScores>) -> Vec<f32> {
+        let weighed = |part: &Part| scores.and_then(|scores| scores.share_of(&part.words));
+        self.parts.iter().map(|part| weighed(part).unwrap_or_default().max(part.share)).collect()
+    }
+
+    /// Raises the share of the query's words that a passage has by the literal parts that it has, which have these `shares`. Of
+    /// parts that begin with the same word, only one counts.
+    pub(super) fn raise(&self, share: f32, shares: &[f32], passage: PassageId) -> f32 {
+        let (mut least, mut added, mut from) = (0.0, 0.0, 0);
+        for same_word in self.parts.chunk_by(|a, b| a.at == b.at) {
+            let found = same_word.iter().zip(&shares[from..]).filter(|(part, _)| part.found.contains(passage));
+            let best = found.map(|(part, share)| part.raise(*share)).fold(Raise::default(), Raise::max);
+            (least, added, from) = (least + best.least, added + best.added, from + same_word.len());
+        }
+        share.max(least) + added
     }
 
     /// Returns the passages that have a part and that `accept` accepts, and whether these are all. Of each part, those with the
@@ -79,6 +106,16 @@ impl LiteralMatches {
             best.extend(found.into_iter().map(|(_, passage)| passage));
         }
         (best, all)
+    }
+}
+
+impl Part {
+    /// Returns what a passage that has it has of the query, where its share of the query's words is `share`.
+    fn raise(&self, share: f32) -> Raise {
+        match self.is_uncounted {
+            true => Raise { least: 0.0, added: share * (self.least + self.gain) },
+            false => Raise { least: share * self.least, added: share * self.gain },
+        }
     }
 }
 
@@ -109,7 +146,9 @@ impl Plan<'_> {
             if part.sought != Sought::Always && !found.is_empty() {
                 matches.terms.extend(phrases.into_iter().flat_map(query_terms));
             }
-            matches.parts.push(Part { at: part.at, least: least * part.share, gain: gain * part.share, found });
+            let is_uncounted = !matches!(part.sought, Sought::Always | Sought::Joined(_));
+            let (words, share) = (part.words.clone(), part.share);
+            matches.parts.push(Part { at: part.at, words, share, least, gain, is_uncounted, found });
         }
         matches.parts.sort_by_key(|part| part.at);
         Ok(matches)
@@ -140,4 +179,44 @@ fn query_terms(phrase: TermPhrase) -> impl Iterator<Item = QueryTerm> {
     let last = phrase.terms.len() - 1;
     let prefix = move |at: usize| phrase.prefix && at == last;
     phrase.terms.into_iter().enumerate().map(move |(at, text)| QueryTerm { text, prefix: prefix(at) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSAGE: PassageId = PassageId(7);
+
+    fn part(at: usize, is_uncounted: bool, gain: f32) -> Part {
+        let found = Arc::new([PASSAGE].into_iter().collect());
+        Part { at, words: Vec::new(), share: 0.5, least: 0.8, gain, is_uncounted, found }
+    }
+
+    fn raised(share: f32, parts: Vec<Part>) -> f32 {
+        let matches = LiteralMatches { parts, terms: Vec::new() };
+        (matches.raise(share, &matches.shares(None), PASSAGE) * 100.0).round() / 100.0
+    }
+
+    #[test]
+    fn a_part_whose_words_may_be_counted_is_a_minimum() {
+        assert_eq!(raised(0.3, vec![part(0, false, 0.0)]), 0.4);
+        assert_eq!(raised(0.6, vec![part(0, false, 0.2)]), 0.7, "what it gains is added");
+    }
+
+    #[test]
+    fn a_part_whose_words_are_not_counted_is_added() {
+        assert_eq!(raised(0.3, vec![part(0, true, 0.0)]), 0.7);
+    }
+
+    #[test]
+    fn only_the_best_of_the_parts_that_begin_with_the_same_word_counts() {
+        assert_eq!(raised(0.0, vec![part(0, true, 0.0), part(0, true, 0.2)]), 0.5);
+        assert_eq!(raised(0.0, vec![part(0, true, 0.0), part(1, true, 0.0)]), 0.8);
+    }
+
+    #[test]
+    fn passages_without_a_part_are_not_raised() {
+        let matches = LiteralMatches { parts: vec![part(0, true, 0.2)], terms: Vec::new() };
+        assert_eq!(matches.raise(0.25, &matches.shares(None), PassageId(8)), 0.25);
+    }
 }
