@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
-use super::files::{Input, for_each_batch};
+use super::files::{Input, answers_in_place, for_each_batch, is_blank};
 use super::output::{Output, format_cell, plural};
 use crate::domain::Limits;
 
@@ -34,16 +34,13 @@ pub fn run(args: DetectArgs, output: &Output, client: &Client) -> Result<Outcome
 }
 
 fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliError> {
-    // A blank text has no language, so it is not sent.
-    let asked: Vec<&String> = texts.iter().filter(|text| !text.trim().is_empty()).collect();
-    let call = Call::post(&["v1", "detect"]).repeatable().json(&json!({ "texts": asked }));
-    let detections = match asked.len() {
-        0 => Vec::new(),
-        count => client.rows(&call, "detections", count, &plural(count as u64, "detection"))?,
+    let ask = |asked: &[&String]| {
+        let call = Call::post(&["v1", "detect"]).repeatable().json(&json!({ "texts": asked }));
+        client.rows(&call, "detections", asked.len(), &plural(asked.len() as u64, "detection"))
     };
-    let mut detections = detections.into_iter();
-    for text in texts {
-        let detection = if text.trim().is_empty() { None } else { detections.next() }.unwrap_or_else(|| json!({}));
+    let detections = answers_in_place(texts, |text| is_blank(text), ask)?;
+    for (text, detection) in texts.iter().zip(detections) {
+        let detection = detection.unwrap_or_else(|| json!({}));
         if output.json {
             let mut line = detection;
             line["text"] = json!(text);

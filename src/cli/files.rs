@@ -75,6 +75,29 @@ impl Input {
     }
 }
 
+/// Whether a line has no text. Commands whose results have line numbers skip it; others give it an empty result, so that their
+/// output lines up with the input.
+pub fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// Asks about the items that are not blank. Returns one answer per item, `None` for a blank one.
+pub fn answers_in_place<T, A>(
+    items: &[T],
+    is_blank: impl Fn(&T) -> bool,
+    ask: impl FnOnce(&[&T]) -> Result<Vec<A>, CliError>,
+) -> Result<Vec<Option<A>>, CliError> {
+    let asked: Vec<&T> = items.iter().filter(|item| !is_blank(item)).collect();
+    let answers = if asked.is_empty() { Vec::new() } else { ask(&asked)? };
+    let mut answers = answers.into_iter();
+    Ok(items.iter().map(|item| if is_blank(item) { None } else { answers.next() }).collect())
+}
+
+/// Returns the columns of a line with exactly two, separated by a tab.
+pub fn two_columns(line: &str) -> Option<(&str, &str)> {
+    line.split_once('\t').filter(|(_, second)| !second.contains('\t'))
+}
+
 /// Calls `each` with batches of `size` items. The last one may be smaller.
 pub fn for_each_batch<T>(
     items: impl Iterator<Item = Result<T, CliError>>,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
-use super::files::{Input, for_each_batch};
+use super::files::{Input, answers_in_place, for_each_batch, is_blank, two_columns};
 use super::output::{Output, format_cell, plural};
 use crate::domain::Limits;
 
@@ -36,15 +36,22 @@ pub fn run(args: SimilarityArgs, output: &Output, client: &Client) -> Result<Out
 }
 
 fn parse_pair(line: String) -> Result<(String, String), String> {
-    let (first, second) = line.split_once('\t').ok_or("must have two texts, separated by a tab")?;
+    if is_blank(&line) {
+        return Ok((String::new(), String::new()));
+    }
+    let (first, second) = two_columns(&line).ok_or("must have two texts, separated by one tab")?;
     Ok((first.to_owned(), second.to_owned()))
 }
 
 fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Result<(), CliError> {
-    let body: Vec<Value> = pairs.iter().map(|(first, second)| json!({ "first": first, "second": second })).collect();
-    let call = Call::post(&["v1", "similarity"]).repeatable().json(&json!({ "pairs": body }));
-    let results = client.rows(&call, "results", pairs.len(), &plural(pairs.len() as u64, "result"))?;
+    let ask = |asked: &[&(String, String)]| {
+        let body: Vec<Value> = asked.iter().map(|(first, second)| json!({ "first": first, "second": second })).collect();
+        let call = Call::post(&["v1", "similarity"]).repeatable().json(&json!({ "pairs": body }));
+        client.rows(&call, "results", asked.len(), &plural(asked.len() as u64, "result"))
+    };
+    let results = answers_in_place(pairs, |(first, second)| is_blank(first) || is_blank(second), ask)?;
     for (result, (first, second)) in results.into_iter().zip(pairs) {
+        let result = result.unwrap_or_else(|| json!({}));
         if output.json {
             let mut line = result;
             line["first"] = json!(first);

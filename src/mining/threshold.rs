@@ -11,8 +11,8 @@ use super::Candidate;
 pub enum KnownPairs<'a> {
     /// All translations: any other proposed pair is wrong. As in BUCC and the evaluation in `training`.
     All(&'a HashSet<(u32, u32)>),
-    /// Some of the translations, each the only one of its sentences. A proposed pair is only evaluated if it has a sentence of
-    /// a known pair.
+    /// A sample of the translations, each the only one of its sentences. A proposed pair is only evaluated if it has a sentence
+    /// of a known pair, so precision is too high if other sentences have no translation.
     Some(&'a HashSet<(u32, u32)>),
 }
 
@@ -35,17 +35,23 @@ pub struct ThresholdFit {
     pub quality: PairQuality,
 }
 
-/// Finds the threshold with the highest F1 for `pairs`, which must be in descending order of score. It is halfway between the
-/// last evaluated pair that it accepts and the next one. In a tie, it is the highest; pairs with equal scores are accepted
-/// together. Returns `None` if no known pair is proposed. The definition is that of the evaluation in `training`, with
-/// `KnownPairs::All`.
+/// Finds the best threshold for `pairs`, which must be in descending order of score: with `KnownPairs::All` the one with the
+/// highest F1, with `KnownPairs::Some` the one with the highest estimated product of precision and recall. In a tie, it is the
+/// highest; pairs with equal scores are accepted together. Returns `None` if no known pair is proposed.
 pub fn best_threshold(pairs: &[Candidate], known: KnownPairs<'_>) -> Option<ThresholdFit> {
-    let evaluated_pairs: Vec<&Candidate> = known.evaluated(pairs).collect();
+    match known {
+        KnownPairs::All(_) => highest_f1(pairs, known),
+        KnownPairs::Some(_) => highest_product(pairs, known),
+    }
+}
+
+/// The definition of the evaluation in `training`. The threshold is halfway between the last pair that it accepts and the next.
+fn highest_f1(pairs: &[Candidate], known: KnownPairs<'_>) -> Option<ThresholdFit> {
     let mut best: Option<ThresholdFit> = None;
     let mut right = 0;
-    for (number, pair) in evaluated_pairs.iter().enumerate() {
+    for (number, pair) in pairs.iter().enumerate() {
         right += usize::from(known.has(pair));
-        let next = evaluated_pairs.get(number + 1).map(|next| next.score);
+        let next = pairs.get(number + 1).map(|next| next.score);
         let evaluated = number + 1;
         let quality = PairQuality::counted(right, evaluated, known.pairs().len());
         if next.is_none_or(|next| next < pair.score) && quality.f1 > best.map_or(0.0, |best| best.quality.f1) {
@@ -54,6 +60,29 @@ pub fn best_threshold(pairs: &[Candidate], known: KnownPairs<'_>) -> Option<Thre
         }
     }
     best
+}
+
+/// The criterion of Lee and Liu (2003, "Learning with positive and unlabeled examples using weighted logistic regression").
+///
+/// Let a threshold accept A pairs and the share R of the known ones, and let there be N translations, most of them unknown. If
+/// the known ones are a random sample, about R N of the A pairs are right: the precision is R N / A, the recall R, and their
+/// product R² N / A. N is the same for each threshold, so it need not be known. The threshold is the score of a known pair,
+/// which does not count in R: it is accepted in any case.
+fn highest_product(pairs: &[Candidate], known: KnownPairs<'_>) -> Option<ThresholdFit> {
+    let mut best: Option<(f64, f64)> = None;
+    let mut right = 0_usize;
+    for (number, pair) in pairs.iter().enumerate() {
+        right += usize::from(known.has(pair));
+        let is_last_of_score = pairs.get(number + 1).is_none_or(|next| next.score < pair.score);
+        let others = right.saturating_sub(1) as f64;
+        let product = others * others / (number + 1) as f64;
+        if is_last_of_score && right > 0 && best.is_none_or(|(highest, _)| product > highest) {
+            best = Some((product, f64::from(pair.score)));
+        }
+    }
+    let (_, threshold) = best?;
+    let evaluated = known.evaluated(pairs).filter(|pair| f64::from(pair.score) >= threshold).count();
+    Some(ThresholdFit { threshold, evaluated, quality: evaluate(pairs, known, threshold) })
 }
 
 /// Evaluates the pairs with a score of at least `threshold`.
@@ -137,6 +166,26 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_of_known_pairs_keeps_out_pairs_of_sentences_without_a_translation() {
+        // Twenty pairs of sentences that nothing is known about lie between the third known pair and the fourth. With one known
+        // pair left out, the products are 0, 1/2, 4/3 and 9/24.
+        let unknown = (10..30).map(|n| (n, n, 1.3));
+        let known_ones = [(0, 0, 1.9), (1, 1, 1.8), (2, 2, 1.7)].into_iter();
+        let proposed = pairs(&known_ones.chain(unknown).chain([(3, 3, 1.1)]).collect::<Vec<_>>());
+        let known = HashSet::from([(0, 0), (1, 1), (2, 2), (3, 3)]);
+        check(best_threshold(&proposed, KnownPairs::Some(&known)), 1.7, 3, 6.0 / 7.0);
+        check(best_threshold(&proposed, KnownPairs::All(&known)), 1.5, 3, 6.0 / 7.0);
+    }
+
+    #[test]
+    fn a_sample_accepts_pairs_of_equal_score_together() {
+        // The products are 0 after the first pair, and 1/4 after all four, not 1/2 after the second.
+        let proposed = pairs(&[(0, 0, 1.5), (1, 1, 1.4), (8, 8, 1.4), (9, 9, 1.4)]);
+        check(best_threshold(&proposed, KnownPairs::Some(&HashSet::from([(0, 0), (1, 1)]))), 1.4, 2, 1.0);
+        check(best_threshold(&proposed, KnownPairs::Some(&HashSet::from([(1, 1)]))), 1.4, 1, 1.0);
+    }
+
+    #[test]
     fn ties_fall_on_the_same_side_of_the_threshold() {
         let proposed = pairs(&[(0, 0, 1.5), (1, 2, 1.5), (3, 3, 1.0)]);
         check(best_threshold(&proposed, KnownPairs::All(&HashSet::from([(0, 0)]))), 1.25, 2, 2.0 / 3.0);
@@ -167,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_other_threshold_is_better(
+        fn no_other_threshold_is_better_and_that_of_a_sample_is_a_known_score(
             scores in prop::collection::vec(1_u8..20, 1..30), known in prop::collection::hash_set((0_u32..30).prop_map(|n| (n, n)), 0..20),
             part: bool,
         ) {
@@ -180,6 +229,13 @@ mod tests {
             let best_f1 = best.map_or(0.0, |best| best.quality.f1);
             if let Some(best) = best {
                 prop_assert_eq!(evaluate(&proposed, known, best.threshold), best.quality);
+            }
+            if part {
+                let is_known_score = |best: ThresholdFit| {
+                    proposed.iter().any(|pair| known.has(pair) && f64::from(pair.score) == best.threshold)
+                };
+                prop_assert!(best.is_none_or(is_known_score));
+                return Ok(());
             }
             for score in scores {
                 prop_assert!(evaluate(&proposed, known, f64::from(score)).f1 <= best_f1 + 1e-12);

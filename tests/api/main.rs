@@ -38,6 +38,7 @@ mod mcp_access;
 mod metrics;
 mod mining;
 mod mining_identical;
+mod mining_known;
 mod mining_sentences;
 mod models;
 mod nulls;

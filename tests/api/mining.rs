@@ -111,6 +111,7 @@ async fn translations_are_found_between_two_collections() {
     assert!(details["memory_bytes"].as_u64() > Some(0) && details["disk_bytes"].as_u64() > Some(0), "{details}");
     assert_eq!((&job["type"], &job["progress"]["done"], &job["progress"]["total"]), (&json!("mine"), &json!(30), &json!(30)));
     let table = server.get(&format!("/v1/jobs/{}/pairs.tsv", job["id"].as_str().expect("an id"))).await;
+    assert_eq!(table.header("content-type"), Some("text/tab-separated-values; charset=utf-8"));
     let rows: Vec<Vec<&str>> = table.text.lines().map(|row| row.split('\t').collect()).collect();
     assert_eq!(rows[0], ["score", "first_id", "second_id", "first_text", "second_text"]);
     assert_eq!((rows.len(), rows[1][1]), (11, pairs[0]["first"]["id"].as_str().expect("an id")));
@@ -168,12 +169,12 @@ async fn strategy_and_one_to_one_determine_the_proposed_pairs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_threshold_is_estimated_from_known_pairs() {
     let server = with_two().await;
-    let known: Vec<Value> = (0..4).map(|n| json!({"first": format!("a{n}"), "second": format!("b{n}")})).collect();
+    let known: Vec<Value> = (0..10).map(|n| json!({"first": format!("a{n}"), "second": format!("b{n}")})).collect();
     let (job, pairs) = mined(&server, &with(both(), json!({"known_pairs": known, "strategy": "forward"}))).await;
-    assert_eq!([&job["details"]["f1"], &job["details"]["known_pairs"]], [&json!(1.0), &json!(4)], "{job}");
+    assert_eq!([&job["details"]["f1"], &job["details"]["known_pairs"]], [&json!(1.0), &json!(10)], "{job}");
     let threshold = job["details"]["threshold"].as_f64().expect("a threshold");
     let reaches = |pair: &Value| pair["score"].as_f64() >= Some(threshold);
-    assert!(pairs.iter().all(reaches) && pairs.len() >= 4, "{threshold} {pairs:?}");
+    assert!(pairs.iter().all(reaches) && pairs.len() >= 10, "{threshold} {pairs:?}");
 
     let refused = async |pair: Value, place: &str, words: &[&str]| {
         let answer = server.post("/v1/mine", &with(both(), json!({"known_pairs": [known[0].clone(), pair]}))).await;
@@ -278,7 +279,9 @@ async fn refused(server: &Server, request: Value, place: &str, words: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn sides_with_too_few_texts_for_the_neighbors_are_refused() {
     let server = with_two().await;
-    refused(&server, with(both(), json!({"neighbors": 16})), "/first", &["as neighbors, 16, got 15"]).await;
+    let answer = server.post("/v1/mine", &with(both(), json!({"neighbors": 16}))).await;
+    answer.assert_error(422, "invalid_request", "/first", &["as neighbors, 16, got 15"]);
+    assert!(answer.body["errors"][0]["detail"].as_str().is_some_and(|detail| detail.starts_with("must have")), "{answer:?}");
     let one = json!({"collection": "one"});
     refused(&server, json!({"first": {"texts": ["a"]}, "second": one}), "/first", &["as neighbors, 4, got 1"]).await;
     let part = json!({"collection": "other", "filter": {"field": "id", "eq": "b1"}});

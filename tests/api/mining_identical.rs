@@ -1,4 +1,4 @@
-//! `skip_identical` in mining: an untranslated copy is no translation.
+//! `skip_identical` in mining: an untranslated copy is no translation, and a number has no other.
 
 use serde_json::{Value, json};
 
@@ -30,4 +30,30 @@ async fn identical_texts_are_no_pair_unless_requested() {
     let job = server.finished(&server.post("/v1/mine", &with(both(), known)).await).await;
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("invalid_request")), "{job}");
     assert!(job["error"]["detail"].as_str().expect("a detail").contains("identical texts"), "{job}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_or_code_that_both_sides_have_is_in_no_pair() {
+    const SHARED: [&str; 4] = ["12345", "2024-05-01", "AB-1234", "ab-1234"];
+    let server = Server::start();
+    let side = |from: fn(u64) -> String, codes: [&str; 4]| {
+        let codes = codes.into_iter().map(str::to_owned);
+        json!({"texts": codes.chain((0..8).map(from)).collect::<Vec<String>>()})
+    };
+    let sides = json!({
+        "first": side(sentence, ["12345", "2024-05-01", "AB-1234", "777"]),
+        "second": side(translation, ["2024-05-01", "12345", "ab-1234", "888"]),
+    });
+    let is_shared = |side: &Value| side["text"].as_str().is_some_and(|text| SHARED.contains(&text));
+    for exact in [true, false] {
+        for strategy in ["forward", "backward", "max_score"] {
+            let (_, pairs) = mined(&server, &with(sides.clone(), json!({"exact": exact, "strategy": strategy}))).await;
+            assert!(!pairs.iter().any(|pair| is_shared(&pair["first"]) || is_shared(&pair["second"])), "{pairs:?}");
+            assert!((4..12).all(|n| has(&pairs, &n.to_string(), &n.to_string())), "{pairs:?}");
+            let alone = pairs.iter().any(|pair| pair["first"]["text"] == "777");
+            assert!(alone || strategy != "forward", "a number that only one side has may be in a pair: {pairs:?}");
+        }
+        let (_, pairs) = mined(&server, &with(sides.clone(), json!({"exact": exact, "skip_identical": false}))).await;
+        assert!(has(&pairs, "0", "1") && has(&pairs, "1", "0"), "{pairs:?}");
+    }
 }

@@ -35,7 +35,10 @@ fn a_classifier_is_trained_used_and_deleted() {
     assert!(lines[1].starts_with("  1.0000\t") && lines[1].ends_with("\tweather\train and wind"), "{lines:?}");
     assert_eq!((lines[2], lines.len()), ("sports\t100.0 %\tlate goal decides", 4));
     let piped = run_with(dragoman(url, &["classifiers", "predict", "topics", "--json"]), b"rain and wind\n\ngoal\n").json();
-    assert_eq!((piped.len(), &piped[0]["text"], &piped[1]["labels"]), (2, &json!("rain and wind"), &json!(["sports"])));
+    assert_eq!((piped.len(), &piped[0]["text"], &piped[2]["labels"]), (3, &json!("rain and wind"), &json!(["sports"])));
+    assert_eq!(piped[1], json!({"text": ""}), "the output lines up with the input");
+    let rows = run_with(dragoman(url, &["classifiers", "predict", "topics"]), b"rain and wind\n \ngoal\n");
+    assert_eq!(rows.expect(0).lines().nth(1).map(str::trim), Some(""), "{rows:?}");
 
     let judged = run(url, &["classifiers", "evaluate", "topics", "--examples", file]);
     assert!(judged.expect(0).contains("accuracy           100.0 %"), "{}", judged.out);

@@ -75,6 +75,19 @@ fn lines_without_text_are_reported_in_the_output() {
 }
 
 #[test]
+fn a_blank_line_has_an_empty_result_and_no_row_in_an_array() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), "fake:8");
+    let lines = run_with(dragoman(server.client().url(), &["embed"]), b"some words\n \nmore\n").json();
+    assert_eq!((lines.len(), &lines[1]), (3, &json!({ "line": 2 })));
+    assert!(lines[2]["line"] == 3 && lines[2]["embedding"].is_array(), "{lines:?}");
+    let mut command = dragoman(server.client().url(), &["embed", "--output"]);
+    command.arg(folder.path().join("out.npy"));
+    let run = run_with(command, b"some words\n\n");
+    assert_eq!((run.code, run.err.as_str()), (1, "error: line 2: is blank; an array cannot leave out its row\n"));
+}
+
+#[test]
 fn a_thousand_lines_are_embedded_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");

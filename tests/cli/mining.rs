@@ -27,7 +27,11 @@ fn mine_sends_its_options_follows_the_job_and_writes_the_pairs() {
     fs::write(path("fr.txt"), "Le train est en retard.\nIl pleut.\n").unwrap();
     fs::write(path("known.tsv"), "de-7\t0\nde-9\t1\n").unwrap();
     let accepted = job("mine", "queued", "");
-    let ended = job("mine", "succeeded", r#", "details": {"pairs": 1200, "threshold": 1.0625}"#);
+    let ended = job(
+        "mine",
+        "succeeded",
+        r#", "details": {"pairs": 1200, "threshold": 1.0625, "precision": 0.9, "recall": 0.75, "f1": 0.8182}"#,
+    );
     let events = format!("data: {}\n\ndata: {ended}\n\n", job("mine", "running", ""));
     let table =
         "score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n1.3\tde-7\t0\tDer Zug hat Verspätung.\tLe train est en retard.\n";
@@ -51,12 +55,13 @@ fn mine_sends_its_options_follows_the_job_and_writes_the_pairs() {
             filter,
             "--known",
             &known,
+            "--known-complete",
             "-k",
             "3",
             "--margin",
             "distance",
             "--strategy",
-            "forward",
+            "max-score",
             "--one-to-one",
             "--keep-copies",
             "--keep-identical",
@@ -68,7 +73,8 @@ fn mine_sends_its_options_follows_the_job_and_writes_the_pairs() {
         ],
     );
     assert_eq!(run.expect(0), "");
-    assert!(run.err.ends_with("1,200 pairs with threshold 1.0625\n"), "{}", run.err);
+    let quality = "1,200 pairs with threshold 1.0625; by the known pairs, precision 0.900, recall 0.750, F1 0.818\n";
+    assert!(run.err.ends_with(quality), "{}", run.err);
     assert_eq!(fs::read_to_string(&output).unwrap(), table);
     let requests = script.requests();
     assert!(requests[0].starts_with("POST /v1/mine HTTP/1.1\r\n"), "{requests:?}");
@@ -78,11 +84,62 @@ fn mine_sends_its_options_follows_the_job_and_writes_the_pairs() {
             "first": {"collection": "news", "languages": ["de", "nl"], "filter": {"field": "year", "gte": 2020}},
             "second": {"texts": ["Le train est en retard.", "Il pleut."]},
             "known_pairs": [{"first": "de-7", "second": "0"}, {"first": "de-9", "second": "1"}],
-            "neighbors": 3, "margin": "distance", "strategy": "forward", "one_to_one": true, "deduplicate": false,
-            "skip_identical": false, "unit": "document", "exact": true,
+            "known_pairs_complete": true, "neighbors": 3, "margin": "distance", "strategy": "max_score", "one_to_one": true,
+            "deduplicate": false, "skip_identical": false, "unit": "document", "exact": true,
         })
     );
     assert!(requests[2].starts_with(&format!("GET /v1/jobs/{ID}/pairs.tsv ")), "{requests:?}");
+}
+
+#[test]
+fn sentences_of_a_file_with_blank_lines_go_by_their_line_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("de.txt"), "\nDer Zug hat Verspätung.\n \nEs regnet.\n").unwrap();
+    fs::write(path("known.tsv"), "3\tfr-2\n\n1\tfr-1\n").unwrap();
+    let ended = job("mine", "succeeded", r#", "details": {"pairs": 2}"#);
+    let table = |one, other| format!("score\tfirst_id\tsecond_id\n1.3\t{one}\t0\n1.25\t{other}\tfr-1\n");
+    let line = |id| {
+        format!("{{\"score\":1.31,\"first\":{{\"id\":\"{id}\",\"text\":\"x\"}},\"second\":{{\"id\":\"0\",\"text\":\"y\"}}}}\n")
+    };
+    let script =
+        Script::of(&[("202 Accepted", &ended), ("200 OK", &table(1, 0)), ("202 Accepted", &ended), ("200 OK", &line(1))]);
+    let (file, known) = (format!("@{}", path("de.txt")), path("known.tsv"));
+    assert_eq!(run(&script.url, &["mine", &file, "news", "--known", &known]).expect(0), table(3, 1));
+    assert_eq!(run(&script.url, &["mine", &file, "news", "--json"]).expect(0), line(3));
+    let sent = body(&script.requests()[0]);
+    assert_eq!(sent["first"], json!({"texts": ["Der Zug hat Verspätung.", "Es regnet."]}));
+    assert_eq!(sent["known_pairs"], json!([{"first": "1", "second": "fr-2"}, {"first": "0", "second": "fr-1"}]));
+
+    fs::write(&known, "1\tfr-1\n2\tfr-2\n").unwrap();
+    let blank = run("http://127.0.0.1:1", &["mine", &file, "news", "--known", &known]);
+    assert_eq!(blank.code, 2, "{blank:?}");
+    assert!(blank.err.contains(&format!("line 2 of {known} has the id \"2\", which is not")), "{}", blank.err);
+}
+
+#[test]
+fn a_refused_line_of_a_file_is_reported_by_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("de.txt"), "\nEs regnet.\n").unwrap();
+    fs::write(path("known.tsv"), "1\tfr-1\n\n1\tfr-9\n").unwrap();
+    let refusal = |place: &str| {
+        let detail = "must be short";
+        json!({"status": 422, "code": "invalid_request", "detail": format!("{place}: {detail}"),
+            "errors": [{"pointer": place, "detail": detail}]})
+        .to_string()
+    };
+    let (file, known) = (format!("@{}", path("de.txt")), path("known.tsv"));
+    let check = |place: &str, expect: &str| {
+        let script = Script::of(&[("422 Unprocessable Entity", &refusal(place))]);
+        let run = run(&script.url, &["mine", &file, "news", "--known", &known]);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(run.err.starts_with(&format!("error: invalid_request: {expect}: must be short")), "{}", run.err);
+    };
+    check("/known_pairs/1/second", &format!("line 3 of {known}, second"));
+    check("/first/texts/0", &format!("line 2 of {}", path("de.txt")));
+    check("/first/texts", &path("de.txt"));
+    check("/neighbors", "/neighbors");
 }
 
 #[test]
@@ -109,6 +166,9 @@ fn invalid_arguments_are_reported_before_anything_is_sent() {
         (vec!["mine", "one", "@/nowhere/at/all"], 1, "/nowhere/at/all"),
         (vec!["mine", "one", "other", "--known", known], 2, "line 2 of"),
         (vec!["mine", "one", "other", "--known", known, "--threshold", "1"], 2, "cannot be used with"),
+        (vec!["mine", "one", "other", "--known-complete"], 2, "--known"),
+        (vec!["mine", "one", "other", "-o", "pairs.csv"], 2, "cannot be written as .csv"),
+        (vec!["duplicates", "one", "-o", "clusters.JSON"], 2, "cannot be written as .json"),
         (vec!["similarity", "one"], 2, "SECOND"),
     ] {
         let run = run("http://127.0.0.1:1", &arguments);
@@ -158,9 +218,13 @@ fn similarity_compares_two_texts_or_lines_of_pairs() {
     let lines = run_with(dragoman(&script.url, &["similarity", "--json"]), "a\tb\r\nc\td\n".as_bytes()).json();
     assert_eq!(lines[1], json!({"score": 1, "truncated": true, "first": "c", "second": "d"}));
     assert_eq!(body(&script.requests()[1]), json!({"pairs": [{"first": "a", "second": "b"}, {"first": "c", "second": "d"}]}));
-    let broken = run_with(dragoman(&script.url, &["similarity", "--file", "-"]), b"a b\n");
-    assert_eq!(broken.code, 2);
-    assert!(broken.err.contains("line 1 of standard input must have two texts"), "{}", broken.err);
+    let gap = run_with(dragoman(&script.url, &["similarity"]), b"\na\tb\n");
+    assert_eq!(gap.expect(0), "\t\t\n0.8125\ta\tb\n");
+    for broken in ["a b\n", "a\tb\tc\n"] {
+        let run = run_with(dragoman(&script.url, &["similarity", "--file", "-"]), broken.as_bytes());
+        assert_eq!(run.code, 2);
+        assert!(run.err.contains("line 1 of standard input must have two texts"), "{}", run.err);
+    }
 }
 
 #[test]

@@ -505,6 +505,7 @@ export interface MiningOptions {
   skip_identical?: boolean;
   threshold?: number;
   known_pairs?: TextPair[];
+  known_pairs_complete?: boolean;
 }
 
 export interface DuplicatesOptions {

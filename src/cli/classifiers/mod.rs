@@ -13,7 +13,7 @@ use super::client::{Call, Client};
 use super::collections::{json_object, request_members};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
-use super::files::{Input, for_each_batch};
+use super::files::{Input, answers_in_place, for_each_batch, is_blank};
 use super::jobs;
 use super::listing::{self, ListColumn};
 use super::output::{Column, Output, count, format_cell, time};
@@ -255,17 +255,22 @@ fn retrain(client: &Client, output: &Output, name: &str, detach: bool) -> Result
 
 fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), CliError> {
     let predict_texts = |texts: &[String]| {
-        let mut body = Map::from_iter([("texts".to_owned(), json!(texts))]);
-        body.extend(request_members(&args));
-        let call = Call::post(&["v1", "classifiers", args.target.classifier.as_str(), "predict"]).repeatable();
-        let predictions = client.rows(&call.json(&Value::Object(body)), "predictions", texts.len(), "one prediction per text")?;
-        texts.iter().zip(&predictions).try_for_each(|(text, prediction)| answers::prediction(output, text, prediction))
+        let ask = |asked: &[&String]| {
+            let mut body = Map::from_iter([("texts".to_owned(), json!(asked))]);
+            body.extend(request_members(&args));
+            let call = Call::post(&["v1", "classifiers", args.target.classifier.as_str(), "predict"]).repeatable();
+            client.rows(&call.json(&Value::Object(body)), "predictions", asked.len(), "one prediction per text")
+        };
+        let predictions = answers_in_place(texts, |text| is_blank(text), ask)?;
+        texts
+            .iter()
+            .zip(predictions)
+            .try_for_each(|(text, prediction)| answers::prediction(output, text, &prediction.unwrap_or_else(|| json!({}))))
     };
     if !args.texts.is_empty() {
         return args.texts.chunks(TEXTS_PER_REQUEST).try_for_each(predict_texts);
     }
     let texts = Input::open(None, output)?.parse_lines(Limits::default().text_bytes_max, Ok);
-    let texts = texts.filter(|text| !text.as_ref().is_ok_and(|text| text.trim().is_empty()));
     for_each_batch(texts, TEXTS_PER_REQUEST, predict_texts)
 }
 

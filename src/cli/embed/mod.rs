@@ -89,7 +89,7 @@ fn embed(
     loop {
         while under_way.len() < BATCHES_MAX {
             let Some(items) = texts.batch()? else { break };
-            let pending = encoder.submit(items.iter().filter_map(|item| item.text.clone().ok()).collect());
+            let pending = encoder.submit(items.iter().filter_map(|item| item.text.clone().ok().flatten()).collect());
             under_way.push_back(Batch { items, pending });
         }
         let Some(batch) = under_way.pop_front() else { return Ok(()) };
@@ -104,7 +104,8 @@ fn write(encoder: &Encoder, batch: Batch, vectors: &mut Vectors, tally: &mut Tal
     let mut rows = encoder.wait(batch.pending, first, last)?.into_iter();
     for item in &batch.items {
         match &item.text {
-            Ok(_) => {
+            Ok(None) => vectors.write_without(item, None)?,
+            Ok(Some(_)) => {
                 let Some(row) = rows.next() else {
                     return Err(CliError::Input(format!("line {}: the encoder returned no embedding", item.line)));
                 };
@@ -113,7 +114,7 @@ fn write(encoder: &Encoder, batch: Batch, vectors: &mut Vectors, tally: &mut Tal
                 tally.truncated += u64::from(row.truncated);
             }
             Err(problem) => {
-                vectors.write_problem(item, problem)?;
+                vectors.write_without(item, Some(problem))?;
                 tally.failed += 1;
             }
         }

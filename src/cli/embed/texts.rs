@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::args::InputFormat;
 use crate::cli::error::CliError;
-use crate::cli::files::Input;
+use crate::cli::files::{Input, is_blank};
 use crate::cli::lines::Line;
 use crate::domain::Limits;
 
@@ -21,8 +21,8 @@ pub struct Item {
     /// The line number, from 1.
     pub line: u64,
     pub id: Option<String>,
-    /// The text, or why it cannot be embedded.
-    pub text: Result<String, String>,
+    /// The text, or why it cannot be embedded. `None` for a blank line.
+    pub text: Result<Option<String>, String>,
     /// Its size in the input, in bytes.
     pub bytes: u64,
 }
@@ -68,6 +68,7 @@ impl Texts {
 fn item(line: Line, format: InputFormat, text_bytes_max: usize) -> Item {
     let Line { number, text, bytes } = line;
     let (id, text) = match (format, text) {
+        (_, Ok(text)) if is_blank(&text) => return Item { line: number, id: None, text: Ok(None), bytes },
         (InputFormat::Lines, text) => (None, text),
         (InputFormat::Ndjson, Err(problem)) => (None, Err(problem)),
         (InputFormat::Ndjson, Ok(text)) => match serde_json::from_str::<Row>(&text) {
@@ -76,9 +77,9 @@ fn item(line: Line, format: InputFormat, text_bytes_max: usize) -> Item {
         },
     };
     let text = text.and_then(|text| match text.len() {
-        _ if text.trim().is_empty() => Err("must contain something besides white space".to_owned()),
+        _ if is_blank(&text) => Err("must contain something besides white space".to_owned()),
         got if got > text_bytes_max => Err(format!("the text must have at most {text_bytes_max} bytes, got {got}")),
-        _ => Ok(text),
+        _ => Ok(Some(text)),
     });
     Item { line: number, id, text, bytes }
 }
@@ -91,8 +92,8 @@ mod tests {
         let line = Line { number: 7, text: Ok(line.to_owned()), bytes: 0 };
         let got = item(line, format, 10);
         assert_eq!((got.line, got.id.as_deref()), (7, id));
-        match (got.text.as_deref(), expect) {
-            (Ok(got), Ok(expect)) => assert_eq!(got, expect),
+        match (&got.text, expect) {
+            (Ok(got), Ok(expect)) => assert_eq!(got.as_deref(), Some(expect)),
             (Err(got), Err(expect)) => assert!(got.starts_with(expect), "{got}"),
             (got, expect) => assert_eq!(got.is_ok(), expect.is_ok(), "{got:?} {expect:?}"),
         }
@@ -101,8 +102,15 @@ mod tests {
     #[test]
     fn each_plain_line_is_one_text() {
         check(InputFormat::Lines, " a text ", None, Ok(" a text "));
-        check(InputFormat::Lines, " \u{3000}", None, Err("must contain something"));
         check(InputFormat::Lines, "longer than ten", None, Err("the text must have at most 10 bytes, got 15"));
+    }
+
+    #[test]
+    fn a_blank_line_has_no_text_and_no_error() {
+        for format in [InputFormat::Lines, InputFormat::Ndjson] {
+            let line = Line { number: 7, text: Ok(" \u{3000}".to_owned()), bytes: 5 };
+            assert_eq!(item(line, format, 10), Item { line: 7, id: None, text: Ok(None), bytes: 5 });
+        }
     }
 
     #[test]

@@ -71,12 +71,14 @@ impl Vectors {
         }
     }
 
-    /// Writes why a line has no vector. A NumPy array cannot contain that, so it is an error there.
-    pub fn write_problem(&mut self, item: &Item, problem: &str) -> Result<(), CliError> {
+    /// Writes a line without a vector: a blank one, or one with a problem. A NumPy array cannot contain it, so it is an error
+    /// there.
+    pub fn write_without(&mut self, item: &Item, problem: Option<&str>) -> Result<(), CliError> {
         let Self::Lines { sink, .. } = self else {
+            let problem = problem.unwrap_or("is blank");
             return Err(CliError::Input(format!("line {}: {problem}; an array cannot leave out its row", item.line)));
         };
-        let row = Row { line: item.line, id: item.id.as_deref(), embedding: None, truncated: false, error: Some(problem) };
+        let row = Row { line: item.line, id: item.id.as_deref(), embedding: None, truncated: false, error: problem };
         sink.write_all(&row.json_line()?)
     }
 

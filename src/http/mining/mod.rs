@@ -20,7 +20,7 @@ use crate::http::request::values::{check_count, check_each, check_integer, check
 use crate::service::Error;
 use crate::service::json::{object, some_objects};
 use crate::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};
-use crate::service::mining::{Cut, Margin, MineError, MineRequest, MiningSettings, Sentences, Strategy};
+use crate::service::mining::{Cut, Margin, MineError, MineRequest, MiningSettings, Sentences, Strategy, too_few_sentences};
 
 const NEIGHBORS_MAX: usize = 255;
 /// Maximum known pairs per request.
@@ -38,7 +38,8 @@ pub struct MinePairsRequest {
     /// The sentences of the other side.
     #[serde(deserialize_with = "object")]
     pub second: MiningSide,
-    /// Neighbors in the margin score, in each direction. Each side needs at least as many sentences.
+    /// Neighbors of each sentence on the other side. They are the only candidates for its pairs, also with `exact`, and the
+    /// margin score compares with them. Each side needs at least as many sentences.
     #[serde(default = "mining_neighbors")]
     #[schema(minimum = 1, maximum = 255, default = 4)]
     pub neighbors: usize,
@@ -65,17 +66,24 @@ pub struct MinePairsRequest {
     #[serde(default = "default_true")]
     #[schema(default = true)]
     pub deduplicate: bool,
-    /// Whether to leave out pairs of identical texts (but for case and outer spaces).
+    /// Whether to leave out pairs of identical texts (but for case and outer spaces). Numbers, dates and codes that are identical
+    /// on both sides are then in no pair; a sentence with words may be in a pair with another one.
     #[serde(default = "default_true")]
     #[schema(default = true)]
     pub skip_identical: bool,
     /// Only pairs with at least this score. Excludes `known_pairs`.
     pub threshold: Option<f64>,
-    /// Known translations, 1 to 10000. The job chooses the threshold that best separates them from other pairs of their
-    /// sentences (highest F1). Their sentences should have no other translation on the other side.
+    /// Known translations, 1 to 10000: a random sample, easy and hard ones alike, or all (`known_pairs_complete`). The job chooses
+    /// the threshold by them: for a sample the one with the highest estimated product of precision and recall. Their sentences
+    /// should have no other translation on the other side.
     #[serde(default, deserialize_with = "some_objects")]
     #[schema(min_items = 1, max_items = 10000)]
     pub known_pairs: Option<Vec<KnownPair>>,
+    /// Whether `known_pairs` are all translations between the two sides, so that any other pair is wrong. The job then chooses
+    /// the threshold with the highest F1, and measures the true precision, recall and F1.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub known_pairs_complete: bool,
 }
 
 /// Sentences: either the passages of a collection's documents, or texts.
@@ -158,7 +166,7 @@ pub async fn mine_pairs(
     let limits = api.service.limits();
     let mut checks = Checks::default();
     checks.add(check_integer("/neighbors", body.neighbors, 1..=NEIGHBORS_MAX));
-    let cut = checks.add(parse_cut(body.threshold, body.known_pairs));
+    let cut = checks.add(parse_cut(body.threshold, body.known_pairs, body.known_pairs_complete));
     let unit = body.unit;
     let first = checks.add(parse_sentences("/first", body.first, unit, limits, &caller));
     let second = checks.add(parse_sentences("/second", body.second, unit, limits, &caller));
@@ -242,13 +250,14 @@ fn default_true() -> bool {
     true
 }
 
-fn parse_cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, ApiError> {
+fn parse_cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>, complete: bool) -> Result<Cut, ApiError> {
     match (threshold, known) {
+        (_, None) if complete => invalid("/known_pairs_complete", "works with known_pairs only"),
         (Some(_), Some(_)) => invalid("/known_pairs", "must be left out with threshold: give one of the two"),
         (Some(threshold), None) => Ok(Cut::Threshold(threshold)),
         (None, Some(known)) => {
             check_count("/known_pairs", known.len(), KNOWN_PAIRS_MAX, "pairs")?;
-            Ok(Cut::Known(known.into_iter().map(|pair| (pair.first, pair.second)).collect()))
+            Ok(Cut::Known { pairs: known.into_iter().map(|pair| (pair.first, pair.second)).collect(), complete })
         }
         (None, None) => Ok(Cut::None),
     }
@@ -291,8 +300,8 @@ fn locate_error(error: Error) -> ApiError {
         Error::Mine(MineError::KnownPair { index, side, problem }) => {
             ApiError::at(Code::InvalidRequest, format!("/known_pairs/{index}/{side}"), problem.clone())
         }
-        Error::Mine(problem @ MineError::TooFewSentences { side, .. }) => {
-            ApiError::at(Code::InvalidRequest, format!("/{side}"), problem.to_string())
+        Error::Mine(MineError::TooFewSentences { side, expected, got }) => {
+            ApiError::at(Code::InvalidRequest, format!("/{side}"), too_few_sentences(*expected, *got))
         }
         _ => error.into(),
     }

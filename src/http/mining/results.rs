@@ -18,7 +18,7 @@ use crate::http::jobs::streams::lines;
 use crate::http::request::extract::NoParameters;
 use crate::http::response::blocking_stream;
 
-const TSV: &str = "text/tab-separated-values";
+const TSV: &str = "text/tab-separated-values; charset=utf-8";
 /// Minimum bytes of a table to produce at a time.
 const BYTES_PER_READ: usize = 64 << 10;
 const PAIRS: Kind = Kind { what: "pairs", of: JobType::Mine, head: "score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n" };

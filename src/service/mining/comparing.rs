@@ -89,7 +89,7 @@ impl LoadedCorpus {
         let mut comparison = Comparison::new(&block).map_err(MineError::from)?;
         for at in 0..self.blocks.len() {
             let (loaded, loaded_nearest) = &self.blocks[(at + offset) % self.blocks.len()];
-            let skip = |read, loaded| self.side.is_identical(loaded, other, read) || (overlap && same_passage(loaded, read));
+            let skip = |read, loaded| self.side.is_excluded(loaded, other, read) || (overlap && same_passage(loaded, read));
             comparison.compare_with(&mut nearest, (loaded, &mut *loaded_nearest.lock()), skip).map_err(MineError::from)?;
         }
         Ok((block, nearest))

@@ -4,12 +4,13 @@
 //! Sentences are numbered from 0 in the order of their first occurrence. The text of a passage never changes under the same
 //! key, so texts read at the beginning stay valid. The results leave out passages that were deleted meanwhile.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use super::embedding_file::EmbeddingFile;
 use super::mined_sentence;
 use super::size::Size;
-use super::texts::{BLANK, EqualTexts, IdenticalTexts, Texts, caseless_hash, groups};
+use super::texts::{BLANK, CODE, EqualTexts, IdenticalTexts, Texts, caseless_hash, groups};
 use crate::domain::{Embedding, HnswSettings, Language, Metric, MinedSentence, MiningUnit, PassageId, Quantization};
 use crate::index::{Index, IndexParameters};
 use crate::service::error::Error;
@@ -53,7 +54,8 @@ pub(crate) struct Corpus {
     numbers: Vec<u32>,
     /// [sentences] The position of each sentence's first occurrence.
     firsts: Vec<u32>,
-    /// [sentences] The `caseless_hash` of each sentence. Empty if identical texts may be a pair.
+    /// [sentences] The `caseless_hash` of each sentence. Empty if identical texts may be a pair. After `mark_shared_codes`, only
+    /// a number or code that the other corpus has too keeps `CODE`.
     hashes: Vec<u64>,
     /// How often the most frequent text occurs.
     copies_max: u32,
@@ -159,9 +161,20 @@ impl Corpus {
     /// Whether a sentence of this corpus and one of another have identical texts, and therefore may not be a pair.
     pub(crate) fn is_identical(&self, number: u32, other: &Self, other_number: u32) -> bool {
         match (self.hashes.get(number as usize), other.hashes.get(other_number as usize)) {
-            (Some(one), Some(other)) => one == other && *one != 0,
+            (Some(one), Some(other)) => (one | CODE) == (other | CODE) && *one != 0,
             _ => false,
         }
+    }
+
+    /// Whether a sentence is a number or code that the other corpus has too. It has no translation but itself, so it is in no
+    /// pair if identical texts may not be a pair.
+    pub(crate) fn is_shared_code(&self, number: u32) -> bool {
+        self.hashes.get(number as usize).is_some_and(|hash| hash & CODE != 0)
+    }
+
+    /// Whether a sentence of this corpus and one of another may not be a pair because of their texts.
+    pub(crate) fn is_excluded(&self, number: u32, other: &Self, other_number: u32) -> bool {
+        self.is_shared_code(number) || other.is_shared_code(other_number) || self.is_identical(number, other, other_number)
     }
 
     /// Whether a position in this corpus and one in another corpus are the same passage.
@@ -331,6 +344,18 @@ impl Corpus {
             MiningUnit::Passage | MiningUnit::Sentence => mined_sentence::from_passage(row),
         };
         keys.iter().map(|key| rows.next_if(|row| row.passage.id == *key).map(convert).transpose()).collect()
+    }
+}
+
+/// Finds the numbers and codes that both corpora have, for `is_shared_code`.
+pub(crate) fn mark_shared_codes(first: &mut Corpus, second: &mut Corpus) {
+    let is_code = |hash: &&u64| **hash & CODE != 0;
+    let of_first: HashSet<u64> = first.hashes.iter().filter(is_code).copied().collect();
+    let shared: HashSet<u64> = second.hashes.iter().filter(is_code).filter(|hash| of_first.contains(*hash)).copied().collect();
+    for hash in first.hashes.iter_mut().chain(&mut second.hashes) {
+        if !shared.contains(hash) {
+            *hash &= !CODE;
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::mining::MiningError;
 #[derive(Debug, thiserror::Error)]
 pub enum MineError {
     /// There are fewer sentences than the neighbors that each one needs.
-    #[error("{side} must have at least as many different embedded sentences as neighbors, {expected}, got {got}")]
+    #[error("{side} {}", too_few_sentences(*expected, *got))]
     TooFewSentences { side: &'static str, expected: usize, got: usize },
     #[error(
         "first and second are the same sentences, of collection {collection}; to find duplicates within one collection, use \
@@ -38,6 +38,11 @@ pub enum MineError {
     NoResults { id: JobId, kind: JobType, status: JobStatus, what: &'static str, of: JobType },
     #[error("mining failed")]
     Numbers(#[from] MiningError),
+}
+
+/// What is wrong with a side of `got` sentences.
+pub fn too_few_sentences(expected: usize, got: usize) -> String {
+    format!("must have at least as many different embedded sentences as neighbors, {expected}, got {got}")
 }
 
 impl MineError {

@@ -32,7 +32,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 pub(super) use corpus::Corpus;
-pub use error::MineError;
+pub use error::{MineError, too_few_sentences};
 pub use request::{Cut, MineRequest, MiningSettings, Sentences};
 pub(super) use submit::find_passages;
 
@@ -105,7 +105,9 @@ impl JobKind for MineJob {
 
 async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     let (begun, settings) = (Instant::now(), plan.settings);
-    let (first, second) = (open(context, plan, "first").await?, open(context, plan, "second").await?);
+    let (mut first, mut second) = (open(context, plan, "first").await?, open(context, plan, "second").await?);
+    corpus::mark_shared_codes(&mut first, &mut second);
+    let (first, second) = (Arc::new(first), Arc::new(second));
     for (side, name) in [(&first, "first"), (&second, "second")] {
         let (expected, got) = (settings.neighbors, side.sentences());
         if got < expected {
@@ -202,7 +204,7 @@ async fn try_search_widths(
 }
 
 /// Opens a corpus: reads its sentences, and groups equal ones.
-async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Result<Arc<Corpus>, JobError> {
+async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Result<Corpus, JobError> {
     let state = context.state()?;
     let planned = if name == "first" { &plan.first } else { &plan.second };
     let service = Service { state: Arc::clone(&state) };
@@ -227,7 +229,7 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
         };
         Corpus::open(source, ids, (equal, identical), || canceled_by.check(), |_, _| ())
     });
-    Ok(Arc::new(opened.await.map_err(Error::from)??))
+    opened.await.map_err(Error::from)?
 }
 
 /// Makes a source of texts, whose ids are their positions.
@@ -255,7 +257,8 @@ fn keep_above_threshold(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Cor
     let mut threshold = plan.threshold;
     if let Some(known) = &plan.known {
         let known = known_numbers(known, first, second)?;
-        let fit = best_threshold(pairs, KnownPairs::Some(&known)).ok_or(MineError::NoKnownPairFound)?;
+        let translations = if plan.known_complete { KnownPairs::All(&known) } else { KnownPairs::Some(&known) };
+        let fit = best_threshold(pairs, translations).ok_or(MineError::NoKnownPairFound)?;
         threshold = Some(to_result_score(fit.threshold as f32));
         details.insert("known_pairs".to_owned(), known.len().into());
         details.insert("judged".to_owned(), fit.evaluated.into());

@@ -62,8 +62,13 @@ pub enum Cut {
     None,
     /// Those that score at least this.
     Threshold(f64),
-    /// Those above the threshold that separates these known pairs best. Pairs are given by their ids.
-    Known(Vec<(String, String)>),
+    /// Those above a threshold chosen from known pairs.
+    Known {
+        /// The pairs, by their ids.
+        pairs: Vec<(String, String)>,
+        /// Whether they are all translations between the two sides, rather than a sample.
+        complete: bool,
+    },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -76,6 +81,10 @@ pub(crate) struct MinePlan {
     pub(crate) threshold: Option<f64>,
     /// The known pairs: keys of passages, or positions in the list.
     pub(crate) known: Option<Vec<(u64, u64)>>,
+    /// Whether these are all translations.
+    // False in jobs of earlier versions.
+    #[serde(default)]
+    pub(crate) known_complete: bool,
     /// The collections whose texts the job shows. A key may see the job only if it may access them.
     pub(crate) collections: Vec<CollectionName>,
     /// The key of the caller that sent a list.
@@ -153,7 +162,7 @@ mod tests {
     const PLAN: &str = concat!(
         r#"{"first":{"collection":null},"second":{"collection":null},"neighbors":4,"margin":"ratio","strategy":"max_score","#,
         r#""one_to_one":false,"exact":null,"deduplicate":true,"skip_identical":true,"threshold":1.5,"known":[[1,2]],"#,
-        r#""collections":[],"key":null}"#
+        r#""known_complete":true,"collections":[],"key":null}"#
     );
 
     #[test]
@@ -164,8 +173,9 @@ mod tests {
 
     #[test]
     fn a_plan_of_an_earlier_version_is_read_and_one_of_a_later_version_is_refused() {
-        let earlier: MinePlan = serde_json::from_str(&PLAN.replace(r#""skip_identical":true,"#, "")).unwrap();
-        assert!(!earlier.settings.skip_identical && earlier.settings.deduplicate);
+        let earlier = PLAN.replace(r#""skip_identical":true,"#, "").replace(r#""known_complete":true,"#, "");
+        let earlier: MinePlan = serde_json::from_str(&earlier).unwrap();
+        assert!(!earlier.settings.skip_identical && !earlier.known_complete && earlier.settings.deduplicate);
         let later = PLAN.replace(r#""key":null"#, r#""key":null,"new":1"#);
         assert!(serde_json::from_str::<MinePlan>(&later).unwrap_err().to_string().contains("unknown field `new`"));
     }

@@ -81,10 +81,14 @@ fn search(
     exclusion: &Exclusion,
 ) -> Result<Found, Error> {
     let one = |(number, embedding): (u32, Embedding)| {
+        // Nothing may be its pair, and a search that finds nothing takes long.
+        if from.is_shared_code(number) {
+            return Ok((number, Vec::new()));
+        }
         let position = from.first_position(number);
         let skip = |other_position: usize, other: u32| match exclusion {
             Exclusion::Itself => {
-                from.is_identical(number, to, other) || from.is_same_passage(position, to, to.first_position(other) as usize)
+                from.is_excluded(number, to, other) || from.is_same_passage(position, to, to.first_position(other) as usize)
             }
             Exclusion::OwnDocument { documents } => other == number || documents[position as usize] == documents[other_position],
         };

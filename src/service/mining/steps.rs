@@ -19,7 +19,7 @@ const ADDED_PER_BATCH: usize = 2_048;
 /// Which sentences do not count as neighbors.
 #[derive(Clone)]
 pub(crate) enum Exclusion {
-    /// The passage itself, if both corpora come from the same collection, and identical texts, unless they may be a pair.
+    /// The passage itself, if both corpora come from the same collection, and texts that may not be a pair.
     Itself,
     /// The sentence itself and other sentences of its document.
     OwnDocument {

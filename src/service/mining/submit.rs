@@ -119,9 +119,10 @@ impl Service {
                 return Err(MineError::TooFewSentences { side, expected, got }.into());
             }
         }
-        let known = match &request.cut {
-            Cut::Known(pairs) => Some(resolve_known_pairs(pairs, first, second)?),
-            Cut::None | Cut::Threshold(_) => None,
+        let (threshold, known, known_complete) = match &request.cut {
+            Cut::None => (None, None, false),
+            Cut::Threshold(threshold) => (Some(*threshold), None, false),
+            Cut::Known { pairs, complete } => (None, Some(resolve_known_pairs(pairs, first, second)?), *complete),
         };
         let dimension = first.dimension(self.model());
         let size = |found: &SelectedSentences| Size { hashed: settings.skip_identical, ..found.size() };
@@ -143,8 +144,9 @@ impl Service {
             first: first.planned(),
             second: second.planned(),
             settings,
-            threshold: if let Cut::Threshold(threshold) = request.cut { Some(threshold) } else { None },
+            threshold,
             known,
+            known_complete,
             collections: names.iter().map(|name| (*name).clone()).collect(),
             key: request.key.clone().filter(|_| lists),
         };

@@ -11,6 +11,8 @@ use crate::service::jobs::JobError;
 
 /// The first character of what takes the place of a blank text.
 pub(crate) const BLANK: char = '\0';
+/// The bit of a `caseless_hash` that is set for numbers and codes.
+pub(crate) const CODE: u64 = 1;
 /// Number of texts between two checks for cancellation.
 const TEXTS_PER_CHECK: usize = 1_024;
 
@@ -100,7 +102,8 @@ pub(crate) enum IdenticalTexts {
     Skip,
 }
 
-/// Returns a hash that texts share if they are equal apart from case and the white space around them; 0 for a blank text.
+/// Returns a hash that texts share if they are equal apart from case and the white space around them; 0 for a blank text. Texts
+/// of which only one counts as a code, as `ISO 9001` and `iso 9001`, share it except for the bit `CODE`.
 pub(crate) fn caseless_hash(text: &str) -> u64 {
     let text = text.trim();
     if text.is_empty() || text.starts_with(BLANK) {
@@ -108,7 +111,18 @@ pub(crate) fn caseless_hash(text: &str) -> u64 {
     }
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&Sha256::digest(text.to_lowercase())[..8]);
-    u64::from_le_bytes(bytes)
+    (u64::from_le_bytes(bytes) & !CODE) | u64::from(is_number_or_code(text))
+}
+
+/// Whether a text consists of numbers, dates, codes and signs, which are written alike in most languages: it has no letters, or
+/// only ASCII letters and at least one digit, and each of its words with small letters has a digit too.
+fn is_number_or_code(text: &str) -> bool {
+    let has_digit = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
+    let mut letters = text.chars().filter(|char| char.is_alphabetic()).peekable();
+    letters.peek().is_none()
+        || letters.all(|letter| letter.is_ascii())
+            && has_digit(text)
+            && text.split_whitespace().all(|word| has_digit(word) || !word.bytes().any(|byte| byte.is_ascii_lowercase()))
 }
 
 /// How equal texts count.
@@ -134,6 +148,17 @@ pub(crate) fn groups<T: AsRef<str>>(equal: EqualTexts, texts: impl Iterator<Item
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_dates_and_codes_are_distinguished_from_texts_with_words() {
+        for text in ["12345", "2024-05-01", "٣٤٥", "10 %", "🙂", "AB-1234", "ISO 9001", "img_001.jpg", "B2", "-"] {
+            assert!(is_number_or_code(text) && caseless_hash(text) & CODE == CODE, "{text}");
+        }
+        for text in ["Berlin", "OK", "12:30 Uhr", "chapter 2", "3月5日", "Ä1", "А4 и А5"] {
+            assert!(!is_number_or_code(text) && caseless_hash(text) & CODE == 0, "{text}");
+        }
+        assert_eq!(caseless_hash("ISO 9001"), caseless_hash("iso 9001") | CODE);
+    }
 
     #[test]
     fn texts_share_a_hash_whatever_their_case_and_the_space_around_them() {

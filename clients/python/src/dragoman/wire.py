@@ -517,6 +517,7 @@ class MiningOptions(TypedDict, total=False):
     skip_identical: bool
     threshold: float
     known_pairs: list[TextPair]
+    known_pairs_complete: bool
 
 
 class DuplicatesOptions(TypedDict, total=False):

@@ -1,5 +1,8 @@
 //! `dragoman mine` and `dragoman duplicates`: start a job, follow it, and write its results.
 
+mod corpora;
+
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -9,15 +12,20 @@ use serde_json::{Map, Value, json};
 use super::client::{Call, Client};
 use super::collections::{DocumentSelectionArgs, json_object, request_members};
 use super::error::{CliError, Outcome};
-use super::files::{Input, Sink};
+use super::files::Sink;
 use super::jobs;
 use super::output::{Output, format_cell, plural};
-use crate::domain::{CollectionName, Limits};
+use crate::domain::CollectionName;
+use corpora::{Corpora, KnownPairs, Side};
+
+/// The action in an error of the results' stream.
+const READ_RESULTS: &str = "read the results to their end";
 
 /// The arguments of `mine`.
 #[derive(Debug, Args)]
 pub struct MineArgs {
-    /// First corpus: the name of a collection, or @FILE for a file with one sentence per line.
+    /// First corpus: the name of a collection, or @FILE for a file with one sentence per line. Skips blank lines; ids are line
+    /// numbers from 0.
     pub first: String,
     /// Second corpus, in the same form.
     pub second: String,
@@ -36,11 +44,14 @@ pub struct MineArgs {
     /// Minimum score of a pair.
     #[arg(long, value_name = "SCORE", conflicts_with = "known", allow_negative_numbers = true)]
     pub threshold: Option<f64>,
-    /// Estimates the threshold from a file of known translations: two tab-separated ids per line. For a file of sentences, ids
-    /// are line numbers from 0.
+    /// Chooses the threshold by a file of known translations, a random sample of all: two tab-separated ids per line. For a file
+    /// of sentences, ids are line numbers from 0.
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
-    /// Number of neighbors per sentence for the margin score.
+    /// Says that the known translations are all between the two sides, so that any other pair is wrong.
+    #[arg(long, requires = "known")]
+    pub known_complete: bool,
+    /// Number of neighbors per sentence: the candidates for its pairs, and what the margin score compares with.
     #[arg(long, short = 'k', value_name = "COUNT")]
     pub neighbors: Option<u64>,
     /// Margin: ratio, distance or absolute.
@@ -55,7 +66,8 @@ pub struct MineArgs {
     /// Keeps sentences with identical text apart.
     #[arg(long)]
     pub keep_copies: bool,
-    /// Also pairs a text with an identical one. By default those are left out, whatever their case and the spaces around them.
+    /// Also pairs a text with an identical one. By default those are left out, whatever their case and the spaces around them,
+    /// and numbers, dates and codes that are on both sides are in no pair.
     #[arg(long)]
     pub keep_identical: bool,
     /// Unit of text to compare in collections: passage, document or sentence.
@@ -106,7 +118,7 @@ pub struct ResultsArgs {
     /// Output file, renamed into place when complete; defaults to standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Output format; by default derived from the file name, otherwise a table, or NDJSON with --json.
+    /// Output format; by default derived from the file name (.tsv, .ndjson, .jsonl), otherwise a table, or NDJSON with --json.
     #[arg(long, value_enum)]
     pub format: Option<ResultsFormat>,
     /// Prints the job once it is accepted, without waiting for it to finish.
@@ -124,60 +136,46 @@ pub enum ResultsFormat {
 }
 
 pub fn mine(args: MineArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+    let first = Side::read(&args.first, args.first_languages, args.first_filter, output)?;
+    let second = Side::read(&args.second, args.second_languages, args.second_filter, output)?;
+    let known = args.known.as_deref().map(|path| KnownPairs::read(path, &first, &second, output)).transpose()?;
     let mut body = request_members(&json!({
-        "first": corpus(&args.first, args.first_languages, args.first_filter, output)?,
-        "second": corpus(&args.second, args.second_languages, args.second_filter, output)?,
+        "first": first.member,
+        "second": second.member,
         "threshold": args.threshold,
+        "known_pairs_complete": args.known_complete,
         "neighbors": args.neighbors,
         "margin": args.margin,
-        "strategy": args.strategy,
+        // The names in reports of `eval mining` have a hyphen.
+        "strategy": args.strategy.map(|name| name.replace('-', "_")),
         "one_to_one": args.one_to_one,
         "unit": args.unit,
         "exact": args.exact,
     }));
     // Sends an empty list, too, which the server refuses.
-    let known = args.known.as_deref().map(|path| read_known_pairs(path, output)).transpose()?;
-    body.extend(known.map(|known| ("known_pairs".to_owned(), known)));
+    body.extend(known.as_ref().map(|known| ("known_pairs".to_owned(), known.member.clone())));
     body.extend(args.keep_copies.then(|| ("deduplicate".to_owned(), json!(false))));
     body.extend(args.keep_identical.then(|| ("skip_identical".to_owned(), json!(false))));
-    follow(client, output, &Call::post(&["v1", "mine"]).json(&body.into()), &args.results, "pair")
+    let corpora = Corpora { first, second, known };
+    let call = Call::post(&["v1", "mine"]).json(&body.into());
+    follow(client, output, &call, &args.results, ("pair", Some(&corpora))).map_err(|error| corpora.located(error))
 }
 
 pub fn duplicates(args: DuplicatesArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&request_members(&args).into());
-    follow(client, output, &call, &args.results, "cluster")
+    follow(client, output, &call, &args.results, ("cluster", None))
 }
 
-/// Returns one corpus of the request: a collection, or the lines of a file.
-fn corpus(name: &str, languages: Vec<String>, filter: Option<Map<String, Value>>, output: &Output) -> Result<Value, CliError> {
-    let mut side = request_members(&json!({"languages": languages, "filter": filter}));
-    let source = match name.strip_prefix('@') {
-        Some(path) => ("texts".to_owned(), json!(read_lines(Path::new(path), output)?)),
-        None => {
-            let name =
-                CollectionName::parse(name).map_err(|error| CliError::Usage(format!("{error}; write @FILE for a file")))?;
-            ("collection".to_owned(), json!(name))
-        }
-    };
-    side.extend([source]);
-    Ok(side.into())
-}
-
-fn read_lines(path: &Path, output: &Output) -> Result<Vec<String>, CliError> {
-    Input::open(Some(path), output)?.parse_lines(Limits::default().text_bytes_max, Ok).collect()
-}
-
-fn read_known_pairs(path: &Path, output: &Output) -> Result<Value, CliError> {
-    let pair = |(index, line): (usize, &String)| {
-        let wrong = || CliError::Usage(format!("line {} of {} must have two ids, separated by a tab", index + 1, path.display()));
-        line.split_once('\t').map(|(first, second)| json!({ "first": first, "second": second })).ok_or_else(wrong)
-    };
-    Ok(Value::Array(read_lines(path, output)?.iter().enumerate().map(pair).collect::<Result<_, _>>()?))
-}
-
-/// Starts a job, waits until it ends, and writes its results. `one` is the word for one of them.
-fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, one: &str) -> Result<Outcome, CliError> {
+/// Starts a job, waits until it ends, and writes its results. `one` is the word for one of them. `corpora` is for pairs.
+fn follow(
+    client: &Client,
+    output: &Output,
+    call: &Call,
+    args: &ResultsArgs,
+    (one, corpora): (&str, Option<&Corpora>),
+) -> Result<Outcome, CliError> {
     let what = &format!("{one}s");
+    let format = results_format(args, output)?;
     let job = client.send(call)?.body;
     if args.detach {
         return jobs::show(output, &job);
@@ -188,21 +186,49 @@ fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, one
     if job["status"] != "succeeded" {
         return jobs::finish(client, output, &job);
     }
-    let named = args.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
-    let format = args.format.unwrap_or(match named {
-        Some("ndjson" | "jsonl") => ResultsFormat::Ndjson,
-        Some("tsv") => ResultsFormat::Tsv,
-        _ if output.json => ResultsFormat::Ndjson,
-        _ => ResultsFormat::Tsv,
-    });
     let table = format!("{what}.tsv");
     let part = if format == ResultsFormat::Tsv { &table } else { what };
     let mut content = client.open(&Call::get(&["v1", "jobs", &id, part]))?.content;
     let mut sink = Sink::open(args.output.as_deref())?;
-    sink.copy(&mut *content, "read the results to their end", |_| ())?;
+    match corpora.filter(|corpora| corpora.has_blank_lines()) {
+        None => sink.copy(&mut *content, READ_RESULTS, |_| ())?,
+        Some(corpora) => {
+            for line in BufReader::new(content).lines() {
+                let line = line.map_err(CliError::io(READ_RESULTS))?;
+                let shown = if format == ResultsFormat::Tsv { corpora.table_row(&line) } else { corpora.json_line(&line) };
+                sink.write_all(format!("{shown}\n").as_bytes())?;
+            }
+        }
+    }
     sink.finish()?;
-    let threshold = job["details"]["threshold"].as_f64().map(|threshold| format!(" with threshold {threshold:.4}"));
     let count = job["details"][what].as_u64().unwrap_or(0);
-    output.note(&format!("{}{}", plural(count, one), threshold.unwrap_or_default()));
+    output.note(&format!("{}{}", plural(count, one), threshold(&job["details"])));
     Ok(Outcome::Done)
+}
+
+/// Returns the format of the results. Refuses a file name that promises another one.
+fn results_format(args: &ResultsArgs, output: &Output) -> Result<ResultsFormat, CliError> {
+    let ending = args.output.as_deref().and_then(Path::extension).map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    match (args.format, ending.as_deref()) {
+        (Some(format), _) => Ok(format),
+        (None, Some("ndjson" | "jsonl")) => Ok(ResultsFormat::Ndjson),
+        (None, Some("tsv")) => Ok(ResultsFormat::Tsv),
+        (None, Some(other @ ("csv" | "json" | "npy" | "parquet" | "xlsx" | "gz" | "zst"))) => Err(CliError::Usage(format!(
+            "the results cannot be written as .{other}: use .tsv or .ndjson, or choose the format with --format"
+        ))),
+        (None, _) if output.json => Ok(ResultsFormat::Ndjson),
+        (None, _) => Ok(ResultsFormat::Tsv),
+    }
+}
+
+/// Describes the threshold of a job, and its quality on known pairs.
+fn threshold(details: &Value) -> String {
+    let Some(threshold) = details["threshold"].as_f64() else { return String::new() };
+    let quality = ["precision", "recall", "f1"].map(|name| details[name].as_f64());
+    match quality {
+        [Some(precision), Some(recall), Some(f1)] => format!(
+            " with threshold {threshold:.4}; by the known pairs, precision {precision:.3}, recall {recall:.3}, F1 {f1:.3}"
+        ),
+        _ => format!(" with threshold {threshold:.4}"),
+    }
 }

@@ -1,0 +1,185 @@
+//! The sides of a mining request, each a collection or a file with one sentence per line, and the file of known pairs.
+//!
+//! Blank lines of a file of sentences are not sent. The user still sees and names its sentences by their line numbers, from 0:
+//! in the results and in the file of known pairs.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::cli::collections::request_members;
+use crate::cli::error::CliError;
+use crate::cli::files::{Input, is_blank, two_columns};
+use crate::cli::output::Output;
+use crate::domain::{CollectionName, Limits};
+
+/// Both sides and the known pairs of a request.
+pub struct Corpora {
+    pub first: Side,
+    pub second: Side,
+    pub known: Option<KnownPairs>,
+}
+
+/// One side of a request.
+pub struct Side {
+    /// The member of the request.
+    pub member: Value,
+    /// The file, if it is one.
+    file: Option<NumberedFile>,
+}
+
+/// Known translations.
+pub struct KnownPairs {
+    /// The member of the request.
+    pub member: Value,
+    file: NumberedFile,
+}
+
+/// A file of which the lines that are not blank were sent.
+struct NumberedFile {
+    name: String,
+    /// [sent lines] The line number of each, from 0.
+    numbers: Vec<u64>,
+}
+
+impl Corpora {
+    /// Puts file names and line numbers into a refusal, where it names places of the request that came from files.
+    pub fn located(&self, error: CliError) -> CliError {
+        let mut response = match error {
+            CliError::Refused(response) => response,
+            other => return other,
+        };
+        for (place, _) in &mut response.places {
+            if let Some(found) = self.locate(place) {
+                // The detail begins with the first place.
+                if let Some(rest) = response.detail.strip_prefix(place.as_str()) {
+                    response.detail = format!("{found}{rest}");
+                }
+                *place = found;
+            }
+        }
+        CliError::Refused(response)
+    }
+
+    fn locate(&self, place: &str) -> Option<String> {
+        match place.split('/').collect::<Vec<_>>()[..] {
+            ["", "known_pairs", at, side] => Some(format!("{}, {side}", self.known.as_ref()?.file.line(at)?)),
+            ["", side, "texts", at] => self.side(side)?.file.as_ref()?.line(at),
+            ["", side, "texts"] => Some(self.side(side)?.file.as_ref()?.name.clone()),
+            _ => None,
+        }
+    }
+
+    fn side(&self, name: &str) -> Option<&Side> {
+        match name {
+            "first" => Some(&self.first),
+            "second" => Some(&self.second),
+            _ => None,
+        }
+    }
+
+    /// Whether ids in the results differ from line numbers, because a file has blank lines.
+    pub fn has_blank_lines(&self) -> bool {
+        let skips = |file: &NumberedFile| file.numbers.iter().copied().ne(0..file.numbers.len() as u64);
+        [&self.first, &self.second].into_iter().filter_map(|side| side.file.as_ref()).any(skips)
+    }
+
+    /// Returns a row of the results' table with line numbers as ids. The header row stays as it is.
+    pub fn table_row(&self, row: &str) -> String {
+        let cell = |(column, cell): (usize, &str)| match column {
+            1 => self.first.shown_id(cell),
+            2 => self.second.shown_id(cell),
+            _ => cell.to_owned(),
+        };
+        row.split('\t').enumerate().map(cell).collect::<Vec<_>>().join("\t")
+    }
+
+    /// Returns a line of the results' JSON with line numbers as ids.
+    pub fn json_line(&self, line: &str) -> String {
+        let Ok(mut pair) = serde_json::from_str::<Value>(line) else { return line.to_owned() };
+        for (pointer, side) in [("/first/id", &self.first), ("/second/id", &self.second)] {
+            if let Some(id) = pair.pointer_mut(pointer) {
+                *id = side.shown_id(id.as_str().unwrap_or_default()).into();
+            }
+        }
+        pair.to_string()
+    }
+}
+
+impl Side {
+    /// Reads a side: the name of a collection, or `@FILE`.
+    pub fn read(
+        name: &str,
+        languages: Vec<String>,
+        filter: Option<Map<String, Value>>,
+        output: &Output,
+    ) -> Result<Self, CliError> {
+        let mut member = request_members(&json!({"languages": languages, "filter": filter}));
+        let file = match name.strip_prefix('@') {
+            Some(path) => {
+                let (file, texts) = NumberedFile::read(Path::new(path), output)?;
+                member.insert("texts".to_owned(), json!(texts));
+                Some(file)
+            }
+            None => {
+                let name =
+                    CollectionName::parse(name).map_err(|error| CliError::Usage(format!("{error}; write @FILE for a file")))?;
+                member.insert("collection".to_owned(), json!(name));
+                None
+            }
+        };
+        Ok(Self { member: member.into(), file })
+    }
+
+    /// Converts an id of the user to that of the request: a line number to the position among the sent lines.
+    fn sent_id(&self, id: &str) -> Result<String, String> {
+        let Some(file) = &self.file else { return Ok(id.to_owned()) };
+        let position = id.parse::<u64>().ok().and_then(|number| file.numbers.binary_search(&number).ok());
+        let wrong = || format!("has the id {id:?}, which is not the number of a line of {} that is not blank, from 0", file.name);
+        position.map(|position| position.to_string()).ok_or_else(wrong)
+    }
+
+    /// The reverse of `sent_id`.
+    fn shown_id(&self, id: &str) -> String {
+        let number = self.file.as_ref().and_then(|file| file.numbers.get(id.parse::<usize>().ok()?));
+        number.map_or_else(|| id.to_owned(), u64::to_string)
+    }
+}
+
+impl KnownPairs {
+    /// Reads a file of two tab-separated ids per line.
+    pub fn read(path: &Path, first: &Side, second: &Side, output: &Output) -> Result<Self, CliError> {
+        let (file, lines) = NumberedFile::read(path, output)?;
+        let pair = |line: &String| -> Result<Value, String> {
+            let (one, other) = two_columns(line).ok_or("must have two ids, separated by a tab")?;
+            Ok(json!({ "first": first.sent_id(one)?, "second": second.sent_id(other)? }))
+        };
+        let numbered = |(line, number): (&String, &u64)| {
+            pair(line).map_err(|problem| CliError::Usage(format!("line {} of {} {problem}", number + 1, file.name)))
+        };
+        let pairs = lines.iter().zip(&file.numbers).map(numbered).collect::<Result<_, _>>()?;
+        Ok(Self { member: Value::Array(pairs), file })
+    }
+}
+
+impl NumberedFile {
+    /// Reads the lines that are not blank.
+    fn read(path: &Path, output: &Output) -> Result<(Self, Vec<String>), CliError> {
+        let input = Input::open(Some(path), output)?;
+        let (name, mut numbers, mut texts) = (input.name.clone(), Vec::new(), Vec::new());
+        for (number, text) in (0..).zip(input.parse_lines(Limits::default().text_bytes_max, Ok)) {
+            let text = text?;
+            if !is_blank(&text) {
+                numbers.push(number);
+                texts.push(text);
+            }
+        }
+        Ok((Self { name, numbers }, texts))
+    }
+
+    /// Describes the line that was sent at the position `at`.
+    fn line(&self, at: &str) -> Option<String> {
+        let number = self.numbers.get(at.parse::<usize>().ok()?)?;
+        Some(format!("line {} of {}", number + 1, self.name))
+    }
+}
