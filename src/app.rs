@@ -11,17 +11,21 @@ mod runtime_telemetry;
 mod settings;
 mod writable;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::config::{Config, Durability, ModelSetting};
 use crate::domain::Limits;
 use crate::embed::{EmbedOptions, Embedder};
 use crate::http;
-use crate::server::{ServeOptions, WRITE_TIMEOUT, listen, serve};
+use crate::http::settings::{Reading, Readings, Settings};
+use crate::http::starting::StartingRouter;
+use crate::server::{ServeOptions, Tls, WRITE_TIMEOUT, listen, serve};
 use crate::service::{Parts, Service};
 
 pub use arenas::bound_arenas;
@@ -36,21 +40,21 @@ const STACK_BYTES: usize = 8 << 20;
 const THREADS_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the server on threads of its own until SIGTERM or SIGINT. Does not wait for a thread that still computes for a request that
-/// is over.
-pub fn serve_until_signal(config: Config) -> Result<(), AppError> {
+/// is over. `log_lines_dropped` counts the lines of the log that nobody could read.
+pub fn serve_until_signal(config: Config, log_lines_dropped: impl Fn() -> u64 + Send + Sync + 'static) -> Result<(), AppError> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.thread_stack_size(STACK_BYTES).enable_all().build().map_err(AppError::Serve)?;
-    let ended = runtime.block_on(run(config));
+    let ended = runtime.block_on(run(config, Reading::new(log_lines_dropped)));
     runtime.shutdown_timeout(THREADS_STOP_TIMEOUT);
     ended
 }
 
 /// Runs the server until SIGTERM or SIGINT.
 ///
-/// The address is bound first, so that a second server on it fails at once; requests are served once the service is open.
-/// Recovery of the indexes continues in the background while `/healthz` responds. At the end, running requests get their grace
+/// The address is bound first, so that a second server on it fails at once. Until the service is open, only `/healthz` is
+/// answered. Recovery of the indexes continues in the background after that. At the end, running requests get their grace
 /// period and new ones are refused; then the indexes are saved and the databases closed.
-async fn run(config: Config) -> Result<(), AppError> {
+async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError> {
     check_clock(Timestamp::now())?;
     let mut stop = stop_signal().map_err(AppError::Serve)?;
     let hangup = signal(SignalKind::hangup()).map_err(AppError::Serve)?;
@@ -61,7 +65,14 @@ async fn run(config: Config) -> Result<(), AppError> {
     let address = listener.local_addr().map_err(listen_error)?;
     let (mut http_settings, tls, admin_key) =
         (settings::http_settings(&config)?, settings::load_tls(&config)?, settings::admin_key(&config)?);
+    if let Some(warning) = tls.as_ref().and_then(|tls| tls.warning(Timestamp::now())) {
+        tracing::warn!("{warning}");
+    }
     http_settings.hosts = http_settings.hosts.listening_on(address.ip());
+    http_settings.readings = readings(log_lines_dropped, tls.clone());
+    let starting = StartingRouter::default();
+    let options = serve_options(&config, &mut http_settings, tls.clone());
+    let serving = tokio::spawn(serve(listener, starting.router(), options, stop.clone()));
     let mut limits = config.limits.clone();
     limits.databases_open_max = open_files::databases_open_max(limits.databases_open_max);
     let embedder = start_embedder(&config, &limits).await?;
@@ -80,6 +91,7 @@ async fn run(config: Config) -> Result<(), AppError> {
     };
     let stopped = match settings::check_exposure(address, service.requires_key(), &config) {
         Ok(()) => {
+            starting.open(http::router_with(service.clone(), http_settings));
             tracing::info!(%address, tls = tls.is_some(), keys = service.requires_key(), "listening");
             schedule.into_iter().for_each(|schedule| service.schedule_snapshots(schedule));
             let (mut stopping, announcing) = (stop.clone(), service.clone());
@@ -88,21 +100,10 @@ async fn run(config: Config) -> Result<(), AppError> {
                 // Otherwise, event streams of jobs would delay the shutdown until the grace period is over.
                 announcing.announce_stop();
             });
-            let reloading = tls.clone().map(|tls| tokio::spawn(tls.keep_current(hangup)));
-            let connections_max = open_files::connections_max(config.traffic.connections_max);
-            settings::reserve_idle_connections(&mut http_settings, connections_max);
-            let options = ServeOptions {
-                connections_max,
-                connections: http_settings.connections.clone(),
-                header_timeout: Duration::from_secs(config.traffic.header_timeout_s),
-                write_timeout: WRITE_TIMEOUT,
-                tls,
-                drain: http_settings.drain.clone(),
-            };
-            let serving = serve(listener, http::router_with(service.clone(), http_settings), options, stop.clone());
-            serve_until_stopped(serving, &mut stop, config.shutdown_grace_s).await;
-            reloading.inspect(tokio::task::JoinHandle::abort);
-            Ok(())
+            let reloading = tls.map(|tls| tokio::spawn(tls.keep_current(hangup)));
+            let ended = serve_until_stopped(serving, &mut stop, config.shutdown_grace_s).await;
+            reloading.inspect(JoinHandle::abort);
+            ended
         }
         refused => refused,
     };
@@ -117,16 +118,42 @@ fn check_clock(now: Timestamp) -> Result<(), AppError> {
     if now < Timestamp::UNIX_EPOCH { Err(AppError::Clock { now }) } else { Ok(()) }
 }
 
+/// What `/metrics` reads elsewhere.
+fn readings(log_lines_dropped: Reading, tls: Option<Arc<Tls>>) -> Readings {
+    let certificate_expiry_s = tls.map(|tls| Reading::new(move || tls.expiry_s()));
+    Readings { log_lines_dropped: Some(log_lines_dropped), certificate_expiry_s }
+}
+
+/// The options of the listener. Lowers limits of `http_settings` to what the connections allow.
+fn serve_options(config: &Config, http_settings: &mut Settings, tls: Option<Arc<Tls>>) -> ServeOptions {
+    let connections_max = open_files::connections_max(config.traffic.connections_max);
+    settings::reserve_idle_connections(http_settings, connections_max);
+    ServeOptions {
+        connections_max,
+        connections: http_settings.connections.clone(),
+        header_timeout: Duration::from_secs(config.traffic.header_timeout_s),
+        write_timeout: WRITE_TIMEOUT,
+        tls,
+        drain: http_settings.drain.clone(),
+    }
+}
+
 /// Waits for the end of `serving`; after the stop, for at most the grace period.
-async fn serve_until_stopped(serving: impl Future<Output = ()>, stop: &mut watch::Receiver<bool>, grace_s: u64) {
+async fn serve_until_stopped(
+    mut serving: JoinHandle<()>,
+    stop: &mut watch::Receiver<bool>,
+    grace_s: u64,
+) -> Result<(), AppError> {
     let overdue = async {
         let _ = stop.wait_for(|stop| *stop).await;
         tokio::time::sleep(Duration::from_secs(grace_s)).await;
     };
     tokio::select! {
-        () = serving => (),
+        ended = &mut serving => return Ok(ended?),
         () = overdue => tracing::warn!(grace_s, "requests still run after the grace period; ending them"),
     }
+    serving.abort();
+    Ok(())
 }
 
 /// Loads the model. Reading and verifying the weights and warming up take a moment and block.

@@ -38,7 +38,7 @@ pub mod compression;
 #[cfg(feature = "server")]
 pub mod new_id;
 
-/// How much room a disk has left.
+/// How much room a disk has left, and how to open only regular files.
 #[cfg(feature = "server")]
 pub mod disk;
 

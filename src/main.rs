@@ -28,15 +28,14 @@ fn main() -> ExitCode {
         Err(error) => Err(error.into()),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
-    // If standard error is gone too, nobody can read it.
-    let _ = writeln!(std::io::stderr(), "error: {}", cli::chain(&*error));
+    telemetry::write_last_line(format!("error: {}", cli::chain(&*error)));
     ExitCode::FAILURE
 }
 
 fn serve(config: Config) -> Result<(), Box<dyn Error>> {
     app::bound_arenas();
-    let _telemetry = telemetry::start(&config)?;
-    Ok(app::serve_until_signal(config)?)
+    let telemetry = telemetry::start(&config)?;
+    Ok(app::serve_until_signal(config, telemetry.dropped_lines())?)
 }
 
 fn check_health(settings: &HealthSettings) -> Result<(), Box<dyn Error>> {
@@ -53,5 +52,6 @@ fn check(config: &Config, settings: &[Setting]) -> Result<(), Box<dyn Error>> {
         written => written?,
     }
     telemetry::check(config)?;
-    Ok(app::check(config)?)
+    app::check(config)?.into_iter().for_each(|warning| telemetry::write_last_line(format!("warning: {warning}")));
+    Ok(())
 }

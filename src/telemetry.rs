@@ -1,13 +1,20 @@
 //! Logs: structured, on standard error, as text or JSON; and traces to an OpenTelemetry collector, if the program was built
 //! with that feature.
+//!
+//! A thread of its own writes the log, so nothing waits for a reader of standard error that has stalled. Lines that such a reader
+//! leaves no room for are dropped and counted.
 
 mod error;
 mod layer;
 #[cfg(feature = "otel")]
 mod traces;
 
-use std::io::IsTerminal as _;
+use std::convert::Infallible;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::mpsc;
+use std::time::Duration;
 
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, fmt};
@@ -17,17 +24,45 @@ pub use error::TelemetryError;
 use crate::config::{Config, LogFormat};
 use layer::BoxedLayer;
 
-/// The log and the traces. Dropping it sends the remaining traces.
-#[must_use = "traces end when this is dropped"]
+/// Maximum number of lines that wait to be written; further ones are dropped.
+const WAITING_LINES_MAX: usize = 10_000;
+/// How long the end of the process waits until its last lines are written.
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The log and the traces. Dropping it sends the remaining traces and writes the remaining lines.
+#[must_use = "logs and traces end when this is dropped"]
 pub struct Telemetry {
     #[cfg(feature = "otel")]
-    _traces: Option<traces::Traces>,
+    traces: Option<traces::Traces>,
+    writer: Option<WorkerGuard>,
+    dropped: ErrorCounter,
+}
+
+impl Telemetry {
+    /// Returns a function that counts the lines dropped so far.
+    pub fn dropped_lines(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
+        let dropped = self.dropped.clone();
+        move || dropped.dropped_lines() as u64
+    }
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        #[cfg(feature = "otel")]
+        drop(self.traces.take());
+        let writer = self.writer.take();
+        // If the lines are stuck, the guard says so on standard output, which may have the same stalled reader.
+        finish_in_time(move || drop(writer));
+    }
 }
 
 /// Starts the log of this process and, if an endpoint is set, its traces.
 pub fn start(config: &Config) -> Result<Telemetry, TelemetryError> {
     check(config)?;
-    let lines = fmt::layer().with_writer(std::io::stderr);
+    let writer = NonBlockingBuilder::default().buffered_lines_limit(WAITING_LINES_MAX).lossy(true).thread_name("log");
+    let (lines, writer) = writer.finish(std::io::stderr());
+    let dropped = lines.error_counter();
+    let lines = fmt::layer().with_writer(lines);
     let lines: BoxedLayer = match config.log_format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed(),
@@ -42,8 +77,28 @@ pub fn start(config: &Config) -> Result<Telemetry, TelemetryError> {
     tracing_subscriber::registry().with(layers).try_init()?;
     Ok(Telemetry {
         #[cfg(feature = "otel")]
-        _traces: traces,
+        traces,
+        writer: Some(writer),
+        dropped,
     })
+}
+
+/// Writes a line to standard error when no log is running. Gives up if the reader of standard error has stalled.
+pub fn write_last_line(line: String) {
+    // If standard error is gone, nobody can read the line.
+    finish_in_time(move || drop(writeln!(std::io::stderr(), "{line}")));
+}
+
+/// Runs `work` on a thread of its own and waits until it is done, but not for long.
+fn finish_in_time(work: impl FnOnce() + Send + 'static) {
+    let (running, ended) = mpsc::channel::<Infallible>();
+    let thread = std::thread::Builder::new().spawn(move || {
+        work();
+        drop(running);
+    });
+    if thread.is_ok() {
+        let _ = ended.recv_timeout(LAST_LINES_TIMEOUT);
+    }
 }
 
 /// Checks whether the log and the traces can be started with these settings.

@@ -172,6 +172,41 @@ fn invalid_certificate_and_key_files_are_reported() {
     assert!(error(&one.path, &two.key).contains("cannot use the certificate with its key"));
 }
 
+#[test]
+fn a_certificate_outside_its_period_of_validity_causes_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = certificate(folder.path(), "made");
+    let at = |from: i32, until: i32| {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut certificate = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        certificate.not_before = rcgen::date_time_ymd(from, 1, 1);
+        certificate.not_after = rcgen::date_time_ymd(until, 1, 1);
+        std::fs::write(&made.path, certificate.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(&made.key, key.serialize_pem()).unwrap();
+        let tls = Tls::open(&made.path, &made.key).unwrap();
+        (tls.expiry_s(), tls.warning("2026-11-27T00:00:00Z".parse().unwrap()).unwrap_or_default())
+    };
+    assert_eq!(at(2020, 2030), (1_893_456_000, String::new()));
+    let (expiry_s, warning) = at(2020, 2024);
+    assert_eq!(expiry_s, 1_704_067_200);
+    assert!(warning.contains("made.pem expired at 2024-01-01T00:00:00Z"), "{warning}");
+    assert!(at(2028, 2030).1.contains("made.pem is not valid before 2028-01-01T00:00:00Z"));
+}
+
+#[test]
+fn a_fifo_in_place_of_the_certificate_does_not_end_the_reloads() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (certificate(folder.path(), "old"), certificate(folder.path(), "new"));
+    let tls = Tls::open(&old.path, &old.key).unwrap();
+    std::fs::remove_file(&old.path).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&old.path).status().unwrap().success());
+    assert!(matches!(tls.reload(), Err(TlsError::File { .. })), "opening it does not wait for a writer");
+    std::fs::remove_file(&old.path).unwrap();
+    std::fs::copy(&new.path, &old.path).unwrap();
+    std::fs::copy(&new.key, &old.key).unwrap();
+    assert!(tls.reload().unwrap());
+}
+
 #[tokio::test]
 async fn a_client_with_an_unfinished_request_head_is_disconnected() {
     let server = listen(8, Duration::from_millis(100), None).await;

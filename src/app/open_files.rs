@@ -10,6 +10,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const FILES_PER_DATABASE: usize = 12;
 /// One in this many files is for databases.
 const DATABASES_PART: usize = 4;
+/// Files that a server opens after it has begun to listen, at least: those of the catalog and of one more database, and a few.
+const FILES_AFTER_LISTENING: usize = 2 * FILES_PER_DATABASE + 4;
 /// If a database must be opened while the maximum is open, another one is closed first; with two, one of them stays open.
 const DATABASES_MIN: usize = 2;
 
@@ -23,9 +25,10 @@ fn databases_within(limit: Option<u64>, used: usize, wanted: usize) -> usize {
     allowed.clamp(DATABASES_MIN.min(wanted), wanted)
 }
 
-/// How many connections may be open at once: `wanted`, unless the limit on open files is too low for them.
+/// How many connections may be open at once: `wanted`, unless the limit on open files is too low for them. Called before the
+/// databases are open.
 pub fn connections_max(wanted: usize) -> usize {
-    let (limit, used) = (raise_file_limit(), count_open_files());
+    let (limit, used) = (raise_file_limit(), count_open_files() + FILES_AFTER_LISTENING);
     let allowed = connections_within(limit, used, wanted);
     if allowed == wanted {
         return wanted;

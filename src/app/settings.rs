@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::error::AppError;
 use crate::bundle::{Bundle, MANIFEST};
 use crate::config::{Config, ModelSetting};
@@ -20,10 +22,11 @@ use crate::targets::{self, Target, TargetError};
 /// Minimum length of an admin key, in characters. For a random key, 16 are enough.
 const ADMIN_KEY_CHARS_MIN: usize = 16;
 
-/// Checks everything that can be wrong with the settings themselves, without starting or changing anything.
-pub fn check(config: &Config) -> Result<(), AppError> {
+/// Checks everything that can be wrong with the settings themselves, without starting or changing anything. Returns what is
+/// suspicious but does not keep the server from starting.
+pub fn check(config: &Config) -> Result<Option<String>, AppError> {
     http_settings(config)?;
-    load_tls(config)?;
+    let warning = load_tls(config)?.and_then(|tls| tls.warning(Timestamp::now()));
     postgres_options(config)?;
     replica_options(config)?;
     let key = admin_key(config)?;
@@ -41,7 +44,7 @@ pub fn check(config: &Config) -> Result<(), AppError> {
     if let ModelSetting::Bundle(folder) = config.model() {
         open_bundle(&folder)?;
     }
-    Ok(())
+    Ok(warning)
 }
 
 /// Opens the bundle and verifies its files.

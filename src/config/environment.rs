@@ -61,8 +61,8 @@ fn is_foreign(name: &str, value: &str) -> bool {
         || (has_url && name.ends_with("_PORT"))
 }
 
-/// The known variable with the smallest edit distance, if at least half of the name stays.
-fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
+/// The known variable, or key of the file, with the smallest edit distance, if at least half of the name stays.
+pub fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
     let own = name.strip_prefix(PREFIX).unwrap_or(name);
     let edits_of = |known: &String| edit_distance(own, known.strip_prefix(PREFIX).unwrap_or(known));
     let (edits, nearest) = known.iter().map(|known| (edits_of(known), known)).min()?;

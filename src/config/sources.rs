@@ -3,16 +3,18 @@
 //! The file's values become the defaults of the command line, so one parser reads and checks every setting, wherever it comes
 //! from.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command as Clap, CommandFactory as _, FromArgMatches as _};
 use toml::{Table, Value};
 
 use super::CommandLine;
-use super::environment::misspelled;
+use super::environment::{misspelled, nearest};
 
 /// A parsed command line with all its settings.
 #[derive(Debug)]
@@ -53,6 +55,8 @@ pub enum ReadError {
         nearest.as_ref().map(|nearest| format!(", the nearest name is {nearest}")).unwrap_or_default()
     )]
     Variable { name: String, nearest: Option<String> },
+    #[error("the environment variable {name}: {problem}")]
+    Value { name: String, problem: String },
     #[error("cannot read the configuration file {}", path.display())]
     File { path: PathBuf, source: std::io::Error },
     #[error("the configuration file {} is not valid TOML: {problem}", path.display())]
@@ -66,7 +70,8 @@ pub enum ReadError {
 pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Loaded, ReadError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let clap = CommandLine::command();
-    let mut matches = clap.clone().try_get_matches_from(&arguments)?;
+    let matches = clap.clone().try_get_matches_from(&arguments);
+    let mut matches = matches.map_err(|error| with_variable(error, clap.clone(), &arguments))?;
     if settings_of(&matches).is_some()
         && let Some((name, nearest)) = misspelled(&clap, std::env::vars_os())
     {
@@ -85,6 +90,38 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Loaded, Rea
     }
     let settings = settings_of(&matches).map(|settings| list(settings_command(&clap), settings, &table)).unwrap_or_default();
     Ok(Loaded { command_line: CommandLine::from_arg_matches(&matches)?, settings })
+}
+
+/// Names the variable if the value of one was refused: clap names only the flag that has the same meaning.
+fn with_variable(error: clap::Error, mut clap: Clap, arguments: &[OsString]) -> ReadError {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error.into() };
+    clap.build();
+    match variable_of(&clap, flag, arguments) {
+        Some(name) => ReadError::Value { name, problem: first_paragraph(&error) },
+        None => error.into(),
+    }
+}
+
+/// The variable that has the value of the argument that clap calls `flag`, if no flag of the command line overrides it.
+fn variable_of(command: &Clap, flag: &str, arguments: &[OsString]) -> Option<String> {
+    let own = command.get_arguments().find_map(|argument| {
+        let name = argument.get_env().filter(|name| argument.to_string() == flag && std::env::var_os(name).is_some())?;
+        let long = format!("--{}", argument.get_long()?);
+        let short = argument.get_short().map(|short| format!("-{short}"));
+        let is_given = arguments.iter().map(|given| given.to_string_lossy()).any(|given| {
+            given.split('=').next() == Some(long.as_str())
+                || short.as_ref().is_some_and(|short| given.starts_with(short.as_str()))
+        });
+        (!is_given).then(|| name.to_string_lossy().into_owned())
+    });
+    own.or_else(|| command.get_subcommands().find_map(|command| variable_of(command, flag, arguments)))
+}
+
+/// What clap says is wrong, in one line and without its hints.
+fn first_paragraph(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    lines.join(" ").trim_start_matches("error: ").to_owned()
 }
 
 /// The matches of the subcommand that takes the settings: `serve`, or `config check`.
@@ -110,7 +147,8 @@ fn read_file(path: &Path) -> Result<Table, ReadError> {
     let text = std::fs::read_to_string(path).map_err(|source| ReadError::File { path: path.to_owned(), source })?;
     text.parse().map_err(|error: toml::de::Error| {
         // The full error message quotes the line, which may contain a secret.
-        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        let newlines = |end: usize| text.bytes().take(end).filter(|byte| *byte == b'\n').count();
+        let line = error.span().map_or(0, |span| newlines(span.start) + 1);
         ReadError::Toml { path: path.to_owned(), problem: format!("line {line}: {}", error.message()) }
     })
 }
@@ -118,7 +156,10 @@ fn read_file(path: &Path) -> Result<Table, ReadError> {
 /// What is wrong with one key of the file, if anything.
 fn problem(command: &Clap, key: &str, value: &Value) -> Option<String> {
     let Some(argument) = setting_arguments(command).find(|argument| argument.get_id() == key && key != "config") else {
-        return Some(format!("{key} is unknown; `dragoman config check` lists all settings"));
+        let keys = setting_arguments(command).map(|argument| argument.get_id().to_string());
+        let known: BTreeSet<String> = keys.filter(|key| key != "config").collect();
+        let nearest = nearest(key, &known).map(|nearest| format!(", the nearest name is {nearest}")).unwrap_or_default();
+        return Some(format!("{key} is unknown{nearest}; `dragoman config check` lists all settings"));
     };
     let texts = match to_arguments(value) {
         Some(texts) if texts.len() == 1 || is_list(argument) => texts,
@@ -257,7 +298,8 @@ mod tests {
 
     #[test]
     fn errors_name_what_is_wrong_in_the_file() {
-        refuse("treads = 3", &["dragoman.toml", "treads is unknown"]);
+        refuse("treads = 3", &["dragoman.toml", "treads is unknown, the nearest name is threads;"]);
+        refuse("colour = 'red'", &["colour is unknown;"]);
         refuse("config = 'other.toml'", &["config is unknown"]);
         refuse("[limits]\npage_max = 3", &["limits is unknown"]);
         refuse("threads = 'many'", &["threads", "many"]);
@@ -266,6 +308,8 @@ mod tests {
         refuse("threads = [1, 2]", &["threads must be", "got array"]);
         refuse("cors_origins = [1]", &["cors_origins must be a list of strings"]);
         refuse("threads = 1\nadmin_key = 'geheim geheim", &["not valid TOML", "line 2"]);
+        refuse("threads = 1\nthreads = 2\n", &["not valid TOML", "line 2: duplicate key"]);
+        refuse("\nthreads = 1\n\n  threads = 2", &["line 4: duplicate key"]);
         let error = load(None, &["--config", "no/such/file.toml"]).unwrap_err();
         assert!(error.to_string().contains("no/such/file.toml"), "{error}");
     }

@@ -132,7 +132,7 @@ pub struct CollectionCounts {
     pub passages_pending: u64,
     /// Documents per language, most documents first; `None` stands for documents without a recognized language.
     pub languages: Vec<(Option<Language>, u64)>,
-    /// Bytes of the database and the index on disk.
+    /// Bytes of the database, its write-ahead log and the index on disk.
     pub disk_bytes: u64,
     /// Whether its texts may have been split into passages by older rules.
     pub cut_by_older_rules: bool,

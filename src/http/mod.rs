@@ -26,6 +26,7 @@ pub mod response;
 pub mod search;
 pub mod settings;
 pub mod snapshots;
+pub mod starting;
 
 use std::sync::LazyLock;
 
@@ -70,7 +71,7 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     let auth = AuthMiddleware::new(service.clone(), settings.clone(), &description.operations);
     let bounds = Bounds { shared: auth.bounds(), connections: settings.connections.clone() };
     let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
-    let metrics = Metrics::new(&service, &requests, bounds, started_at);
+    let metrics = Metrics::new(&service, &requests, (bounds, settings.readings.clone()), started_at);
     let api = Api { service, started_at, description };
     if settings.mcp {
         let inner = routes.clone().layer(axum::middleware::from_fn_with_state(auth.clone(), middleware::auth::authorize_inner));

@@ -1,5 +1,6 @@
 //! The operator's settings for HTTP: traffic limits, which browsers may call, and what needs a key.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -55,7 +56,22 @@ pub struct Settings {
     pub drain: Drain,
     /// The connections, as the listener counts them.
     pub connections: ConnectionMeter,
+    /// What other parts of the program count for `/metrics`.
+    pub readings: Readings,
 }
+
+/// Numbers that other parts of the program keep.
+#[derive(Debug, Clone, Default)]
+pub struct Readings {
+    /// Lines of the log that were dropped.
+    pub log_lines_dropped: Option<Reading>,
+    /// When the TLS certificate expires, in seconds since the Unix epoch.
+    pub certificate_expiry_s: Option<Reading>,
+}
+
+/// Reads a number at the moment of the call.
+#[derive(Clone)]
+pub struct Reading(Arc<dyn Fn() -> u64 + Send + Sync>);
 
 /// Connections, as the listener counts them. Clones share the counts.
 pub type ConnectionMeter = Arc<ConnectionCounts>;
@@ -95,6 +111,7 @@ impl Default for Settings {
             mcp: true,
             drain: Drain::default(),
             connections: ConnectionMeter::default(),
+            readings: Readings::default(),
         }
     }
 }
@@ -115,6 +132,22 @@ impl Settings {
         let layer = CorsLayer::new().allow_origin(origins).max_age(PREFLIGHT_MAX_AGE);
         let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
         Some(layer.allow_methods(methods).allow_headers(ALLOWED_HEADERS).expose_headers(EXPOSED_HEADERS))
+    }
+}
+
+impl Reading {
+    pub fn new(read: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    pub fn value(&self) -> u64 {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reading").field(&self.value()).finish()
     }
 }
 

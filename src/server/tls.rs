@@ -1,10 +1,11 @@
-//! TLS: certificate and key from PEM files, reloaded when they change.
+//! TLS: certificate and key from PEM files, reloaded when they change. A certificate outside its period of validity is used, but
+//! logged: the operator knows better than the clock of this machine whether clients accept it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::CryptoProvider;
@@ -14,6 +15,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
+use x509_parser::parse_x509_certificate;
+
+use crate::disk::read_file;
 
 /// How often the files are checked.
 const CHECK_PERIOD: Duration = Duration::from_secs(5);
@@ -78,6 +82,32 @@ impl Tls {
         &self.acceptor
     }
 
+    /// When the first certificate of the current chain expires, in seconds since the Unix epoch; 0 if that cannot be read.
+    pub fn expiry_s(&self) -> u64 {
+        let expiry = self.validity().map_or(0, |(_, until)| until.as_second());
+        u64::try_from(expiry).unwrap_or_default()
+    }
+
+    /// Says that the current certificate is not valid yet or not any more at `now`, if so.
+    pub fn warning(&self, now: Timestamp) -> Option<String> {
+        let (from, until) = self.validity()?;
+        let problem = if now < from {
+            format!("is not valid before {from}")
+        } else if now > until {
+            format!("expired at {until}")
+        } else {
+            return None;
+        };
+        Some(format!("the certificate {} {problem}; clients will refuse it", self.certificate.display()))
+    }
+
+    /// The time in which all certificates of the current chain are valid.
+    fn validity(&self) -> Option<(Timestamp, Timestamp)> {
+        let pair = Arc::clone(&self.current.0.read());
+        let periods = pair.cert.iter().filter_map(period);
+        periods.reduce(|(from, until), (other_from, other_until)| (from.max(other_from), until.min(other_until)))
+    }
+
     /// Reads the files again and returns whether there is a new pair. Open connections keep the old one; if the new one is
     /// unusable, new connections use the old one, too.
     pub fn reload(&self) -> Result<bool, TlsError> {
@@ -92,10 +122,17 @@ impl Tls {
         Ok(true)
     }
 
-    /// Reloads the files when they change, and at once on SIGHUP. Never returns.
+    /// Reloads the files when they change, and at once on SIGHUP. Logs once when a new certificate is not valid, or the current
+    /// one expires. Never returns.
     pub async fn keep_current(self: Arc<Self>, mut hangup: tokio::signal::unix::Signal) {
         let mut failing = false;
+        let mut warned = self.warning(Timestamp::now());
         loop {
+            let warning = self.warning(Timestamp::now());
+            if let Some(warning) = warning.as_ref().filter(|warning| warned.as_ref() != Some(*warning)) {
+                tracing::warn!("{warning}");
+            }
+            warned = warning;
             tokio::select! {
                 _ = hangup.recv() => (),
                 () = tokio::time::sleep(CHECK_PERIOD) => (),
@@ -119,7 +156,7 @@ impl Tls {
 }
 
 fn read(certificate: &Path, key: &Path) -> Result<Files, TlsError> {
-    let read = |path: &Path| fs::read(path).map_err(|source| TlsError::File { path: path.to_owned(), source });
+    let read = |path: &Path| read_file(path).map_err(|source| TlsError::File { path: path.to_owned(), source });
     Ok(Files { certificate: read(certificate)?, key: read(key)? })
 }
 
@@ -129,4 +166,13 @@ fn pair(files: &Files, certificate: &Path, key: &Path, provider: &CryptoProvider
     let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| bad(certificate, "certificate"))?;
     let key = PrivateKeyDer::from_pem_slice(&files.key).map_err(|_| bad(key, "private key"))?;
     CertifiedKey::from_der(chain, key, provider).map_err(TlsError::Pair)
+}
+
+/// The time in which a certificate is valid.
+fn period(certificate: &CertificateDer<'_>) -> Option<(Timestamp, Timestamp)> {
+    let (_, certificate) = parse_x509_certificate(certificate).ok()?;
+    let validity = certificate.validity();
+    // A certificate that never expires ends after the last time that a `Timestamp` can be.
+    let time = |s: i64| Timestamp::from_second(s.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second())).ok();
+    Some((time(validity.not_before.timestamp())?, time(validity.not_after.timestamp())?))
 }

@@ -27,7 +27,7 @@ pub struct CollectionGauges {
     pub passages: u64,
     /// Passages that are not searchable yet.
     pub passages_pending: u64,
-    /// Bytes of the database and the saved index on disk.
+    /// Bytes of the database, its write-ahead log and the saved index on disk.
     pub disk_bytes: u64,
     /// Bytes of the saved index alone.
     pub index_bytes: u64,

@@ -1,10 +1,12 @@
 //! Opens the data directory and shuts down.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -17,6 +19,7 @@ use super::jobs::{Jobs, collections_built_by, takeover};
 use super::state::{BrokenCollection, Parts, Service, State};
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, JobId, Page, chain};
+use crate::parallel::{in_parallel, parallelism};
 use crate::service::documents::expiry;
 use crate::service::folders::emergency_space::EmergencySpace;
 use crate::service::folders::orphaned;
@@ -34,6 +37,10 @@ const BACKGROUND_TURNS: usize = 2;
 /// How long statements may still run when the server stops. What an interrupted statement would have stored was not
 /// acknowledged yet, or the next start repeats it.
 pub(super) const STATEMENT_GRACE: Duration = Duration::from_secs(3);
+/// Maximum number of collections that are saved and closed at once. Each waits for the disk most of the time.
+const CLOSING_THREADS_MAX: usize = 16;
+/// How often the server logs how many collections it has saved.
+const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 /// Rows of the catalog read at a time.
 const CATALOG_PAGE: usize = 1_000;
 
@@ -260,19 +267,33 @@ fn create_collections_dir(data_dir: &Path, collections_dir: &Path) -> std::io::R
     Ok(())
 }
 
-/// Saves every index and closes every database, even if one of them fails. Returns the first failure.
+/// Saves every index and closes every database, several at once, even if some of them fail. Returns the first failure.
 fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
-    let mut result = Ok(());
-    for collection in open {
-        let saved = collection.save();
-        let closed = collection.store.close();
-        if let Err(error) = saved.and(closed.map_err(Error::from)) {
-            let cause = &error as &dyn std::error::Error;
-            tracing::error!(collection = %collection.row.name, error = cause, "cannot close a collection");
-            result = result.and(Err(error));
+    let collections = open.len();
+    tracing::info!(collections, "saving the indexes and closing the databases");
+    let (closed, logged) = (AtomicUsize::new(0), Mutex::new(Instant::now()));
+    let close_part = |part: Range<usize>| {
+        let failure = open[part].iter().find_map(|collection| close(collection).err());
+        let closed = closed.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut logged = logged.lock();
+        if logged.elapsed() >= PROGRESS_PERIOD {
+            *logged = Instant::now();
+            tracing::info!(closed, collections, "still saving the indexes and closing the databases");
         }
-    }
-    result
+        Ok::<_, Infallible>(failure)
+    };
+    let Ok(failures) = in_parallel(0..collections, 1, parallelism().min(CLOSING_THREADS_MAX), close_part);
+    failures.into_iter().flatten().next().map_or(Ok(()), Err)
+}
+
+/// Saves the index of a collection and closes its database, even if the index cannot be saved.
+fn close(collection: &OpenCollection) -> Result<(), Error> {
+    let saved = collection.save();
+    let closed = collection.store.close();
+    saved.and(closed.map_err(Error::from)).inspect_err(|error| {
+        let error = error as &dyn std::error::Error;
+        tracing::error!(collection = %collection.row.name, error, "cannot close a collection");
+    })
 }
 
 /// Reads all collections of a catalog, sorted by name.

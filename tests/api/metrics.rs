@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::body::Body;
 use axum::http::Request;
 use dragoman::domain::Limits;
-use dragoman::http::settings::Settings;
+use dragoman::http::settings::{Reading, Readings, Settings};
 use serde_json::json;
 
 use crate::server::{Answer, Server};
@@ -80,6 +80,18 @@ async fn metrics_need_a_key_unless_they_are_open() {
     let server = Server::with_settings(Limits::default(), settings, Some(key));
     assert_eq!(scrape(&server).await.status, 200);
     server.get("/v1/models").await.assert_error(401, "unauthorized", "", &[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropped_log_lines_and_the_expiry_of_the_certificate_are_shown() {
+    let (dropped, expiry) = (Some(Reading::new(|| 3)), Some(Reading::new(|| 1_893_456_000)));
+    let readings = Readings { log_lines_dropped: dropped, certificate_expiry_s: expiry };
+    let server = Server::with_settings(Limits::default(), Settings { readings, ..Settings::default() }, None);
+    let text = scrape(&server).await.text;
+    assert_eq!(sample(&text, "dragoman_log_lines_dropped_total"), Some(3.0), "{text}");
+    assert_eq!(sample(&text, "dragoman_tls_certificate_expiry_seconds"), Some(1_893_456_000.0), "{text}");
+    let text = scrape(&Server::start()).await.text;
+    assert!(!text.contains("tls_certificate"), "without TLS there is no certificate: {text}");
 }
 
 /// The samples that do not change between scrapes, as a set, because each scrape orders them differently.

@@ -434,11 +434,11 @@ fn a_failed_snapshot_names_the_damaged_collection() {
     let folder = tempfile::tempdir().unwrap();
     killed(folder.path(), 300);
     erase_page(&news(folder.path()).join("documents.sqlite"), "passages", 50);
-    let mut server = Program::start(folder.path(), MODEL);
+    let server = Program::start(folder.path(), MODEL);
     let job = finished(&server.client(), "/v1/snapshots", &json!({}));
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("collection_damaged")), "{job}");
     assert!(job["error"]["detail"].as_str().unwrap().contains("collection news is damaged"), "{job}");
-    let log = server.kill();
+    let log = server.stop_and_read_log();
     let told = log.iter().find(|line| line.contains("job failed")).unwrap();
     assert!(told.contains("collection news is damaged"), "{told}");
 }

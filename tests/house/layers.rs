@@ -48,7 +48,7 @@ pub const SERVER: Layers = &[
         ],
     ),
     ("http", &["service", "new_id", "domain"]),
-    ("server", &["http"]),
+    ("server", &["http", "disk"]),
     ("cli", &["embed", "evaluation", "text", "bundle", "targets", "compression", "new_id", "domain"]),
     ("config", &["cli", "domain"]),
     ("telemetry", &["config"]),

@@ -12,7 +12,7 @@ fn log_at(level: &str) -> (Vec<String>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let mut command = program::command(folder.path(), "fake:8");
     command.args(["--log", level]).env("DRAGOMAN_ADMIN_KEY", ADMIN_KEY);
-    let mut server = Program::run(command);
+    let server = Program::run(command);
     let admin = server.client().with_key(ADMIN_KEY);
     let (status, made) = admin.post("/v1/keys", &json!({ "name": "search", "scope": "read" }));
     assert_eq!(status, 201, "{made}");
@@ -31,7 +31,7 @@ fn log_at(level: &str) -> (Vec<String>, Vec<String>) {
     assert_eq!(admin.post("/v1/embeddings", &json!({ "input": TEXT, "model": QUERY })).0, 404);
     let digits = secret.rsplit('_').next().unwrap().to_owned();
     let forbidden = [ADMIN_KEY, &digits, "a-wrong-key-of-somebody", "Rhabarberkuchen", QUERY, "Vanillesauce"];
-    (server.kill(), forbidden.iter().map(|word| (*word).to_owned()).collect())
+    (server.stop_and_read_log(), forbidden.iter().map(|word| (*word).to_owned()).collect())
 }
 
 /// The events that the server logs at `level` while it is used.

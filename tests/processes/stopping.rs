@@ -1,4 +1,5 @@
-//! Stopping a server ends it promptly, whatever a statement in one of its databases is doing.
+//! Stopping a server ends it promptly, whatever a statement in one of its databases or the reader of its log is doing, and saves
+//! every collection.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use serde_json::json;
 
-use super::program::{self, Program, command};
+use super::program::{self, Client, Program, command};
 
 /// How long a stopped server may take to exit: the grace periods for requests and for statements, plus a margin for slow
 /// machines.
@@ -57,4 +58,50 @@ fn an_endless_statement_does_not_prevent_shutdown() {
     let server = Program::start(data.path(), "fake:16");
     let documents = server.client().get("/v1/collections/news").1["documents"].clone();
     assert_eq!(documents, 1, "the acknowledged document is stored, the interrupted one is not");
+}
+
+/// Returns how many lines of its log the server has dropped.
+fn dropped_lines(client: &Client) -> u64 {
+    let text = client.get_text("/metrics");
+    let sample = text.lines().find_map(|line| line.strip_prefix("dragoman_log_lines_dropped_total "));
+    sample.unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_server_whose_log_nobody_reads_answers_and_stops() {
+    let data = tempfile::tempdir().unwrap();
+    // Its standard error is a pipe, which holds the lines of a few hundred requests.
+    let server = Program::spawn_at(&program::free_address(), command(data.path(), "fake:16"));
+    let client = server.client();
+    client.wait_until("the server is ready", |client| client.try_get("/readyz").is_ok_and(|(status, _)| status == 200));
+    assert_eq!(dropped_lines(&client), 0);
+    client.wait_until("lines are dropped", |client| {
+        (0..1_000).for_each(|_| assert_eq!(client.get("/v1/collections/none").0, 404));
+        dropped_lines(client) > 0
+    });
+    assert!(server.terminate_within(PROMPTLY).success());
+}
+
+#[test]
+fn stopping_saves_the_index_of_every_collection() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Program::start(data.path(), "fake:16");
+    let client = server.client();
+    for number in 0..20 {
+        assert_eq!(client.post("/v1/collections", &json!({"name": format!("c{number}")})).0, 201);
+        let documents = json!({"documents": [{"id": "a", "text": format!("Zug {number}")}]});
+        assert_eq!(client.post(&format!("/v1/collections/c{number}/documents"), &documents).0, 200);
+    }
+    let log = server.stop_and_read_log();
+    let told = log.iter().find(|line| line.contains("saving the indexes")).unwrap();
+    assert!(told.contains("\"collections\":20"), "{told}");
+    assert!(log.last().unwrap().contains("\"stopped\""), "the last line of the log is written: {log:#?}");
+    let folders = std::fs::read_dir(data.path().join("collections")).unwrap();
+    let saved = folders.filter(|folder| folder.as_ref().unwrap().path().join("index.usearch").exists());
+    assert_eq!(saved.count(), 20);
+    let server = Program::start(data.path(), "fake:16");
+    for number in 0..20 {
+        let hits = server.client().hits(&format!("c{number}"), &json!({"query": format!("Zug {number}")}));
+        assert_eq!(hits[0]["id"], "a", "{number}");
+    }
 }

@@ -24,13 +24,13 @@ fn has_thread(process: u32, name: &str) -> bool {
 
 /// Restarts the server, searches these collections, and returns the log of what the start prepared.
 fn restart(data: &Path, searched: &[&str]) -> Vec<String> {
-    let mut server = Program::start(data, MODEL);
+    let server = Program::start(data, MODEL);
     let (client, process) = (server.client(), server.id());
     for name in searched {
         assert_eq!(client.hits(name, &json!({ "query": "soup" })).len(), 1);
     }
     client.wait_until("the end of the preparation", |_| !has_thread(process, "warm-up"));
-    server.kill().into_iter().filter(|line| line.contains("prepared the first search")).collect()
+    server.stop_and_read_log().into_iter().filter(|line| line.contains("prepared the first search")).collect()
 }
 
 #[test]

@@ -30,6 +30,11 @@ pub struct Client {
     key: Option<String>,
 }
 
+/// An address of this machine on which nothing listens.
+pub fn free_address() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
 /// The program with the arguments that every test needs. The address is set in the environment, so that a test's own flag
 /// overrides it.
 pub fn command(data: &Path, model: &str) -> Command {
@@ -80,6 +85,12 @@ impl Program {
         Ok(program)
     }
 
+    /// Runs `command`, which starts the server, at this address. Does not wait for it, and never reads its log.
+    pub fn spawn_at(address: &str, mut command: Command) -> Self {
+        let child = command.env("DRAGOMAN_LISTEN", address).spawn().unwrap();
+        Self { child, log: None, client: Client::to(address) }
+    }
+
     /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -107,6 +118,12 @@ impl Program {
         self.log.take().map(|log| log.join().unwrap()).unwrap_or_default()
     }
 
+    /// Asks it to stop, waits until it has, and returns its whole log; `kill` may lose the last lines.
+    pub fn stop_and_read_log(mut self) -> Vec<String> {
+        self.stop(PATIENCE);
+        self.log.take().map(|log| log.join().unwrap()).unwrap_or_default()
+    }
+
     /// Asks it to stop and waits until it has.
     pub fn terminate(self) -> ExitStatus {
         self.terminate_within(PATIENCE)
@@ -114,6 +131,10 @@ impl Program {
 
     /// The same with a longer timeout, for a server that has a large index to save.
     pub fn terminate_within(mut self, patience: Duration) -> ExitStatus {
+        self.stop(patience)
+    }
+
+    fn stop(&mut self, patience: Duration) -> ExitStatus {
         let kill = format!("kill -TERM {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
         let deadline = Instant::now() + patience;
@@ -162,7 +183,12 @@ impl Client {
 
     /// Returns status and body.
     pub fn get(&self, path: &str) -> (u16, Value) {
-        answer(self.keyed(self.agent.get(format!("{}{path}", self.base))).call()).unwrap()
+        self.try_get(path).unwrap()
+    }
+
+    /// Returns status and body, or an error if the server does not listen.
+    pub fn try_get(&self, path: &str) -> Result<(u16, Value), ureq::Error> {
+        answer(self.keyed(self.agent.get(format!("{}{path}", self.base))).call())
     }
 
     /// Returns status and body.

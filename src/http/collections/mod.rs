@@ -122,7 +122,7 @@ pub struct CollectionInfo {
     pub passages_pending: u64,
     /// Number of documents per language, most documents first.
     pub languages: Vec<LanguageCount>,
-    /// Size of its database and its index on disk, in bytes.
+    /// Size of its database, write-ahead log and index on disk, in bytes.
     pub disk_bytes: u64,
     /// True if an older version of the server split its texts into passages; `POST
     /// /v1/collections/{collection}/reembed` splits and embeds them by the current rules. Omitted otherwise.

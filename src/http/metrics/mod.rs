@@ -25,7 +25,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::Mutex;
 
 use super::error::ApiError;
-use super::settings::{ConnectionCounts, ConnectionMeter};
+use super::settings::{ConnectionCounts, ConnectionMeter, Readings};
 use crate::domain::{JobStatus, JobType};
 use crate::service::gauges::{CollectionGauges, Gauges};
 use crate::service::limits::shares::SharedLimit;
@@ -74,6 +74,7 @@ pub struct Metrics {
     service: Service,
     counted: Arc<Registry>,
     bounds: Arc<Bounds>,
+    readings: Readings,
     seen: Arc<Mutex<Option<CachedGauges>>>,
 }
 
@@ -153,7 +154,12 @@ impl Drop for Running<'_> {
 
 impl Metrics {
     /// Registers the metrics that are counted as they happen.
-    pub fn new(service: &Service, requests: &RequestMeter, bounds: Bounds, started_at: Timestamp) -> Self {
+    pub fn new(
+        service: &Service,
+        requests: &RequestMeter,
+        (bounds, readings): (Bounds, Readings),
+        started_at: Timestamp,
+    ) -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
         let model = service.model();
         let build = [
@@ -183,7 +189,8 @@ impl Metrics {
         registry.register("embed_texts", "Texts embedded", meter.texts);
         registry.register("embed_tokens", "Embedded tokens, without padding", meter.tokens);
         registry.register("embed_failures", "Forward passes that failed", meter.failures);
-        Self { service: service.clone(), counted: Arc::new(registry), bounds: Arc::new(bounds), seen: Arc::default() }
+        let (service, counted, bounds) = (service.clone(), Arc::new(registry), Arc::new(bounds));
+        Self { service, counted, bounds, readings, seen: Arc::default() }
     }
 
     /// Serves the metrics, in the form that the client asks for.
@@ -191,6 +198,7 @@ impl Metrics {
         let gauges = self.gauges().await?;
         let mut state = gauge_registry(&gauges, self.service.embed_queue_texts());
         register_bounds(&mut state, &self.bounds);
+        register_readings(&mut state, &self.readings);
         register_schedule(&mut state, self.service.schedule_meter());
         if let Some(replica) = self.service.replica_state() {
             register_replica(&mut state, &replica);
@@ -239,7 +247,7 @@ fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
         ("documents", "Documents", None, |one| one.documents),
         ("passages", "Passages", None, |one| one.passages),
         ("passages_pending", "Passages that are not searchable yet", None, |one| one.passages_pending),
-        ("disk", "Database and saved index on disk", Some(Unit::Bytes), |one| one.disk_bytes),
+        ("disk", "Database, saved index and write-ahead log on disk", Some(Unit::Bytes), |one| one.disk_bytes),
         ("index_disk", "Saved index on disk", Some(Unit::Bytes), |one| one.index_bytes),
         ("log_disk", "Write-ahead log on disk", Some(Unit::Bytes), |one| one.log_bytes),
     ];
@@ -275,6 +283,21 @@ fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
     registry.register("bound_limit", "Limits that all requests share, by the name of their setting", limits);
     registry.register("bound_used", "How much of each limit is in use", used);
     registry.register("bound_refusals", "Refusals for lack of room; for connections: idle ones closed to make room", refused);
+}
+
+/// The log and the certificate, which other parts of the program look after.
+fn register_readings(registry: &mut Registry, readings: &Readings) {
+    if let Some(dropped) = &readings.log_lines_dropped {
+        let lines: Counter = Counter::default();
+        lines.inc_by(dropped.value());
+        registry.register("log_lines_dropped", "Lines of the log that nobody read fast enough", lines);
+    }
+    if let Some(expiry) = &readings.certificate_expiry_s {
+        let time = CountGauge::default();
+        time.set(expiry.value());
+        let about = "When the TLS certificate expires, since the Unix epoch; 0 if that cannot be read";
+        registry.register_with_unit("tls_certificate_expiry", about, Unit::Seconds, time);
+    }
 }
 
 /// The results of scheduled snapshots.

@@ -3,12 +3,13 @@
 pub(super) mod emergency_space;
 pub(super) mod orphaned;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
+
+pub(crate) use crate::disk::{open_file, open_regular, open_with_length, read_file};
 
 /// The catalog in the data directory, and in an archive.
 pub(crate) const CATALOG: &str = "catalog.sqlite";
@@ -49,35 +50,9 @@ pub(crate) fn ignore_not_found(removed: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// Opens or creates a regular file. Anything else is an error: opening a FIFO could wait forever without `O_NONBLOCK`.
-pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
-}
-
-/// Opens a regular file to read it.
-pub(crate) fn open_file(path: &Path) -> io::Result<File> {
-    open_regular(path, File::options().read(true))
-}
-
 /// Creates a regular file, or empties the one that exists.
 pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     open_regular(path, File::options().write(true).create(true).truncate(true))
-}
-
-/// Reads a regular file.
-pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let (mut file, bytes) = open_with_length(path)?;
-    let mut content = Vec::with_capacity(usize::try_from(bytes).unwrap_or_default());
-    file.read_to_end(&mut content)?;
-    Ok(content)
-}
-
-/// Opens a regular file to read it, and returns its length in bytes.
-pub(crate) fn open_with_length(path: &Path) -> io::Result<(File, u64)> {
-    let file = open_file(path)?;
-    let bytes = file.metadata()?.len();
-    Ok((file, bytes))
 }
 
 /// Reads a regular file of JSON.
