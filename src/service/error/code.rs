@@ -52,7 +52,7 @@ impl Error {
             Self::Header { .. } => Code::InvalidRequest,
             Self::Mine(source) => source.code(),
             Self::Projection(source) => source.code(),
-            Self::InsufficientDiskSpace { .. } | Self::AdditionsWait { .. } => Code::StorageUnavailable,
+            Self::InsufficientDiskSpace { .. } | Self::AdditionsWait { .. } | Self::DirectoryLost => Code::StorageUnavailable,
             Self::SnapshotNotFound { .. } => Code::SnapshotNotFound,
             Self::SnapshotExists { .. } => Code::SnapshotExists,
             Self::InvalidSnapshot { .. } => Code::InvalidSnapshot,

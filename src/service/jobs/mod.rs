@@ -217,6 +217,7 @@ impl Service {
             finished_at_ms: None,
         };
         blocking(move || {
+            state.check_directory()?;
             if let Some(request) = &request_key
                 && let Some(before) = state.catalog.create_job_once(&job, request)?
             {
