@@ -11,7 +11,7 @@ const FILES_PER_DATABASE: usize = 12;
 /// One in this many files is for databases.
 const DATABASES_PART: usize = 4;
 /// If a database must be opened while the maximum is open, another one is closed first; with two, one of them stays open.
-const DATABASES_MIN: usize = 2;
+pub const DATABASES_MIN: usize = 2;
 
 /// How many databases may be open at once: `wanted`, unless the limit on open files is too low for them.
 pub fn databases_open_max(wanted: usize) -> usize {

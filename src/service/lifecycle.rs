@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use tokio::sync::{Semaphore, watch};
 
 use super::blocking::blocking;
@@ -218,7 +220,7 @@ impl State {
         let opened = match folder.try_exists() {
             // A missing folder is created, because the documents are on the database server.
             _ if self.server.is_some() => self.open_collection(row.clone(), &folder),
-            Ok(true) => self.open_collection(row.clone(), &folder),
+            Ok(true) => check_writable(&folder).and_then(|()| self.open_collection(row.clone(), &folder)),
             Ok(false) => Err(StoreError::FolderLost { path: folder.clone() }.into()),
             Err(source) => return Err(Error::Folder { path: folder, source }),
         };
@@ -256,6 +258,17 @@ pub(super) fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
         StoreError::DatabaseEmpty { .. } => catalog_lost("empty"),
         other => other.into(),
     })
+}
+
+/// Fails if the server may not write a collection's folder or database. SQLite opens such a database nevertheless, and then every
+/// write fails as on a full disk.
+fn check_writable(folder: &Path) -> Result<(), Error> {
+    for path in [folder.to_owned(), folder.join(orphaned::DATABASE)] {
+        if let Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) = access(path.as_path(), Access::WRITE_OK) {
+            return Err(Error::Folder { path, source: errno.into() });
+        }
+    }
+    Ok(())
 }
 
 /// Creates the folder of the collections durably.
