@@ -1,6 +1,7 @@
 //! Composition root: start-up order and shutdown. `settings` makes the parts that the configuration describes, `arenas` limits
 //! the memory that the allocator holds, `private_files` keeps other users out, `writable` explains why a folder cannot be
-//! written, `runtime_telemetry` turns off ONNX Runtime's telemetry, and `moving` moves a server's data while none runs.
+//! written, `open_files` and `threads` keep within what the system allows, `runtime_telemetry` turns off ONNX Runtime's
+//! telemetry, and `moving` moves a server's data while none runs.
 
 mod arenas;
 mod error;
@@ -9,6 +10,7 @@ mod open_files;
 mod private_files;
 mod runtime_telemetry;
 mod settings;
+mod threads;
 mod writable;
 
 use std::sync::Arc;
@@ -34,16 +36,13 @@ pub use moving::move_data;
 pub use runtime_telemetry::disable_runtime_telemetry;
 pub use settings::check;
 
-/// Stack size of each thread that serves. JSON may be 128 levels deep, and parsing takes several frames per level.
-const STACK_BYTES: usize = 8 << 20;
 /// How long a server that has stored everything waits for its threads before it ends.
 const THREADS_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the server on threads of its own until SIGTERM or SIGINT. Does not wait for a thread that still computes for a request that
 /// is over. `log_lines_dropped` counts the lines of the log that nobody could read.
 pub fn serve_until_signal(config: Config, log_lines_dropped: impl Fn() -> u64 + Send + Sync + 'static) -> Result<(), AppError> {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.thread_stack_size(STACK_BYTES).enable_all().build().map_err(AppError::Serve)?;
+    let runtime = threads::start_runtime()?;
     let ended = runtime.block_on(run(config, Reading::new(log_lines_dropped)));
     runtime.shutdown_timeout(THREADS_STOP_TIMEOUT);
     ended
@@ -53,10 +52,10 @@ pub fn serve_until_signal(config: Config, log_lines_dropped: impl Fn() -> u64 + 
 ///
 /// The address is bound first, so that a second server on it fails at once. Until the service is open, only `/healthz` is
 /// answered. Recovery of the indexes continues in the background after that. At the end, running requests get their grace
-/// period and new ones are refused; then the indexes are saved and the databases closed.
+/// period, unless there is a second signal, and new ones are refused; then the indexes are saved and the databases closed.
 async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError> {
     check_clock(Timestamp::now())?;
-    let mut stop = stop_signal().map_err(AppError::Serve)?;
+    let (mut stop, at_once) = stop_signals().map_err(AppError::Serve)?;
     let hangup = signal(SignalKind::hangup()).map_err(AppError::Serve)?;
     // A write beyond the limit of a file's size then fails like one to a full disk, and does not end the process.
     let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ)).map_err(AppError::Serve)?;
@@ -74,7 +73,7 @@ async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError>
     let options = serve_options(&config, &mut http_settings, tls.clone());
     let serving = tokio::spawn(serve(listener, starting.router(), options, stop.clone()));
     let mut limits = config.limits.clone();
-    limits.databases_open_max = open_files::databases_open_max(limits.databases_open_max);
+    limits.databases_open_max = threads::databases_open_max(open_files::databases_open_max(limits.databases_open_max));
     let embedder = start_embedder(&config, &limits).await?;
     let model = embedder.model();
     tracing::info!(model = %model.name, version = %model.version, device = ?model.device, note = model.device_note, "model loaded");
@@ -101,7 +100,7 @@ async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError>
                 announcing.announce_stop();
             });
             let reloading = tls.map(|tls| tokio::spawn(tls.keep_current(hangup)));
-            let ended = serve_until_stopped(serving, &mut stop, config.shutdown_grace_s).await;
+            let ended = serve_until_stopped(serving, &mut stop, at_once, config.shutdown_grace_s).await;
             reloading.inspect(JoinHandle::abort);
             ended
         }
@@ -138,10 +137,11 @@ fn serve_options(config: &Config, http_settings: &mut Settings, tls: Option<Arc<
     }
 }
 
-/// Waits for the end of `serving`; after the stop, for at most the grace period.
+/// Waits for the end of `serving`; after the stop, for at most the grace period, which a second signal ends.
 async fn serve_until_stopped(
     mut serving: JoinHandle<()>,
     stop: &mut watch::Receiver<bool>,
+    mut at_once: watch::Receiver<bool>,
     grace_s: u64,
 ) -> Result<(), AppError> {
     let overdue = async {
@@ -151,6 +151,7 @@ async fn serve_until_stopped(
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
         () = overdue => tracing::warn!(grace_s, "requests still run after the grace period; ending them"),
+        _ = at_once.wait_for(|at_once| *at_once) => tracing::warn!("requests still run at the second signal; ending them"),
     }
     serving.abort();
     Ok(())
@@ -202,19 +203,25 @@ async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Re
     })
 }
 
-/// Becomes true at the first SIGTERM or SIGINT. Signals are caught from now on, even during start-up.
-fn stop_signal() -> std::io::Result<watch::Receiver<bool>> {
+/// The first becomes true at the first SIGTERM or SIGINT, the second one at the next. Signals are caught from now on, even during
+/// start-up.
+fn stop_signals() -> std::io::Result<(watch::Receiver<bool>, watch::Receiver<bool>)> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let (sender, receiver) = watch::channel(false);
+    let (stop, stopped) = watch::channel(false);
+    let (at_once, ended_at_once) = watch::channel(false);
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => (),
-            _ = interrupt.recv() => (),
+        for sender in [&stop, &at_once] {
+            tokio::select! {
+                _ = terminate.recv() => (),
+                _ = interrupt.recv() => (),
+            }
+            let _ = sender.send(true);
         }
-        let _ = sender.send(true);
+        // If a sender were dropped, its receivers would no longer wait.
+        std::future::pending::<()>().await;
     });
-    Ok(receiver)
+    Ok((stopped, ended_at_once))
 }
 
 #[cfg(test)]

@@ -2,14 +2,27 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Builder;
 
 pub(crate) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Splits `range` into parts of `size` (the last may be smaller), calls `work` for each on up to `threads` threads, and returns
-/// the results in order. Stops at the first error. Blocks.
+/// the results in order. If the system refuses to start some threads, the others do their work, or else the caller's. Stops at
+/// the first error. Blocks.
 pub(crate) fn in_parallel<T: Send, E: Send>(
+    range: Range<usize>,
+    size: usize,
+    threads: usize,
+    work: impl Fn(Range<usize>) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
+    on_threads_of(Builder::new, range, size, threads, work)
+}
+
+/// Like `in_parallel`, on threads that `builder` makes.
+fn on_threads_of<T: Send, E: Send>(
+    builder: fn() -> Builder,
     range: Range<usize>,
     size: usize,
     threads: usize,
@@ -35,12 +48,15 @@ pub(crate) fn in_parallel<T: Send, E: Send>(
         return Ok(run()?.into_iter().map(|(_, done)| done).collect());
     }
     let mut all = Vec::with_capacity(parts);
-    std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+    std::thread::scope(|scope| -> Result<(), E> {
+        let running: Vec<_> = (0..threads).map_while(|_| builder().spawn_scoped(scope, run).ok()).collect();
+        if running.is_empty() {
+            all.extend(run()?);
+        }
         running.into_iter().try_for_each(|thread| match thread.join() {
             Ok(done) => {
                 all.extend(done?);
-                Ok::<(), E>(())
+                Ok(())
             }
             Err(panic) => std::panic::resume_unwind(panic),
         })
@@ -79,6 +95,17 @@ mod tests {
             let failing = in_parallel(0..1_000, 1, threads, |part| if part.start == 500 { Err(part.start) } else { Ok(()) });
             assert_eq!(failing, Err(500));
         }
+    }
+
+    #[test]
+    fn the_caller_does_everything_if_no_thread_can_be_started() {
+        // No machine has that much address space.
+        let builder = || Builder::new().stack_size(1 << 50);
+        let caller = std::thread::current().id();
+        let work = |part: Range<usize>| Ok::<_, ()>((part.sum::<usize>(), std::thread::current().id()));
+        let done = on_threads_of(builder, 0..100, 10, 4, work).unwrap();
+        assert_eq!(done.iter().map(|(sum, _)| sum).sum::<usize>(), (0..100).sum::<usize>());
+        assert!(done.len() == 10 && done.iter().all(|(_, thread)| *thread == caller));
     }
 
     #[test]

@@ -14,6 +14,11 @@ use crate::targets::TargetError;
 pub enum AppError {
     #[error("the clock of this machine must show 1970 or later, got {now}")]
     Clock { now: jiff::Timestamp },
+    #[error(
+        "the system does not let the server start the {needed} threads that it needs: raise the limit on threads (ulimit -u, \
+         pids.max of the container, TasksMax of the service) or on address space (ulimit -v)"
+    )]
+    Threads { needed: usize, source: std::io::Error },
     #[error("there is no model in {} (no {MANIFEST}); name a bundle's folder with --model", path.display())]
     NoModel { path: PathBuf },
     #[error("cannot use the model in {}", path.display())]

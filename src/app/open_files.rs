@@ -13,7 +13,7 @@ const DATABASES_PART: usize = 4;
 /// Files that a server opens after it has begun to listen, at least: those of the catalog and of one more database, and a few.
 const FILES_AFTER_LISTENING: usize = 2 * FILES_PER_DATABASE + 4;
 /// If a database must be opened while the maximum is open, another one is closed first; with two, one of them stays open.
-const DATABASES_MIN: usize = 2;
+pub const DATABASES_MIN: usize = 2;
 
 /// How many databases may be open at once: `wanted`, unless the limit on open files is too low for them.
 pub fn databases_open_max(wanted: usize) -> usize {

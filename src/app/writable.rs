@@ -8,14 +8,28 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::{getgid, getuid};
 
-/// The files and folders that the server opens first in the data directory.
-const OPENED_FIRST: [&str; 3] = ["lock", "catalog.sqlite", "collections"];
+/// The folder of the data directory with a folder per collection.
+const COLLECTIONS: &str = "collections";
+/// The files and folders that the server opens in the data directory.
+const OPENED: [&str; 5] = ["lock", "catalog.sqlite", COLLECTIONS, "jobs", "snapshots"];
+/// The files that the server opens in the folder of a collection.
+const OPENED_IN_COLLECTION: [&str; 3] = ["documents.sqlite", "documents.sqlite-wal", "documents.sqlite-shm"];
 
 /// What prevents the server from writing the data directory, and the remedy; `None` if nothing does, so that there is another
 /// cause.
 pub fn find_write_obstacle(data_dir: &Path) -> Option<String> {
-    let inside = OPENED_FIRST.map(|name| data_dir.join(name));
-    find_write_obstacle_at(nearest_existing(data_dir)?).or_else(|| inside.iter().find_map(|path| find_write_obstacle_at(path)))
+    let inside = OPENED.map(|name| data_dir.join(name));
+    find_write_obstacle_at(nearest_existing(data_dir)?)
+        .or_else(|| inside.iter().find_map(|path| find_write_obstacle_at(path)))
+        .or_else(|| find_write_obstacle_in_collections(&data_dir.join(COLLECTIONS)))
+}
+
+fn find_write_obstacle_in_collections(collections: &Path) -> Option<String> {
+    let folders = std::fs::read_dir(collections).ok()?.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    folders.into_iter().find_map(|folder| {
+        let files = OPENED_IN_COLLECTION.iter().map(|name| folder.join(name));
+        find_write_obstacle_at(&folder).or_else(|| files.into_iter().find_map(|path| find_write_obstacle_at(&path)))
+    })
 }
 
 /// The user and the group of this process.

@@ -36,6 +36,8 @@ pub enum HealthError {
     Address { listen: String, problem: String },
     #[error("the server at {address} does not answer")]
     NoResponse { address: SocketAddr, source: io::Error },
+    #[error("the server at {address} does not answer within {timeout:?}")]
+    Timeout { address: SocketAddr, timeout: Duration },
     #[error("the TLS connection failed")]
     Tls(#[source] rustls::Error),
     #[error("the server at {address} answers {answer:?} to {path}")]
@@ -46,7 +48,11 @@ pub enum HealthError {
 pub fn check(check: HealthCheck<'_>) -> Result<(), HealthError> {
     let address = address(check.listen)?;
     let deadline = Instant::now() + check.timeout;
-    let silent = |source| HealthError::NoResponse { address, source };
+    let silent = |source: io::Error| match source.kind() {
+        // A read or write that reaches its timeout reports the former.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => HealthError::Timeout { address, timeout: check.timeout },
+        _ => HealthError::NoResponse { address, source },
+    };
     let tcp = TcpStream::connect_timeout(&address, check.timeout).map_err(silent)?;
     let path = if check.ready { "/readyz" } else { "/healthz" };
     let answer = match check.certificate {
@@ -200,7 +206,18 @@ impl ServerCertVerifier for CertificateRecorder {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+
+    #[test]
+    fn a_server_that_accepts_a_connection_but_says_nothing_is_reported_with_the_time_limit() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = silent.local_addr().unwrap().to_string();
+        let timeout = Duration::from_millis(50);
+        let error = check(HealthCheck { listen: &listen, certificate: None, ready: false, timeout }).unwrap_err();
+        assert_eq!(error.to_string(), format!("the server at {listen} does not answer within 50ms"));
+    }
 
     #[test]
     fn wildcard_listen_addresses_become_loopback_addresses() {

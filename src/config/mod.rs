@@ -140,8 +140,8 @@ pub struct Config {
     #[command(flatten)]
     pub snapshots: SnapshotSettings,
 
-    /// Seconds for running requests to finish when the server is told to stop.
-    #[arg(long, env = "DRAGOMAN_SHUTDOWN_GRACE_S", value_name = "SECONDS", default_value_t = 30)]
+    /// Seconds for running requests to finish when the server is told to stop. A second signal ends them at once.
+    #[arg(long, env = "DRAGOMAN_SHUTDOWN_GRACE_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(..=31_536_000))]
     pub shutdown_grace_s: u64,
 
     /// Format of the log, which goes to standard error.
@@ -264,11 +264,11 @@ pub struct TrafficSettings {
     pub rate_burst: u32,
 
     /// Seconds within which the response to a request must begin; imports and other streams are exempt.
-    #[arg(long, env = "DRAGOMAN_REQUEST_TIMEOUT_S", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, env = "DRAGOMAN_REQUEST_TIMEOUT_S", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub request_timeout_s: u64,
 
     /// Seconds within which a connection must send the head of its next request; otherwise it is closed.
-    #[arg(long, env = "DRAGOMAN_HEADER_TIMEOUT_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, env = "DRAGOMAN_HEADER_TIMEOUT_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub header_timeout_s: u64,
 }
 
@@ -287,7 +287,7 @@ pub struct SnapshotSettings {
     pub snapshot_endpoint: Option<String>,
 
     /// Seconds between snapshots. If nothing has changed, no snapshot is made.
-    #[arg(long, env = "DRAGOMAN_SNAPSHOT_INTERVAL_S", value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, env = "DRAGOMAN_SNAPSHOT_INTERVAL_S", value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..=315_360_000))]
     pub snapshot_interval_s: u64,
 
     /// How many snapshots to keep: the newest ones.

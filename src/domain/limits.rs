@@ -1,14 +1,21 @@
 //! Every limit that a caller can hit, with its flag and its environment variable. Errors name the limit, what was expected and
 //! what was given.
 
-use std::str::FromStr;
-
 use clap::Args;
 
-/// Defines the limits, each with its default, its environment variable and its unit. The flag is the name with hyphens. A limit
-/// without a variable has no flag either.
+/// The most that a setting with a count or a size may be, unless it has a maximum of its own. No machine has as much of anything,
+/// and sums of several settings do not overflow.
+const SETTING_MAX: u64 = 1_000_000_000_000_000;
+
+/// Defines the limits, each with its default, its environment variable, its unit and its maximum. The flag is the name with
+/// hyphens. A limit without a variable has no flag either.
 macro_rules! limits {
-    ($($(#[$($attribute:tt)*])* $name:ident: $type:ident = $default:expr $(, env = $env:tt, value_name = $unit:tt)?;)*) => {
+    (@parser $type:ident) => { at_least_one::<$type> };
+    (@parser $type:ident $max:literal) => { from_one_to::<$type, { $max }> };
+    ($(
+        $(#[$($attribute:tt)*])*
+        $name:ident: $type:ident = $default:expr $(, env = $env:tt, value_name = $unit:tt $(, max = $max:literal)?)?;
+    )*) => {
         /// Limits on requests and queues. `Default` has the server's defaults.
         #[derive(Debug, Clone, PartialEq, Eq, Args)]
         #[command(next_help_heading = "Limits")]
@@ -20,7 +27,7 @@ macro_rules! limits {
                     env = $env,
                     value_name = $unit,
                     default_value_t = Limits::default().$name,
-                    value_parser = at_least_one::<$type>
+                    value_parser = limits!(@parser $type $($max)?)
                 )])?
                 pub $name: $type,
             )*
@@ -75,7 +82,7 @@ limits! {
     /// Maximum texts that wait for the encoder; more are refused with 503.
     embed_queue_texts_max: usize = 20_000, env = "DRAGOMAN_EMBED_QUEUE_TEXTS_MAX", value_name = "COUNT";
     /// Maximum write requests that wait for one collection; more are refused with 503.
-    write_queue_max: usize = 1_024, env = "DRAGOMAN_WRITE_QUEUE_MAX", value_name = "COUNT";
+    write_queue_max: usize = 1_024, env = "DRAGOMAN_WRITE_QUEUE_MAX", value_name = "COUNT", max = 65_536;
     /// Minimum changes of a collection before its index is saved while the server runs; after a crash, the next start has to
     /// catch up with at most that many. For a large index, also a fifth of its passages must have changed.
     index_save_changes: u64 = 10_000, env = "DRAGOMAN_INDEX_SAVE_CHANGES", value_name = "COUNT";
@@ -101,8 +108,15 @@ limits! {
 }
 
 /// Parses a count that must not be zero.
-pub fn at_least_one<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
-    text.parse().ok().filter(|count| *count >= T::from(1)).ok_or_else(|| "expected a whole number of at least 1".to_owned())
+pub fn at_least_one<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    from_one_to::<T, SETTING_MAX>(text)
+}
+
+/// Parses a count from 1 to `MAX`.
+fn from_one_to<T: TryFrom<u64>, const MAX: u64>(text: &str) -> Result<T, String> {
+    let count = text.parse::<u64>().ok().filter(|count| (1..=MAX).contains(count));
+    let count = count.and_then(|count| T::try_from(count).ok());
+    count.ok_or_else(|| format!("expected a whole number of at least 1 and at most {MAX}"))
 }
 
 #[cfg(test)]
@@ -112,8 +126,11 @@ mod tests {
     #[test]
     fn limits_must_be_whole_numbers_of_at_least_one() {
         assert_eq!(at_least_one::<usize>("1"), Ok(1));
-        for bad in ["0", "-1", "many", ""] {
+        assert_eq!(at_least_one::<u64>("1000000000000000"), Ok(SETTING_MAX));
+        for bad in ["0", "-1", "many", "", "1000000000000001", "18446744073709551615"] {
             assert!(at_least_one::<usize>(bad).is_err() && at_least_one::<u64>(bad).is_err(), "{bad:?}");
         }
+        assert_eq!(from_one_to::<usize, 8>("8"), Ok(8));
+        assert_eq!(from_one_to::<usize, 8>("9"), Err("expected a whole number of at least 1 and at most 8".to_owned()));
     }
 }

@@ -343,6 +343,8 @@ fn client_detail(error: &service::Error, code: Code) -> String {
         (_, Error::Damaged { .. }) => error.to_string(),
         // Otherwise it would look like a full disk.
         (_, error) if error.is_database_unreachable() => "the database server does not answer".to_owned(),
+        // Otherwise it would look like a server that is starting or stopping.
+        (_, error) if error.is_out_of_threads() => "the system does not let the server start another thread".to_owned(),
         (ErrorClass::Server, _) => fixed(),
         (ErrorClass::Client, Error::Store(source)) => source.to_string(),
         (ErrorClass::Client, Error::Index(source)) => source.to_string(),

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::error::{ApiError, Violation};
 use crate::domain::Code;
+use crate::service;
 
 /// Whether the server is alive or ready.
 #[derive(Debug, Serialize, ToSchema)]
@@ -44,7 +45,7 @@ pub async fn check_health() -> Json<Health> {
 /// Check readiness
 ///
 /// Responds with 200 once every collection can be searched in full, and with 503 while some are still recovering after a start,
-/// with their progress in `errors`.
+/// with their progress in `errors`, or while the data directory is gone.
 #[utoipa::path(
     get, path = "/readyz", tag = "health",
     responses((status = 200, description = "Every collection can be searched in full.", body = Health)),
@@ -61,6 +62,10 @@ pub async fn check_readiness(State(api): State<Api>) -> Result<Json<Health>, Api
         detail: format!("collection {collection} has recovered {done} of {total} passages"),
     });
     let errors: Vec<Violation> = progress.collect();
-    let detail = format!("the server is not ready; collections still recovering: {}", errors.len());
+    let detail = if readiness.directory_lost {
+        service::Error::DirectoryLost.to_string()
+    } else {
+        format!("the server is not ready; collections still recovering: {}", errors.len())
+    };
     Err(ApiError { errors, ..ApiError::new(Code::Unavailable, detail) })
 }

@@ -88,10 +88,11 @@ impl State {
     }
 
     /// Changes a part of the catalog together with the memory. `change` checks the memory and then changes both. It runs again
-    /// if another server changed that part of the catalog meanwhile. Blocks.
+    /// if another server changed that part of the catalog meanwhile. Fails if the data directory is gone. Blocks.
     pub(super) fn change_catalog<T>(&self, part: CatalogPart, mut change: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
         let sync_state = &self.catalog_sync.parts[part as usize];
         let mut attempts = 0;
+        self.check_directory()?;
         loop {
             self.catch_up()?;
             attempts += 1;

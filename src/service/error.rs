@@ -114,6 +114,12 @@ pub enum Error {
     /// The space for emergencies is given up, and the disk has no room for it.
     #[error("the disk is full: additions wait until {kib} KiB are free on the disk of the data directory")]
     AdditionsWait { kib: u64 },
+    /// The data directory is no longer where it was when the server started. What was written there might never be found again.
+    #[error(
+        "the data directory was removed, moved or replaced while the server ran, so writes are refused: put it back at its path, \
+         or restart the server"
+    )]
+    DirectoryLost,
     /// The server cannot start because the disk is full.
     #[error("the disk is full: free at least {kib} KiB in {}", folder.display())]
     DiskFull { folder: PathBuf, kib: u64, source: Box<Error> },

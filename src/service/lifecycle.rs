@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,9 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use tokio::sync::{Semaphore, watch};
 
 use super::blocking::blocking;
+use super::directory_watch;
 use super::error::Error;
 use super::folders::{CATALOG, COLLECTIONS_DIR, sync_dir};
 use super::jobs::{Jobs, collections_built_by, takeover};
@@ -27,7 +29,7 @@ use crate::service::keys::keyring::Keyring;
 use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer, ReplicaOptions};
-use crate::store::{self, Catalog, OpenDatabases, StoreError};
+use crate::store::{Catalog, DirectoryLock, OpenDatabases, StoreError};
 
 /// Maximum number of writes that block a thread at once, over all collections. They share commits. Further writes wait without
 /// a thread, so that searches always find a free one.
@@ -51,10 +53,11 @@ impl Service {
         let emergency_space = EmergencySpace::new(&parts.data_dir);
         // Done first, because this locks the directory for this process.
         let catalog = emergency_space.retry_on_full_disk(|| open_catalog(&parts.data_dir));
-        let catalog = Box::new(catalog.map_err(|error| emergency_space.explain_full_disk(error, 0))?);
+        let catalog = catalog.map_err(|error| emergency_space.explain_full_disk(error, 0))?;
+        let (lock, catalog) = (catalog.directory_lock(), Box::new(catalog));
         let databases = all_rows(&*catalog)?.len().min(parts.limits.databases_open_max);
         emergency_space.give_up_if_disk_is_full(databases);
-        let service = Self::open_with_catalog(parts, (catalog, None, None));
+        let service = Self::open_with_catalog(parts, (catalog, None, lock));
         let service = service.map_err(|error| emergency_space.explain_full_disk(error, databases))?;
         // On a full disk, jobs wait until this succeeds, and changes that add something are refused.
         let _ = service.state.occupy_emergency_space();
@@ -64,18 +67,18 @@ impl Service {
     /// Like `open`, but with everything on a database server, which other servers may use at the same time. The data directory
     /// then only holds files of jobs and maps. If there is a replica, it answers reads.
     pub fn open_on_postgres(options: &PostgresOptions, replica: Option<&ReplicaOptions>, parts: Parts) -> Result<Self, Error> {
-        let lock = store::lock(&parts.data_dir)?;
+        let lock = Arc::new(DirectoryLock::acquire(&parts.data_dir)?);
         if parts.data_dir.join(CATALOG).exists() {
             return Err(Error::EmbeddedStoreExists { path: parts.data_dir });
         }
         let server = PostgresServer::connect_with(options, replica)?;
         let catalog = Box::new(PostgresCatalog::open(&server)?);
-        Self::open_with_catalog(parts, (catalog, Some(server), Some(lock)))
+        Self::open_with_catalog(parts, (catalog, Some(server), lock))
     }
 
     fn open_with_catalog(
         parts: Parts,
-        (catalog, server, lock): (Box<dyn CatalogStorage>, Option<Arc<PostgresServer>>, Option<File>),
+        (catalog, server, lock): (Box<dyn CatalogStorage>, Option<Arc<PostgresServer>>, Arc<DirectoryLock>),
     ) -> Result<Self, Error> {
         let runtime = tokio::runtime::Handle::try_current()?;
         let Parts { data_dir, embedder, limits, power_safe } = parts;
@@ -100,7 +103,7 @@ impl Service {
             catalog,
             catalog_sync: Default::default(),
             server,
-            _lock: lock,
+            lock,
             open: RwLock::new(BTreeMap::new()),
             broken: RwLock::new(BTreeMap::new()),
             open_databases: Arc::new(OpenDatabases::with_limit(databases_open_max)),
@@ -130,6 +133,9 @@ impl Service {
         service.resume_jobs()?;
         let stop = service.state.stop_announced.subscribe();
         service.state.runtime.spawn(expiry::run(Arc::downgrade(&service.state), stop.clone()));
+        if service.state.server.is_none() {
+            service.state.runtime.spawn(directory_watch::run(Arc::downgrade(&service.state), stop.clone()));
+        }
         if service.state.catalog.shared().is_some() {
             service.state.runtime.spawn(takeover::run(Arc::downgrade(&service.state), stop));
         }
@@ -185,14 +191,17 @@ impl Service {
 
 impl State {
     /// Occupies the space for emergencies, if the documents are in the data directory. Fails if nothing is occupied because the
-    /// disk lacks room. Creating a collection does not call this, because only a start needs more space for it. Blocks.
+    /// disk lacks room, or if the data directory is gone. Creating a collection does not call this, because only a start needs
+    /// more space for it. Blocks.
     pub(super) fn occupy_emergency_space(&self) -> Result<(), Error> {
+        self.check_directory()?;
         if self.server.is_some() { Ok(()) } else { self.emergency_space.occupy(self.databases_at_start()) }
     }
 
     /// Refuses a change that adds something while the space for emergencies is given up and cannot be occupied again: the room
-    /// is left for the next start, for deletions and for revocations. Blocks.
+    /// is left for the next start, for deletions and for revocations. Also refuses it if the data directory is gone. Blocks.
     pub(super) fn check_emergency_space(&self) -> Result<(), Error> {
+        self.check_directory()?;
         if self.server.is_some() { Ok(()) } else { self.emergency_space.check(self.databases_at_start()) }
     }
 
@@ -218,7 +227,7 @@ impl State {
         let opened = match folder.try_exists() {
             // A missing folder is created, because the documents are on the database server.
             _ if self.server.is_some() => self.open_collection(row.clone(), &folder),
-            Ok(true) => self.open_collection(row.clone(), &folder),
+            Ok(true) => check_writable(&folder).and_then(|()| self.open_collection(row.clone(), &folder)),
             Ok(false) => Err(StoreError::FolderLost { path: folder.clone() }.into()),
             Err(source) => return Err(Error::Folder { path: folder, source }),
         };
@@ -256,6 +265,17 @@ pub(super) fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
         StoreError::DatabaseEmpty { .. } => catalog_lost("empty"),
         other => other.into(),
     })
+}
+
+/// Fails if the server may not write a collection's folder or database. SQLite opens such a database nevertheless, and then every
+/// write fails as on a full disk.
+fn check_writable(folder: &Path) -> Result<(), Error> {
+    for path in [folder.to_owned(), folder.join(orphaned::DATABASE)] {
+        if let Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) = access(path.as_path(), Access::WRITE_OK) {
+            return Err(Error::Folder { path, source: errno.into() });
+        }
+    }
+    Ok(())
 }
 
 /// Creates the folder of the collections durably.

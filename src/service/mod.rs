@@ -4,15 +4,17 @@
 //! and re-embedding), `documents` (with import and export), `jobs`, `keys`, `mining`, `models`, `search` and `snapshots`. Each
 //! job type is in the module of its resource, and `jobs` runs them all.
 //!
-//! `state` holds what all operations share. `lifecycle` opens it and shuts it down, `recovery` makes its collections ready after
-//! a start, and `catalog_sync` keeps it in sync with other servers. `open_collection` is a collection in use: its database and
-//! index, their repair and maintenance, and the background worker. A request works on a collection through a `handle`. `limits`
-//! bounds what all requests use together. `moving` moves data while no server uses it.
+//! `state` holds what all operations share. `lifecycle` opens it and shuts it down, `recovery` makes its collections ready
+//! after a start, `catalog_sync` keeps it in sync with other servers, and `directory_watch` notices that the data directory is
+//! gone. `open_collection` is a collection in use: its database and index, their repair and maintenance, and the background
+//! worker. A request works on a collection through a `handle`. `limits` bounds what all requests use together. `moving` moves
+//! data while no server uses it.
 
 mod blocking;
 mod catalog_sync;
 pub mod classifiers;
 pub mod collections;
+mod directory_watch;
 pub mod documents;
 mod embedding;
 pub mod error;

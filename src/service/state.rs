@@ -1,7 +1,6 @@
 //! The parts of the service, and the state that all operations share.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -27,7 +26,7 @@ use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::ScheduleMeter;
 use crate::storage::{CatalogStorage, PostgresServer};
-use crate::store::{OpenDatabases, StoreError};
+use crate::store::{DirectoryLock, OpenDatabases, StoreError};
 
 pub struct Parts {
     /// The data directory, used by this process alone.
@@ -47,6 +46,8 @@ pub struct Readiness {
     pub recovering: Vec<(CollectionName, u64, u64)>,
     /// Collections whose database is damaged.
     pub damaged: Vec<CollectionName>,
+    /// Whether the data directory is no longer at its path, so that writes are refused.
+    pub directory_lost: bool,
 }
 
 /// A collection whose database cannot be opened.
@@ -78,8 +79,8 @@ pub(crate) struct State {
     pub(super) catalog_sync: CatalogSyncState,
     /// The database server that holds everything. `None` if the data directory does.
     pub(super) server: Option<Arc<PostgresServer>>,
-    /// The lock on the data directory, held until this process ends.
-    pub(super) _lock: Option<File>,
+    /// The lock on the data directory.
+    pub(super) lock: Arc<DirectoryLock>,
     pub(super) keyring: Keyring,
     pub(super) emergency_space: EmergencySpace,
     pub(super) open: RwLock<BTreeMap<CollectionName, Arc<OpenCollection>>>,
@@ -139,7 +140,9 @@ impl Service {
         damaged.sort();
         let stopping = self.state.stopping.load(std::sync::atomic::Ordering::Acquire);
         let reachable = self.state.server.as_ref().is_none_or(|server| server.is_reachable());
-        Readiness { ready: recovering.is_empty() && !stopping && reachable, recovering, damaged }
+        let directory_lost = self.state.is_directory_lost();
+        let ready = recovering.is_empty() && !stopping && reachable && !directory_lost;
+        Readiness { ready, recovering, damaged, directory_lost }
     }
 
     /// Embeds texts for `/v1/embeddings`. A few texts go ahead of bulk work, many count as bulk work.

@@ -1,8 +1,8 @@
 //! `catalog.sqlite`, the list of collections. Opening it locks the data directory for this process.
 
-use std::fs::{File, TryLockError};
 use std::ops::Deref;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -11,8 +11,9 @@ use rusqlite::{Connection, params};
 use super::catalog_storage::{CatalogPart, CatalogStorage, CatalogWork, Within};
 use super::check::check_structure;
 use super::collections::delete_collection;
-use super::connection::{check_exists, check_files, check_regular, create_folder, file_error, open_existing_writer, open_writer};
+use super::connection::{check_exists, check_files, open_existing_writer, open_writer};
 use super::deadline::Deadline;
+use super::directory_lock::DirectoryLock;
 use super::error::Fault;
 use super::migrate::CATALOG;
 use super::read_only::open_read_only;
@@ -24,8 +25,7 @@ use crate::domain::{Collection, CollectionId, CollectionName};
 pub struct Catalog {
     connection: Mutex<Connection>,
     deadline: Deadline,
-    /// Locked while it is open. The system unlocks it when the process ends, however it ends.
-    _lock: File,
+    lock: Arc<DirectoryLock>,
 }
 
 const CATALOG_FILE: &str = "catalog.sqlite";
@@ -35,7 +35,7 @@ impl Catalog {
     /// Opens or creates `catalog.sqlite` in `data_dir` and migrates it. Fails with `StoreError::DataDirectoryInUse` if another
     /// catalog is open there, in this process or another.
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
-        let lock = lock(data_dir)?;
+        let lock = DirectoryLock::acquire(data_dir)?;
         let path = data_dir.join(CATALOG_FILE);
         check_files(&path)?;
         if check_exists(&path).is_ok() {
@@ -47,7 +47,7 @@ impl Catalog {
     /// Like `open`, but for an existing catalog. Fails with `StoreError::DatabaseLost` or `StoreError::DatabaseEmpty` if it is
     /// gone, without creating a new one.
     pub fn open_existing(data_dir: &Path) -> Result<Self, StoreError> {
-        let lock = lock(data_dir)?;
+        let lock = DirectoryLock::acquire(data_dir)?;
         let path = data_dir.join(CATALOG_FILE);
         check_exists(&path)?;
         log::check(&path)?;
@@ -59,11 +59,11 @@ impl Catalog {
     pub fn open_read_only(data_dir: &Path) -> Result<Self, StoreError> {
         let path = data_dir.join(CATALOG_FILE);
         check_exists(&path)?;
-        let lock = lock(data_dir)?;
+        let lock = DirectoryLock::acquire(data_dir)?;
         Self::from_connection(open_read_only(&path, &CATALOG)?, lock)
     }
 
-    fn from_connection(mut connection: Connection, lock: File) -> Result<Self, StoreError> {
+    fn from_connection(mut connection: Connection, lock: DirectoryLock) -> Result<Self, StoreError> {
         let deadline = Deadline::default();
         deadline.apply_to(&mut connection).map_err(|fault| fault.into_store_error(CHECKING))?;
         // The catalog is small and everything depends on it, so check all of it.
@@ -71,7 +71,12 @@ impl Catalog {
         if let Some(error) = damage.pop() {
             return Err(error);
         }
-        Ok(Self { connection: Mutex::new(connection), deadline, _lock: lock })
+        Ok(Self { connection: Mutex::new(connection), deadline, lock: Arc::new(lock) })
+    }
+
+    /// Returns the lock on its data directory.
+    pub fn directory_lock(&self) -> Arc<DirectoryLock> {
+        Arc::clone(&self.lock)
     }
 
     /// Replaces the row with id `old` by `new`, which has another id, database and model, in one transaction. Aliases and
@@ -146,19 +151,6 @@ impl Deref for Catalog {
 
     fn deref(&self) -> &Self::Target {
         self
-    }
-}
-
-/// Locks a data directory for this process until the returned file is closed. Creates the directory if it is missing.
-pub fn lock(data_dir: &Path) -> Result<File, StoreError> {
-    create_folder(data_dir)?;
-    let path = data_dir.join("lock");
-    check_regular(&path)?;
-    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| file_error(&path, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::DataDirectoryInUse { path: data_dir.to_owned() }),
-        Err(TryLockError::Error(error)) => Err(file_error(&path, error)),
     }
 }
 

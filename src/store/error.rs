@@ -36,6 +36,12 @@ pub enum StoreError {
     /// A file or folder cannot be created, opened or synced.
     #[error("cannot access {}", path.display())]
     File { path: PathBuf, source: Arc<std::io::Error> },
+    /// A database needs a thread of its own. It is not open, and nothing of it was changed.
+    #[error(
+        "the system does not let the server start another thread: raise the limit (ulimit -u, pids.max of the container, TasksMax \
+         of the service)"
+    )]
+    Thread { source: Arc<std::io::Error> },
     /// The file system does not support SQLite's write-ahead log. Network file systems do not.
     #[error("{} cannot use a write-ahead log; its journal mode stays {got}", path.display())]
     NoWriteAheadLog { path: PathBuf, got: String },

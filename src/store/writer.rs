@@ -4,6 +4,7 @@
 //! in its own savepoint, commits once, and only then answers them. If one command fails, only that command is undone. If the
 //! commit fails, all of them fail. A crash before the commit leaves nothing of the group, and nothing of it was acknowledged.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
@@ -12,7 +13,6 @@ use rusqlite::Connection;
 
 use super::StoreError;
 use super::clock::Clock;
-use super::connection::file_error;
 use super::error::Fault;
 use super::expiry::NextExpiry;
 use crate::domain::Sequence;
@@ -43,11 +43,10 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let limit = write_queue_max.max(1);
         let (queue, commands) = sync_channel(limit);
-        let path = connection.path().unwrap_or_default().to_owned();
         let thread = Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || run(connection, &commands, clock, &next_expiry))
-            .map_err(|error| file_error(path.as_ref(), error))?;
+            .map_err(|error| StoreError::Thread { source: Arc::new(error) })?;
         Ok(Self { queue: Mutex::new(Some(queue)), thread: Mutex::new(Some(thread)), limit })
     }
 

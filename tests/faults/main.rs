@@ -10,6 +10,7 @@ mod bits;
 mod disk;
 mod full;
 mod full_jobs;
+mod lost_directory;
 mod not_regular;
 mod read_only;
 mod saved_index;

@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -94,6 +94,38 @@ fn startup_reports_a_parent_folder_that_cannot_be_written() {
 }
 
 #[test]
+fn startup_reports_a_file_or_folder_inside_the_data_directory_that_belongs_to_another_user() {
+    for inside in ["collections/ID", "collections/ID/documents.sqlite", "snapshots", "jobs"] {
+        let parent = tempfile::tempdir().unwrap();
+        if parent.path().metadata().unwrap().uid() != 0 {
+            println!("skipped: only root can give files to another user");
+            return;
+        }
+        std::fs::set_permissions(parent.path(), Permissions::from_mode(0o755)).unwrap();
+        let data = parent.path().join("data");
+        let server = Program::start(&data, "fake:8");
+        assert_eq!(server.client().post("/v1/collections", &json!({ "name": "news" })).0, 201);
+        assert!(server.terminate().success());
+        let collection = std::fs::read_dir(data.join("collections")).unwrap().next().unwrap().unwrap().file_name();
+        let foreign = data.join(inside.replace("ID", collection.to_str().unwrap()));
+        all_in(&data).iter().filter(|path| **path != foreign).for_each(|path| chown(path, Some(NOBODY), Some(NOBODY)).unwrap());
+        if foreign.is_file() {
+            // It can be read, so only a write would fail.
+            std::fs::set_permissions(&foreign, Permissions::from_mode(0o644)).unwrap();
+        }
+        let mut command = program::command(&data, "fake:8");
+        let output = command.uid(NOBODY).gid(NOBODY).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{inside}: {text}");
+        let error = text.lines().last().unwrap();
+        let expect =
+            format!("cannot write the data directory {}: {} belongs to user 0 of group ", data.display(), foreign.display());
+        assert!(error.contains(&expect) && error.contains(&format!("chown -R {NOBODY}:{NOBODY}")), "{error}");
+        assert!(!text.contains("still marked for removal"), "{text}");
+    }
+}
+
+#[test]
 fn startup_reports_an_invalid_log_filter() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = program::command(folder.path(), "fake:8");
@@ -158,6 +190,8 @@ fn config_check_reports_invalid_settings() {
     for (text, words) in [
         ("treads = 3", "treads is unknown"),
         ("page_max = 0", "page_max: invalid value '0'"),
+        ("write_queue_max = 65537", "write_queue_max: invalid value '65537'"),
+        ("jobs_queued_max = '18446744073709551615'", "jobs_queued_max: invalid value '18446744073709551615'"),
         ("log = 'dragoman=loudly'", "dragoman=loudly"),
         ("admin_key = 'short'", "admin_key must have at least 16 characters, got 5"),
         ("admin_key_file = 'no/such/file'", "no/such/file"),
@@ -308,6 +342,55 @@ fn writes_and_searches_work_despite_a_low_open_file_limit() {
     let log = server.kill();
     assert!(log.iter().any(|line| line.contains("ulimit -n") && line.contains("\"wanted\":4096")), "{log:#?}");
     assert!(!log.iter().any(|line| line.contains("\"ERROR\"")), "{log:#?}");
+}
+
+/// A user that runs nothing else, because the limit on threads counts those of all processes of a user.
+const USER_OF_FEW_THREADS: u32 = 54_321;
+
+/// A server on `data` whose user may have this many threads. Prints why and returns `None` where that is impossible.
+fn with_threads(data: &Path, threads: usize) -> Option<Command> {
+    let chowned = chown(data, Some(USER_OF_FEW_THREADS), Some(USER_OF_FEW_THREADS));
+    if let Err(error) = chowned.and_then(|()| Command::new("prlimit").arg("--version").output()) {
+        println!("skipped: the server cannot run as another user with a limit: {error}");
+        return None;
+    }
+    let mut limits = Command::new("prlimit");
+    limits.arg(format!("--nproc={threads}:{threads}")).uid(USER_OF_FEW_THREADS).gid(USER_OF_FEW_THREADS).current_dir("/");
+    let server = program::command(data, "fake:8");
+    limits.arg(server.get_program()).args(server.get_args());
+    limits.env("DRAGOMAN_LISTEN", "127.0.0.1:0").stdout(Stdio::null()).stderr(Stdio::piped());
+    Some(limits)
+}
+
+#[test]
+fn more_collections_than_threads_are_served() {
+    const COLLECTIONS: usize = 60;
+    let folder = tempfile::tempdir().unwrap();
+    let name = |number: usize| format!("news{number}");
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) + 40;
+    for run in 0..2 {
+        let Some(command) = with_threads(folder.path(), threads) else { return };
+        let server = Program::run(command);
+        let client = server.client();
+        for number in 0..COLLECTIONS {
+            if run == 0 {
+                assert_eq!(client.post("/v1/collections", &json!({ "name": name(number) })).0, 201);
+            }
+            let documents = json!({ "documents": [{ "id": run.to_string(), "text": "Le chat dort." }] });
+            let (status, body) = client.post(&format!("/v1/collections/{}/documents?wait=stored", name(number)), &documents);
+            assert_eq!(status, 200, "{number}: {body}");
+        }
+        assert!(server.terminate().success());
+    }
+}
+
+#[test]
+fn startup_reports_a_limit_on_threads_that_is_too_low() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(command) = with_threads(folder.path(), 4) else { return };
+    let error = failure(command);
+    assert!(error.starts_with("error: the system does not let the server start the "), "{error}");
+    assert!(error.contains("ulimit -u"), "{error}");
 }
 
 /// Runs the server from a shell that first ran `before`.

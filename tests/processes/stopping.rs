@@ -2,6 +2,8 @@
 //! every collection.
 
 use std::path::Path;
+use std::process::Command;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -19,8 +21,8 @@ fn database(data: &Path) -> Connection {
     Connection::open(folder.join("documents.sqlite")).unwrap()
 }
 
-/// Starts a server whose write of a document with the id `endless` never finishes.
-fn with_endless_writes(data: &Path) -> Program {
+/// Starts a server whose write of a document with the id `endless` never finishes, with a grace period of so many seconds.
+fn with_endless_writes(data: &Path, grace_s: &str) -> Program {
     let server = Program::start(data, "fake:16");
     assert_eq!(server.client().post("/v1/collections", &json!({"name": "news"})).0, 201);
     assert!(server.terminate().success());
@@ -28,32 +30,38 @@ fn with_endless_writes(data: &Path) -> Program {
     let trigger = format!("create trigger endless after insert on documents when new.id = 'endless' begin {endless}; end");
     database(data).execute_batch(&trigger).unwrap();
     let mut serve = command(data, "fake:16");
-    serve.args(["--shutdown-grace-s", "1"]);
+    serve.args(["--shutdown-grace-s", grace_s]);
     Program::run(serve)
 }
 
-#[test]
-fn an_endless_statement_does_not_prevent_shutdown() {
-    let data = tempfile::tempdir().unwrap();
-    let server = with_endless_writes(data.path());
-    let client = server.client();
-    let stored = json!({"documents": [{"id": "before", "text": "Der Zug"}]});
-    assert_eq!(client.post("/v1/collections/news/documents", &stored).0, 200);
+/// Sends a write that never finishes, and waits until it has begun.
+fn begin_endless_write(data: &Path, client: &Client) -> JoinHandle<()> {
     let endless = json!({"documents": [{"id": "endless", "text": "Le train"}]});
-    let caller = std::thread::spawn(move || client.try_post("/v1/collections/news/documents", &endless));
+    let client = client.clone();
+    let caller = std::thread::spawn(move || drop(client.try_post("/v1/collections/news/documents", &endless)));
     // The writer holds its lock, so the write has started.
-    let held = database(data.path());
+    let held = database(data);
     held.busy_timeout(Duration::ZERO).unwrap();
     let deadline = Instant::now() + program::PATIENCE;
     while held.execute_batch("begin immediate; rollback").is_ok() {
         assert!(Instant::now() < deadline, "the write does not begin");
         std::thread::sleep(Duration::from_millis(5));
     }
-    drop(held);
+    caller
+}
+
+#[test]
+fn an_endless_statement_does_not_prevent_shutdown() {
+    let data = tempfile::tempdir().unwrap();
+    let server = with_endless_writes(data.path(), "1");
+    let client = server.client();
+    let stored = json!({"documents": [{"id": "before", "text": "Der Zug"}]});
+    assert_eq!(client.post("/v1/collections/news/documents", &stored).0, 200);
+    let caller = begin_endless_write(data.path(), &client);
     let begun = Instant::now();
     assert!(server.terminate_within(PROMPTLY).success());
     assert!(begun.elapsed() < PROMPTLY);
-    drop(caller.join().unwrap());
+    caller.join().unwrap();
     database(data.path()).execute_batch("drop trigger endless").unwrap();
     let server = Program::start(data.path(), "fake:16");
     let documents = server.client().get("/v1/collections/news").1["documents"].clone();
@@ -104,4 +112,22 @@ fn stopping_saves_the_index_of_every_collection() {
         let hits = server.client().hits(&format!("c{number}"), &json!({"query": format!("Zug {number}")}));
         assert_eq!(hits[0]["id"], "a", "{number}");
     }
+}
+
+#[test]
+fn a_second_signal_ends_the_grace_period_and_what_was_acknowledged_is_stored() {
+    let data = tempfile::tempdir().unwrap();
+    let server = with_endless_writes(data.path(), "3600");
+    let client = server.client();
+    let stored = json!({"documents": [{"id": "before", "text": "Der Zug"}]});
+    assert_eq!(client.post("/v1/collections/news/documents", &stored).0, 200);
+    let caller = begin_endless_write(data.path(), &client);
+    let first = format!("kill -INT {}", server.id());
+    assert!(Command::new("sh").args(["-c", &first]).status().unwrap().success());
+    client.wait_until("the first signal has arrived", |client| client.with_new_connections().get("/v1/models").0 == 503);
+    assert!(server.terminate_within(PROMPTLY).success());
+    caller.join().unwrap();
+    database(data.path()).execute_batch("drop trigger endless").unwrap();
+    let server = Program::start(data.path(), "fake:16");
+    assert_eq!(server.client().get("/v1/collections/news").1["documents"], 1);
 }

@@ -104,7 +104,8 @@ impl Training<'_> {
         };
         std::thread::scope(|scope| {
             for _ in 1..self.threads.get().min(self.parameters.runs) {
-                scope.spawn(work);
+                // If the system refuses to start a thread, the others do its work.
+                drop(std::thread::Builder::new().spawn_scoped(scope, work));
             }
             work();
         });

@@ -130,7 +130,8 @@ fn filter_in_parallel<T: Sync>(
         }
     };
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        // If the system refuses to start a thread, the others do its work.
+        let others: Vec<_> = (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, run).ok()).collect();
         let mut all = run();
         for thread in others {
             let other = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -68,7 +68,11 @@ impl Service {
     pub async fn delete_classifier(&self, name: &ClassifierName) -> Result<(), Error> {
         self.check_running()?;
         let (state, wanted) = (Arc::clone(&self.state), name.clone());
-        let row = blocking(move || Ok(state.catalog.delete_classifier(&wanted)?)).await?;
+        let delete = move || {
+            state.check_directory()?;
+            Ok(state.catalog.delete_classifier(&wanted)?)
+        };
+        let row = blocking(delete).await?;
         let row = row.ok_or_else(|| ClassifierError::NotFound { name: name.clone() })?;
         self.state.classifiers.0.lock().retain(|held| held.id != row.id);
         tracing::info!(classifier = %name, "classifier deleted");

@@ -122,9 +122,10 @@ impl CollectionHandle {
         let write = Arc::new(write);
         loop {
             let (collection, guards) = self.begin_write().await?;
-            let writing = Arc::clone(&write);
+            let (state, writing) = (Arc::clone(&self.service.state), Arc::clone(&write));
             let written = collection.run(move |collection| {
                 let _guards = guards;
+                state.check_directory()?;
                 writing(collection)
             });
             match written.await {

@@ -17,6 +17,10 @@ impl Error {
         matches!(self, Self::Store(StoreError::ServerUnreachable { .. }))
     }
 
+    pub fn is_out_of_threads(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Thread { .. }))
+    }
+
     pub fn code(&self) -> Code {
         match self {
             Self::CollectionNotFound { .. } | Self::CollectionReplaced { .. } => Code::CollectionNotFound,
@@ -52,7 +56,7 @@ impl Error {
             Self::Header { .. } => Code::InvalidRequest,
             Self::Mine(source) => source.code(),
             Self::Projection(source) => source.code(),
-            Self::InsufficientDiskSpace { .. } | Self::AdditionsWait { .. } => Code::StorageUnavailable,
+            Self::InsufficientDiskSpace { .. } | Self::AdditionsWait { .. } | Self::DirectoryLost => Code::StorageUnavailable,
             Self::SnapshotNotFound { .. } => Code::SnapshotNotFound,
             Self::SnapshotExists { .. } => Code::SnapshotExists,
             Self::InvalidSnapshot { .. } => Code::InvalidSnapshot,
@@ -119,6 +123,7 @@ fn store_code(error: &StoreError) -> Code {
         | StoreError::DatabaseInUse
         | StoreError::CatalogChanged
         | StoreError::JobTakenOver
+        | StoreError::Thread { .. }
         | StoreError::LexicalIncomplete { .. } => Code::Unavailable,
         StoreError::Sqlite { .. }
         | StoreError::Server { .. }
@@ -164,5 +169,20 @@ fn embed_code(error: &EmbedError) -> Code {
         | EmbedError::Forward { .. }
         | EmbedError::NotFinite
         | EmbedError::Panicked { .. } => Code::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_cannot_be_started_is_a_lack_of_capacity() {
+        let error = Error::Store(StoreError::Thread { source: Arc::new(std::io::ErrorKind::WouldBlock.into()) });
+        assert!(error.is_out_of_threads());
+        assert_eq!(error.code(), Code::Unavailable);
+        assert!(error.chain().contains("ulimit -u"), "{}", error.chain());
     }
 }

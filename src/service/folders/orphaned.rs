@@ -48,10 +48,15 @@ pub(crate) fn mark(folder: &Path) {
 
 /// Removes the mark, if there is one.
 pub(crate) fn unmark(folder: &Path) {
-    let unmarked = ignore_not_found(std::fs::remove_file(folder.join(MARK)));
+    let mark = folder.join(MARK);
+    let unmarked = ignore_not_found(std::fs::remove_file(&mark));
     if let Err(error) = unmarked.and_then(|removed| if removed { sync_dir(folder) } else { Ok(()) }) {
         let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
-        tracing::warn!(%folder, error, "a collection's folder is still marked for removal; the next start tries again");
+        if matches!(mark.try_exists(), Ok(true)) {
+            tracing::warn!(%folder, error, "a collection's folder is still marked for removal; the next start tries again");
+        } else {
+            tracing::warn!(%folder, error, "cannot tell whether a collection's folder is marked for removal");
+        }
     }
 }
 

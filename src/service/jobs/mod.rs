@@ -152,7 +152,9 @@ impl Service {
         self.state.stop_announced.send_replace(true);
     }
 
+    /// Reserves a place for a new job. Refuses it if too many jobs wait, or if the data directory is gone.
     pub(super) fn job_permit(&self) -> Result<OwnedSemaphorePermit, Error> {
+        self.state.check_directory()?;
         let limits = &self.state.limits;
         self.state.jobs.permit(limits.jobs_running_max.max(1).saturating_add(limits.jobs_queued_max))
     }
@@ -217,6 +219,7 @@ impl Service {
             finished_at_ms: None,
         };
         blocking(move || {
+            state.check_directory()?;
             if let Some(request) = &request_key
                 && let Some(before) = state.catalog.create_job_once(&job, request)?
             {

@@ -102,6 +102,7 @@ impl Service {
         self.check_running()?;
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
+            state.check_directory()?;
             state.describe(&id)?;
             for path in [state.snapshot_file(&id, DESCRIPTION), state.snapshot_archive(&id)] {
                 ignore_not_found(std::fs::remove_file(&path)).map_err(|source| Error::Folder { path, source })?;
@@ -118,6 +119,7 @@ impl Service {
         S: Stream<Item = Result<B, E>> + Unpin,
     {
         self.check_running()?;
+        self.state.check_directory()?;
         self.state.check_snapshots()?;
         let upload = self.state.uploads.begin()?;
         let limits = self.limits();
@@ -136,6 +138,7 @@ impl Service {
             let kept = unpack(&partial, bounds, |_| None, |_| state.check_running()).and_then(|unpacked| {
                 let description = Description { archive: unpacked.sum, manifest: unpacked.manifest };
                 let snapshot = snapshot_info(id.clone(), &description)?;
+                state.check_directory()?;
                 state.publish_snapshot(&id, &partial, &description)?;
                 Ok(snapshot)
             });

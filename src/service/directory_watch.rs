@@ -1,0 +1,40 @@
+//! Notices that the data directory was removed, moved, unmounted or replaced while the server runs. The open files stay usable,
+//! but nobody finds again what the server writes to them, so it refuses writes until the directory is back at its path.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::blocking::blocking;
+use super::error::Error;
+use super::state::State;
+
+/// Pause between two checks. Writes make the same check; this one is for `/readyz` and the log of a server that gets none.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Checks the data directory until the server stops.
+pub(super) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => (),
+            _ = stop_announced.wait_for(|announced| *announced) => return,
+        }
+        let Some(state) = state.upgrade() else { return };
+        // The result is logged, and kept for `is_directory_lost`.
+        let _ = blocking(move || state.check_directory()).await;
+    }
+}
+
+impl State {
+    /// Refuses a write if the data directory is gone. With a database server, the directory holds nothing that was acknowledged.
+    /// Blocks.
+    pub(super) fn check_directory(&self) -> Result<(), Error> {
+        if self.server.is_some() || self.lock.check() { Ok(()) } else { Err(Error::DirectoryLost) }
+    }
+
+    /// Whether the data directory was gone at the last check.
+    pub(super) fn is_directory_lost(&self) -> bool {
+        self.lock.is_lost()
+    }
+}
