@@ -48,6 +48,7 @@ pub use classifier::{
     ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, ClassifierState,
     DescribedLabel, EvaluationSet, LabelExamples, LabelProbability, LabeledDocuments, LabeledNeighborText, LabeledText,
     LanguageExamples, NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
+    normalized_label,
 };
 pub use classifier_settings::{Activation, KnnSettings, MlpSettings, NeighborWeight};
 pub use code::{Code, ErrorClass};
