@@ -255,7 +255,7 @@ codes! {
     RequestTimeout = ("request_timeout", 503, Capacity,
         "the request took longer than 30 s (request_timeout_s); its writes may still be stored",
         "Ask for less at once, or raise the limit. Repeat a write only with an `Idempotency-Key` or ids of your own.");
-    /// The snapshot's archive is damaged, or has a version that this server does not know.
+    /// The snapshot's archive is missing or damaged, or has a version that this server does not know.
     InvalidSnapshot = ("invalid_snapshot", 422, Client,
         "the snapshot's archive has two collections named \"news\"",
         "Use another copy of the archive. An archive from a newer server needs a server of that version or newer.");
