@@ -245,7 +245,7 @@ codes! {
         "Delete collections, or raise `collections_max`. Documents of several tenants can share a collection and a filter.");
     /// The server has reached its maximum number of keys.
     TooManyKeys = ("too_many_keys", 409, Client,
-        "the server already has 1000 keys, the most it may have (keys_max)",
+        "the server already has 1000 valid keys, the most it may have (keys_max)",
         "Delete keys, or raise `keys_max`.");
     /// The caller sends too many requests; retry after the time given in Retry-After.
     RateLimited = ("rate_limited", 429, Capacity,

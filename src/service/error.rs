@@ -53,7 +53,7 @@ pub enum Error {
     FirstKey,
     #[error("this is the only key that can create other keys and never expires; create another such key first")]
     LastAdminKey,
-    #[error("the server already has {limit} keys, the most it may have (keys_max)")]
+    #[error("the server already has {limit} valid keys, the most it may have (keys_max)")]
     TooManyKeys { limit: usize },
     #[error("the system provides no random numbers: {0}")]
     Random(String),
