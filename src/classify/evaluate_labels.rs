@@ -15,7 +15,8 @@ pub struct LabelReport {
 /// Evaluates the predicted labels of each example, without repetitions; `None` is an abstention. All labels are below `labels`.
 ///
 /// An empty set of labels is a prediction. An abstention is never correct; in precision, recall and F1 it counts as an empty
-/// set, so it lowers recall, but not precision.
+/// set, so it lowers recall, but not precision. Where no label is expected or predicted, these three are 1: no label is wrong or
+/// missing.
 pub fn evaluate_labels(
     expected: &[Vec<u32>],
     answered: &[Option<Vec<u32>>],
@@ -41,14 +42,15 @@ pub fn evaluate_labels(
         answered: all.answered + label.answered,
         correct: all.correct + label.correct,
     });
+    let measure = |value: f64| if all.occurs() { value } else { 1.0 };
     let scores = EvaluationScores {
         examples: expected.len(),
         abstained: answered.iter().filter(|answer| answer.is_none()).count(),
         accuracy: share(exact, expected.len()),
-        macro_f1: macro_f1(&counts),
-        micro_precision: Some(all.precision()),
-        micro_recall: Some(all.recall()),
-        micro_f1: Some(all.f1()),
+        macro_f1: measure(macro_f1(&counts)),
+        micro_precision: Some(measure(all.precision())),
+        micro_recall: Some(measure(all.recall())),
+        micro_f1: Some(measure(all.f1())),
     };
     Ok(LabelReport { scores, labels: counts })
 }
@@ -78,6 +80,15 @@ mod tests {
         near(scores.accuracy, 2.0 / 5.0);
         near(labels[0].recall(), 2.0 / 3.0);
         assert_eq!((labels[2].support, labels[2].answered), (1, 1));
+    }
+
+    #[test]
+    fn examples_that_rightly_have_no_label_score_one() {
+        let scores = evaluate_labels(&[vec![], vec![]], &[Some(vec![]), Some(vec![])], 3).unwrap().scores;
+        assert_eq!((scores.accuracy, scores.macro_f1), (1.0, 1.0));
+        assert_eq!((scores.micro_precision, scores.micro_recall, scores.micro_f1), (Some(1.0), Some(1.0), Some(1.0)));
+        let wrong = evaluate_labels(&[vec![]], &[Some(vec![2])], 3).unwrap().scores;
+        assert_eq!((wrong.accuracy, wrong.macro_f1, wrong.micro_f1), (0.0, 0.0, Some(0.0)));
     }
 
     #[test]

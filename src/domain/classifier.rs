@@ -1,6 +1,7 @@
 //! Classifiers: training data, settings, requests and predictions.
 
 use serde::{Deserialize, Serialize};
+use unicode_normalization::UnicodeNormalization as _;
 use utoipa::ToSchema;
 
 use super::ids::text_id;
@@ -316,13 +317,20 @@ pub struct ApplyRequest {
 
 names!(ClassifierKind { Knn = "knn", Mlp = "mlp", Prototype = "prototype" });
 
+/// A label in the form that classifiers compare: without white space at its ends, and with composed characters (Unicode's
+/// normalization form C), so that two spellings that look alike are one label. Classifiers of earlier versions keep the labels
+/// that they learned.
+pub fn normalized_label(text: &str) -> String {
+    text.trim().nfc().collect()
+}
+
 /// The labels in a document's metadata at `field`: a string, a number, a boolean, or for `multi_label` also an array of these.
 /// Equal numbers are one label, as in a filter. `None` if the value is missing or null.
 pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -> Result<Option<Vec<String>>, String> {
     use serde_json::Value;
     let one = |value: &Value| match value {
         Value::String(text) if text.trim().is_empty() => Err("is a blank string".to_owned()),
-        Value::String(text) => Ok(text.clone()),
+        Value::String(text) => Ok(normalized_label(text)),
         Value::Number(number) => Ok(plain_number(number).to_string()),
         Value::Bool(truth) => Ok(truth.to_string()),
         Value::Null => Err("holds null".to_owned()),
@@ -373,6 +381,13 @@ mod tests {
         check(json!({"a": {"b": [["x"]]}}), true, Err("is an array"));
         check(json!({"a": {"b": {}}}), true, Err("is an object"));
         check(json!({"a": {"b": " "}}), true, Err("is a blank string"));
+    }
+
+    #[test]
+    fn labels_that_look_alike_are_one_label() {
+        check(json!({"a": {"b": "weather \n"}}), false, Ok(Some(&["weather"])));
+        check(json!({"a": {"b": ["\u{a0}caf\u{e9}", "cafe\u{301}", "Caf\u{e9}"]}}), true, Ok(Some(&["Caf\u{e9}", "caf\u{e9}"])));
+        check(json!({"a": {"b": "two  words"}}), false, Ok(Some(&["two  words"])));
     }
 
     #[test]

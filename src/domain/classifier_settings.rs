@@ -56,14 +56,16 @@ pub struct KnnSettings {
 
 /// How a network is trained. The defaults follow the papers' protocol.
 // The defaults are those of the evaluation in `training`: what LASER published for MLDoc, whose protocol EMS follows, with one
-// hidden layer.
+// hidden layer. MLDoc has four labels; more than ten need a larger layer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = MlpOptions)]
 pub struct MlpSettings {
-    /// Size of the hidden layer, 1 to 4096.
-    #[schema(minimum = 1, maximum = 4096, default = 10)]
-    pub hidden: usize,
+    /// Size of the hidden layer, 1 to 4096. By default the number of labels, but at least 10 and at most 128. If left out, a
+    /// classifier shows the size that it was trained with, once it was trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 4096)]
+    pub hidden: Option<usize>,
     /// Activation of the hidden layer.
     #[schema(default = "tanh")]
     pub activation: Activation,
@@ -95,6 +97,13 @@ pub struct MlpSettings {
     pub validation_share: f64,
 }
 
+impl MlpSettings {
+    /// The size of the hidden layer for this many labels.
+    pub fn hidden_for(&self, labels: usize) -> usize {
+        self.hidden.unwrap_or_else(|| labels.clamp(10, 128))
+    }
+}
+
 impl Default for KnnSettings {
     fn default() -> Self {
         Self { neighbors: 30, weight: NeighborWeight::default(), temperature: None, score_min: -1.0 }
@@ -104,7 +113,7 @@ impl Default for KnnSettings {
 impl Default for MlpSettings {
     fn default() -> Self {
         Self {
-            hidden: 10,
+            hidden: None,
             activation: Activation::default(),
             dropout: 0.2,
             learning_rate: 1e-3,
@@ -115,5 +124,17 @@ impl Default for MlpSettings {
             seed: 1,
             validation_share: 0.2,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MlpSettings;
+
+    #[test]
+    fn the_hidden_layer_grows_with_the_labels_unless_its_size_is_given() {
+        let hidden = |given, labels| MlpSettings { hidden: given, ..MlpSettings::default() }.hidden_for(labels);
+        assert_eq!([2, 10, 60, 200, 1_000].map(|labels| hidden(None, labels)), [10, 10, 60, 128, 128]);
+        assert_eq!((hidden(Some(1), 200), hidden(Some(4_096), 2)), (1, 4_096));
     }
 }

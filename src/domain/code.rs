@@ -245,7 +245,7 @@ codes! {
         "Delete collections, or raise `collections_max`. Documents of several tenants can share a collection and a filter.");
     /// The server has reached its maximum number of keys.
     TooManyKeys = ("too_many_keys", 409, Client,
-        "the server already has 1000 keys, the most it may have (keys_max)",
+        "the server already has 1000 valid keys, the most it may have (keys_max)",
         "Delete keys, or raise `keys_max`.");
     /// The caller sends too many requests; retry after the time given in Retry-After.
     RateLimited = ("rate_limited", 429, Capacity,
@@ -255,7 +255,7 @@ codes! {
     RequestTimeout = ("request_timeout", 503, Capacity,
         "the request took longer than 30 s (request_timeout_s); its writes may still be stored",
         "Ask for less at once, or raise the limit. Repeat a write only with an `Idempotency-Key` or ids of your own.");
-    /// The snapshot's archive is damaged, or has a version that this server does not know.
+    /// The snapshot's archive is missing or damaged, or has a version that this server does not know.
     InvalidSnapshot = ("invalid_snapshot", 422, Client,
         "the snapshot's archive has two collections named \"news\"",
         "Use another copy of the archive. An archive from a newer server needs a server of that version or newer.");

@@ -77,7 +77,7 @@ limits! {
     /// Maximum collection databases that are open at once; others are opened when they are used.
     #[arg(skip = Limits::default().databases_open_max)]
     databases_open_max: usize = 128;
-    /// Maximum keys in the data directory.
+    /// Maximum keys in the data directory, besides those that have expired.
     keys_max: usize = 1_000, env = "DRAGOMAN_KEYS_MAX", value_name = "COUNT";
     /// Maximum texts that wait for the encoder; more are refused with 503.
     embed_queue_texts_max: usize = 20_000, env = "DRAGOMAN_EMBED_QUEUE_TEXTS_MAX", value_name = "COUNT";

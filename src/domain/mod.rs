@@ -47,7 +47,7 @@ pub use causes::{chain, panic_text};
 pub use classifier::{
     ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, ClassifierState,
     DescribedLabel, EvaluationSet, LabelExamples, LabelProbability, LabeledDocuments, LabeledNeighborText, LabeledText,
-    LanguageExamples, NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
+    LanguageExamples, NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at, normalized_label,
 };
 pub use classifier_settings::{Activation, KnnSettings, MlpSettings, NeighborWeight};
 pub use code::{Code, ErrorClass};

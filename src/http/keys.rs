@@ -31,7 +31,7 @@ pub struct CreatedKey {
 /// One page of keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyList {
-    /// Keys, oldest first, including expired ones.
+    /// Keys, oldest first, including those that expired in the last 30 days.
     pub keys: Vec<Key>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -188,7 +188,7 @@ operations! {
     jobs::get_job: Read, Handler, [200], READ_ERRORS [JobNotFound];
     jobs::cancel_job: Write, Handler, [200], READ_ERRORS [JobNotFound, JobFinished];
     streams::watch_job: Read, Handler, [], READ_ERRORS [JobNotFound];
-    streams::get_job_results: Read, Handler, [], READ_ERRORS [JobNotFound];
+    streams::get_job_results: Read, Handler, [], READ_ERRORS [JobNotFound, NoResults];
     snapshots::create_snapshot: Admin, Everything, [request, 202], WRITE_ERRORS [CollectionNotFound, NotSupported];
     snapshots::list_snapshots: Admin, Everything, [200], READ_ERRORS [InvalidCursor, InvalidSnapshot];
     snapshots::get_snapshot: Admin, Everything, [200], READ_ERRORS [SnapshotNotFound, InvalidSnapshot];
@@ -210,7 +210,7 @@ operations! {
     predictions::predict_labels: Read, Handler, [request, 200], READ_ERRORS BODY_ERRORS CLASSIFIER_ERRORS
         [DocumentNotFound, AnswerTooLarge];
     evaluations::evaluate_classifier: Read, Handler, [request, 200], READ_ERRORS BODY_ERRORS CLASSIFIER_ERRORS
-        [UnknownLanguage, InvalidFilter, UnknownLabel, InvalidTrainingSet];
+        [UnknownLanguage, InvalidFilter, UnknownLabel];
     evaluations::start_evaluation: Write, Handler, [request, 202], READ_ERRORS BODY_ERRORS CLASSIFIER_ERRORS [InvalidFilter];
     evaluations::get_evaluation: Read, Handler, [200], READ_ERRORS [JobNotFound, NoResults];
     applications::apply_classifier: Write, Handler, [request, 202], READ_ERRORS BODY_ERRORS CLASSIFIER_ERRORS [InvalidFilter];

@@ -5,7 +5,7 @@ mod code;
 use std::path::PathBuf;
 
 use super::classifiers::ClassifierError;
-use crate::domain::{CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, KeyId, SnapshotId};
+use crate::domain::{CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, JobType, KeyId, SnapshotId};
 use crate::embed::{EmbedError, QueryError};
 use crate::index::IndexError;
 use crate::ranking::ScorerError;
@@ -53,7 +53,7 @@ pub enum Error {
     FirstKey,
     #[error("this is the only key that can create other keys and never expires; create another such key first")]
     LastAdminKey,
-    #[error("the server already has {limit} keys, the most it may have (keys_max)")]
+    #[error("the server already has {limit} valid keys, the most it may have (keys_max)")]
     TooManyKeys { limit: usize },
     #[error("the system provides no random numbers: {0}")]
     Random(String),
@@ -127,6 +127,8 @@ pub enum Error {
     JobNotFound { id: JobId },
     #[error("job {id} has already {}", status.name())]
     JobFinished { id: JobId, status: JobStatus },
+    #[error("job {id} is of type {}, and only imports have a result for each line; {}", kind.name(), place_of_results(*kind, id))]
+    NoLines { id: JobId, kind: JobType },
     #[error("{limit} jobs are already running or waiting, the most that are allowed; nothing was accepted")]
     JobsWaiting { limit: usize },
     #[error(transparent)]
@@ -249,6 +251,20 @@ fn describe(collection: &CollectionName, damage: &Damage) -> String {
             format!("collection {collection} is damaged: document {id} in {problem}; replace or delete the document to repair it")
         }
         None => format!("collection {collection} is damaged: {}", damage.problem),
+    }
+}
+
+/// Says where the results of a job are that is not an import.
+fn place_of_results(kind: JobType, id: &JobId) -> String {
+    match kind {
+        JobType::Mine => format!("GET /v1/jobs/{id}/pairs returns its pairs"),
+        JobType::Duplicates => format!("GET /v1/jobs/{id}/clusters returns its clusters"),
+        JobType::Evaluate => format!("GET /v1/jobs/{id}/evaluation returns its evaluation"),
+        JobType::Train => "GET /v1/classifiers/{classifier} returns its training report".to_owned(),
+        JobType::Classify => format!("its labels are in the documents' metadata, and GET /v1/jobs/{id} counts them"),
+        JobType::Project => "GET /v1/collections/{collection}/projections lists its map".to_owned(),
+        JobType::Snapshot => "GET /v1/snapshots lists its snapshot".to_owned(),
+        JobType::Import | JobType::Restore | JobType::Reembed => format!("GET /v1/jobs/{id} says what it did"),
     }
 }
 

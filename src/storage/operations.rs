@@ -94,6 +94,9 @@ storage! {
     /// Returns the sequence number of the last change.
     fn sequence() -> Result<Sequence, StoreError>;
 
+    /// Returns the sequence number of the newest embedding that is stored, 0 if there is none.
+    fn last_embedded() -> Result<Sequence, StoreError>;
+
     /// Returns the indexed metadata paths, in order.
     fn metadata_indexes() -> Vec<MetadataPath>;
 

@@ -134,8 +134,20 @@ impl dyn CatalogStorage {
     /// Records that a training job failed. A classifier that was trained before stays as it was, and the error is stored beside
     /// it.
     pub fn fail_training(&self, job: &JobId, error: &JobFailure) -> Result<(), StoreError> {
+        self.end_training(job, error, ("$2", "$3"))
+    }
+
+    /// Records that a training job was canceled. A classifier that was trained before stays as it was, and no error is stored,
+    /// because nothing failed. Otherwise the classifier has failed, with this error.
+    pub fn cancel_training(&self, job: &JobId, error: &JobFailure) -> Result<(), StoreError> {
+        let code = "case when next_job = $1 then error_code else $2 end";
+        self.end_training(job, error, (code, "case when next_job = $1 then error_detail else $3 end"))
+    }
+
+    /// Ends a training without a result. `code` and `detail` are the SQL of the classifier's new error.
+    fn end_training(&self, job: &JobId, error: &JobFailure, (code, detail): (&str, &str)) -> Result<(), StoreError> {
         let sql = format!(
-            "update dragoman.classifiers set error_code = $2, error_detail = $3,
+            "update dragoman.classifiers set error_code = {code}, error_detail = {detail},
                  state = case when next_job = $1 then state else 'failed' end,
                  next_job = case when next_job = $1 then null else next_job end
              where (next_job = $1 or (job = $1 and state = 'training')){}",

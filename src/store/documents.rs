@@ -253,6 +253,12 @@ impl DocumentStore {
         self.read("reading the sequence", queries::sequence)
     }
 
+    /// Returns the sequence number of the newest embedding that is stored, 0 if there is none.
+    pub fn last_embedded(&self) -> Result<Sequence, StoreError> {
+        let sql = "select coalesce((select max(embedded_sequence) from passages where embedded_sequence is not null), 0)";
+        self.read("reading the newest embedding", |connection| queries::read_sequence(connection, sql))
+    }
+
     /// Returns the identity of this database in hexadecimal digits. A copy has the same identity.
     pub fn identity(&self) -> Result<String, StoreError> {
         let sql = "select lower(hex(identity)) from state";

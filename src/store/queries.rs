@@ -114,7 +114,7 @@ pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault>
     })
 }
 
-fn read_sequence(connection: &Connection, sql: &str) -> Result<Sequence, Fault> {
+pub(super) fn read_sequence(connection: &Connection, sql: &str) -> Result<Sequence, Fault> {
     let number: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     let corrupt = |_| StoreError::CorruptRow { table: "state", row: 1, problem: "it holds a negative number" };
     Ok(Sequence(u64::try_from(number).map_err(corrupt)?))

@@ -3,6 +3,7 @@
 mod evaluations;
 mod labels;
 mod retraining;
+mod training;
 
 use dragoman::domain::Limits;
 use serde_json::{Value, json};

@@ -150,6 +150,28 @@ async fn an_expired_key_is_refused() {
     assert_eq!(keys(&server).await.len(), 1, "it is still listed");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_key_makes_room_for_another() {
+    let limits = Limits { keys_max: 2, ..Limits::default() };
+    let server = Server::with_settings(limits, Settings::default(), Some(ADMIN_KEY)).with_key(ADMIN_KEY);
+    make(&server, "read", None).await;
+    let body = json!({"name": "short", "scope": "read", "expires_at": timestamp_in_ms(200)});
+    let short = server.post("/v1/keys", &body).await.body["key"]["id"].clone();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    loop {
+        let made = server.post("/v1/keys", &json!({"name": "next", "scope": "read"})).await;
+        if made.status == 201 {
+            break;
+        }
+        made.assert_error(409, "too_many_keys", "", &["2 valid keys", "keys_max"]);
+        assert!(std::time::Instant::now() < deadline, "the key does not expire");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let listed = keys(&server).await;
+    assert!(listed.len() == 2 && listed.iter().all(|key| key["id"] != short), "{listed:?}");
+    server.post("/v1/keys", &json!({"name": "one more", "scope": "read"})).await.assert_error(409, "too_many_keys", "", &["2"]);
+}
+
 /// The time this many milliseconds from now, as RFC 3339.
 fn timestamp_in_ms(ms: i64) -> String {
     (jiff::Timestamp::now() + jiff::SignedDuration::from_millis(ms)).to_string()

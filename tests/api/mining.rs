@@ -1,7 +1,5 @@
 //! `/v1/mine`, `/v1/collections/{collection}/duplicates` and the results of their jobs.
 
-use axum::body::Body;
-use axum::http::Request;
 use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
@@ -459,15 +457,15 @@ async fn duplicates_are_clustered_within_and_across_languages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mining_job_has_no_clusters_and_no_import_results() {
+async fn a_mining_job_has_no_clusters_and_no_import_results_but_the_error_names_its_pairs() {
     let server = with_two().await;
     let (job, _) = mined(&server, &both()).await;
     let path = format!("/v1/jobs/{}", job["id"].as_str().expect("an id"));
     server.get(&format!("{path}/clusters")).await.assert_error(409, "no_results", "", &["mine", "duplicates"]);
     let listed = server.get("/v1/jobs?type=mine&status=succeeded").await.body["jobs"].clone();
     assert_eq!(listed[0]["id"], job["id"]);
-    let request = Request::get(format!("{path}/results")).body(Body::empty()).expect("a request");
-    assert_eq!(server.send(request).await.text, "", "only import jobs have results here");
+    let pairs = format!("GET {path}/pairs");
+    server.get(&format!("{path}/results")).await.assert_error(409, "no_results", "", &["of type mine", "only imports", &pairs]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -282,6 +282,26 @@ async fn a_stale_projection_is_flagged_and_shows_current_document_values() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_projection_is_stale_once_embeddings_change_but_not_after_a_change_of_metadata() {
+    let server = with_points(30).await;
+    project(&server, json!({})).await;
+    let is_stale = async || {
+        let one = server.get(&format!("{PATH}/none")).await.body["stale"].clone();
+        assert_eq!(listed(&server).await[0]["stale"], one);
+        one
+    };
+    assert_eq!(server.patch(&format!("{DOCUMENTS}/d00"), &json!({"metadata": {"label": "sport"}})).await.status, 200);
+    assert_eq!(is_stale().await, false);
+    assert_eq!(server.delete(&format!("{DOCUMENTS}/d03")).await.status, 204);
+    assert_eq!(is_stale().await, true, "a document is gone");
+    project(&server, json!({})).await;
+    assert_eq!(is_stale().await, false);
+    let moved = json!({"documents": [{"id": "d00", "vector": vector(1)}]});
+    assert_eq!(server.post(DOCUMENTS, &moved).await.status, 200);
+    assert_eq!(is_stale().await, true, "a vector is another one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_projection_survives_a_restart_and_a_damaged_one_is_not_found() {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
     let (server, _) = server_on(&folder).await;

@@ -187,6 +187,18 @@ async fn a_damaged_archive_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_whose_archive_was_removed_by_hand_is_invalid_and_can_be_deleted() {
+    let server = Server::with_documents(documents()).await;
+    let id = snapshot(&server, json!({"collections": ["news"]})).await;
+    std::fs::remove_file(server._folder.path().join(format!("snapshots/{id}.tar.zst"))).expect("removed");
+    let path = format!("{PATH}/{id}");
+    server.get(&format!("{path}/archive")).await.assert_error(422, "invalid_snapshot", "", &["archive is missing"]);
+    let restored = server.post(&format!("{path}/restore"), &json!({"replace": true})).await;
+    restored.assert_error(422, "invalid_snapshot", "", &["archive is missing"]);
+    assert_eq!((server.get(&path).await.status, server.delete(&path).await.status), (200, 204));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn invalid_requests_are_refused_with_the_offending_field() {
     let server = Server::with_documents(documents()).await;
     server.post(PATH, &json!({"collections": ["none"]})).await.assert_error(404, "collection_not_found", "", &["none"]);

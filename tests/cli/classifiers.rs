@@ -43,6 +43,7 @@ fn a_classifier_is_trained_used_and_deleted() {
     let judged = run(url, &["classifiers", "evaluate", "topics", "--examples", file]);
     assert!(judged.expect(0).contains("accuracy           100.0 %"), "{}", judged.out);
     assert!(judged.out.contains("\nLABEL    PRECISION   RECALL       F1  EXAMPLES\nsports     100.0 %"), "{}", judged.out);
+    assert!(judged.out.contains("\nLABEL      1  2\n1 sports   2  0\n2 weather  0  2"), "{}", judged.out);
 
     assert_eq!(client.post("/v1/collections", &json!({"name": "news"})).0, 201);
     let body = json!({"documents": [{"id": "a", "text": "rain and wind"}, {"id": "b", "text": "late goal decides"}]});

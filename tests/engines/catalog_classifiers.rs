@@ -77,6 +77,15 @@ over_both_catalogs! {
         assert_eq!((catalog.classifier_count().unwrap(), catalog.classifier_texts("id-of-topics").unwrap().len()), (0, 0));
     }
 
+    fn a_canceled_first_training_has_failed(catalog) {
+        catalog.restart();
+        catalog.create_classifier(&row("topics"), &[], None).unwrap();
+        let canceled = JobFailure { code: Code::ClassifierNotReady, detail: "canceled".to_owned() };
+        catalog.cancel_training(&row("topics").record.job, &canceled).unwrap();
+        let found = catalog.classifier(&row("topics").record.name).unwrap().unwrap();
+        assert_eq!((found.progress, found.record.error), (TrainingProgress::Failed, Some(canceled)));
+    }
+
     fn a_failed_training_says_why_and_one_that_is_over_does_not_fail(catalog) {
         catalog.restart();
         catalog.create_classifier(&row("topics"), &[], None).unwrap();
@@ -106,6 +115,11 @@ over_both_catalogs! {
         catalog.fail_training(&second, &error).unwrap();
         assert_eq!(now(), with(ClassifierRecord { error: Some(error), ..first.record.clone() }));
         assert!(!catalog.finish_training(&finished(SECOND, 2_000)).unwrap(), "a failed training cannot finish");
+        let failed = now();
+        assert!(catalog.begin_retraining(id, &second).unwrap());
+        let canceled = JobFailure { code: Code::ClassifierNotReady, detail: "canceled".to_owned() };
+        catalog.cancel_training(&second, &canceled).unwrap();
+        assert_eq!(now(), failed, "a canceled training changes nothing");
         assert!(catalog.begin_retraining(id, &second).unwrap());
         let key = catalog.classifier_texts(id).unwrap()[0].0;
         let embedding = Embedding::normalized(vec![3.0, 4.0]).unwrap();

@@ -111,6 +111,20 @@ over_both_engines! {
         assert!(matches!(engine.patch(&id("a"), patch(json!({})), None, condition), Err(StoreError::PreconditionFailed { .. })));
     }
 
+    fn only_a_stored_embedding_is_the_newest_one(engine) {
+        assert_eq!(engine.last_embedded().unwrap(), Sequence(0));
+        let waiting = engine.put(document("a", "eins")).pending;
+        assert_eq!(engine.last_embedded().unwrap(), Sequence(0), "the passage waits for its embedding");
+        engine.embed(&waiting);
+        let first = engine.last_embedded().unwrap();
+        assert!(first > Sequence(0) && first <= engine.sequence().unwrap());
+        patched(engine, patch(json!({"year": 2026})), None);
+        assert_eq!(engine.last_embedded().unwrap(), first);
+        let waiting = engine.put(document("a", "zwei")).pending;
+        engine.embed(&waiting);
+        assert!(engine.last_embedded().unwrap() > first);
+    }
+
     fn a_new_title_requires_new_passages(engine) {
         let own = PreparedDocument { embedding: Some(embedding(5.0)), ..document("a", "un train") };
         engine.put(own);

@@ -25,7 +25,7 @@ fn definition(kind: ClassifierKind) -> ClassifierDefinition {
         source: None,
         knn: KnnSettings { neighbors: 3, weight: NeighborWeight::Softmax, temperature: None, score_min: -1.0 },
         mlp: MlpSettings {
-            hidden: 8,
+            hidden: Some(8),
             activation: Activation::Tanh,
             dropout: 0.0,
             learning_rate: 0.02,

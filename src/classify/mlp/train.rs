@@ -131,7 +131,7 @@ impl Training<'_> {
         };
         within("dimension", self.dimension, 1, DIMENSION_MAX)?;
         within("labels", self.labels, if self.targets.target_kind() == TargetKind::Class { 2 } else { 1 }, LABELS_MAX)?;
-        within("hidden", parameters.hidden, 1, HIDDEN_MAX)?;
+        within("hidden", parameters.hidden_for(self.labels), 1, HIDDEN_MAX)?;
         within("batch", parameters.batch, 1, 4_096)?;
         within("epochs_max", parameters.epochs_max, 1, 10_000)?;
         within("patience", parameters.patience, 1, usize::MAX)?;
@@ -270,7 +270,8 @@ struct Learner<'a> {
 impl<'a> Learner<'a> {
     /// Initializes weights and biases uniformly within ± 1 / √inputs, like libtorch's linear layers.
     fn new(training: &'a Training<'a>, seed: u64) -> Self {
-        let shape = Shape { dimension: training.dimension, hidden: training.parameters.hidden, labels: training.labels };
+        let (dimension, labels) = (training.dimension, training.labels);
+        let shape = Shape { dimension, hidden: training.parameters.hidden_for(labels), labels };
         let mut random = Random::new(seed);
         let mut parameters = vec![0.0; shape.parameters()];
         let parts = shape.parts_mut(&mut parameters);

@@ -169,7 +169,7 @@ fn errors_name_the_invalid_input() {
         assert_eq!(result.unwrap_err().to_string(), expect);
     }
     let with = |parameters: MlpSettings| train(&embeddings, Targets::Classes(&classes), &split, &parameters, 1);
-    check(with(MlpSettings { hidden: 0, ..quick() }), "hidden: expected 1 to 4096, got 0");
+    check(with(MlpSettings { hidden: Some(0), ..quick() }), "hidden: expected 1 to 4096, got 0");
     check(with(MlpSettings { dropout: 1.0, ..quick() }), "dropout: expected a share from 0 to below 1, got 1");
     check(
         with(MlpSettings { learning_rate: f32::NAN, ..quick() }),

@@ -31,7 +31,7 @@ fn example(line: &str) -> Result<Value, String> {
         return serde_json::from_str(line).map_err(|error| format!("not valid JSON: {error}"));
     }
     match line.split_once('\t') {
-        Some((label, text)) => Ok(json!({"text": text, "labels": [label]})),
+        Some((label, text)) => Ok(json!({"text": text, "labels": [label.trim()]})),
         None => Err("expected LABEL, a tab and TEXT, or a JSON object".to_owned()),
     }
 }
@@ -41,6 +41,7 @@ pub fn group_descriptions(labels: &[String]) -> Value {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for label in labels {
         let (name, said) = label.split_once('=').map_or((label.as_str(), None), |(name, text)| (name, Some(text)));
+        let name = name.trim();
         match found.iter_mut().find(|(known, _)| *known == name) {
             Some((_, all)) => all.extend(said),
             None => found.push((name, said.into_iter().collect())),
@@ -64,13 +65,14 @@ mod tests {
     fn example_lines_are_tab_separated_or_json() {
         assert_eq!(example("weather\tIl pleut.\tencore"), Ok(json!({"text": "Il pleut.\tencore", "labels": ["weather"]})));
         assert_eq!(example(r#" {"text": "x", "labels": []}"#), Ok(json!({"text": "x", "labels": []})));
+        assert_eq!(example(" two words \t x"), Ok(json!({"text": " x", "labels": ["two words"]})));
         assert!(example("no tab").unwrap_err().contains("a tab"));
         assert!(example("{").unwrap_err().contains("not valid JSON"));
     }
 
     #[test]
     fn descriptions_of_a_repeated_label_are_collected() {
-        let labels = ["sports=goals".to_owned(), "weather".to_owned(), "sports=a=b".to_owned()];
+        let labels = ["sports=goals".to_owned(), "weather".to_owned(), "sports =a=b".to_owned()];
         let expect = json!([{"name": "sports", "descriptions": ["goals", "a=b"]}, {"name": "weather"}]);
         assert_eq!(group_descriptions(&labels), expect);
     }

@@ -48,6 +48,7 @@ pub struct ClassifierInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub training: Option<TrainingReport>,
     /// Why its last training failed; omitted if it did not. A classifier that is still `ready` uses its previous training.
+    /// Canceling a training is no error, unless it was the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<JobFailure>,
     /// When it was created.
@@ -73,6 +74,7 @@ impl From<Classifier> for ClassifierInfo {
     fn from(classifier: Classifier) -> Self {
         let Classifier { record, state, definition, report } = classifier;
         let kind = definition.kind;
+        let hidden = report.as_ref().map(|report| definition.mlp.hidden_for(report.labels.len())).or(definition.mlp.hidden);
         Self {
             name: record.name.as_str().to_owned(),
             kind,
@@ -85,7 +87,7 @@ impl From<Classifier> for ClassifierInfo {
             threshold: definition.threshold,
             source: definition.source.as_ref().map(to_labeled_documents_input),
             knn: (kind == ClassifierKind::Knn).then_some(definition.knn),
-            mlp: (kind == ClassifierKind::Mlp).then_some(definition.mlp),
+            mlp: (kind == ClassifierKind::Mlp).then_some(MlpSettings { hidden, ..definition.mlp }),
             model: record.model,
             model_fingerprint: record.model_fingerprint,
             training: report,

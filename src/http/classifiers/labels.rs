@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::domain::{Code, CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath};
+use crate::domain::{
+    Code, CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath, normalized_label,
+};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::languages::refused_tag;
@@ -28,8 +30,8 @@ pub struct LabeledDocumentsInput {
     /// The collection, by its name or an alias.
     pub collection: String,
     /// Metadata path of the labels, as in a filter: a string, a number or a boolean, and with `multi_label` also an array
-    /// of these. Labels are read as strings; equal numbers are one label: `5` and `5.0` are both `"5"`. Documents without a
-    /// value there are skipped.
+    /// of these. Labels are read as strings, without white space at their ends and with composed characters (Unicode's form NFC).
+    /// Equal numbers are one label: `5` and `5.0` are both `"5"`. Documents without a value there are skipped.
     #[schema(examples("topic"))]
     pub field: String,
     /// Only documents that match.
@@ -45,7 +47,8 @@ pub struct LabeledTextInput {
     /// The text: not blank, at most the server's limit for texts (1 MiB unless configured otherwise).
     #[schema(min_length = 1)]
     pub text: String,
-    /// Its labels, of 1 to 256 bytes each: exactly one, or any number with `multi_label`.
+    /// Its labels, of 1 to 256 bytes each: exactly one, or any number with `multi_label`. White space at the ends is removed, and
+    /// characters are composed (Unicode's form NFC).
     #[schema(max_items = 1000)]
     pub labels: Vec<String>,
     /// The language, as a BCP 47 tag; detected if left out, or if `und`.
@@ -56,7 +59,7 @@ pub struct LabeledTextInput {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelInput {
-    /// The label, of 1 to 256 bytes.
+    /// The label, of 1 to 256 bytes. White space at its ends is removed, and characters are composed (Unicode's form NFC).
     #[schema(min_length = 1, max_length = 256)]
     pub name: String,
     /// What it means, in any language: words, sentences, typical texts. Without descriptions, the name itself is used.
@@ -114,7 +117,8 @@ pub fn parse_labeled_texts(
 ) -> Result<Vec<LabeledText>, ApiError> {
     check_count(pointer, inputs.len(), EXAMPLES_MAX, "texts")?;
     let read = |(index, input): (usize, LabeledTextInput)| {
-        let LabeledTextInput { text: body, mut labels, language } = input;
+        let LabeledTextInput { text: body, labels, language } = input;
+        let mut labels: Vec<String> = labels.iter().map(|label| normalized_label(label)).collect();
         let at = |member: &str| format!("{pointer}/{index}{member}");
         let mut checks = Checks::default();
         checks.add(check_text(&at("/text"), &body, limits));
@@ -144,6 +148,7 @@ pub fn parse_described_labels(inputs: Vec<LabelInput>, limits: &Limits) -> Resul
     let mut seen = BTreeSet::new();
     let mut labels = Vec::with_capacity(inputs.len());
     for (index, LabelInput { name, descriptions }) in inputs.into_iter().enumerate() {
+        let name = normalized_label(&name);
         check_label(&name, &format!("/labels/{index}/name"))?;
         if !seen.insert(name.clone()) {
             return Err(refuse(format!("/labels/{index}/name"), format!("repeats the label {name:?}")));
@@ -161,8 +166,9 @@ pub fn parse_described_labels(inputs: Vec<LabelInput>, limits: &Limits) -> Resul
     Ok(labels)
 }
 
+/// Checks a normalized label.
 fn check_label(label: &str, pointer: &str) -> Result<(), ApiError> {
-    if label.trim().is_empty() || label.len() > LABEL_BYTES_MAX {
+    if label.is_empty() || label.len() > LABEL_BYTES_MAX {
         return invalid(
             pointer,
             format!("must have 1 to {LABEL_BYTES_MAX} bytes and something besides white space, got {}", label.len()),

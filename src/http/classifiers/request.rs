@@ -114,7 +114,7 @@ fn check_knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
 }
 
 fn check_mlp(options: MlpSettings) -> Result<MlpSettings, ApiError> {
-    check_integer("/mlp/hidden", options.hidden, 1..=4_096)?;
+    options.hidden.map(|got| check_integer("/mlp/hidden", got, 1..=4_096)).transpose()?;
     check_integer("/mlp/batch", options.batch, 1..=4_096)?;
     check_integer("/mlp/epochs_max", options.epochs_max, 1..=10_000)?;
     if options.patience == 0 {

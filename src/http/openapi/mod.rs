@@ -166,7 +166,9 @@ fn forbid_null(schema: &mut Value) {
 fn move_defaults_to_descriptions(schema: &mut Value) {
     let members = schema.get_mut("properties").and_then(Value::as_object_mut);
     for member in members.into_iter().flat_map(Map::values_mut) {
-        let Some(default) = member.as_object_mut().and_then(|member| member.remove("default")) else { continue };
+        // The default of a member that may be left out is no value; its own description says what that means.
+        let default = member.as_object_mut().and_then(|member| member.remove("default"));
+        let Some(default) = default.filter(|default| !default.is_null()) else { continue };
         let description = member["description"].as_str().unwrap_or_default();
         member["description"] = json!(format!("{description} Default: `{default}`.").trim_start());
     }

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::embedded_text::PredictionInput;
 use super::error::ClassifierError;
 use super::evaluated::EvaluatedPredictions;
-use super::examples::no_label;
 use super::neighbor_source::{NeighborSource, labeled_filter};
 use super::persisted_evaluation;
 use super::planned::{ClassifierJobPlan, collection_deleted_error};
@@ -315,7 +314,9 @@ fn retain_labeled(
     let mut known = Vec::with_capacity(found.len());
     for one in found {
         let labels = labels_at(&one.document.metadata, &documents.field, multi_label);
-        if let Some(labels) = labels.map_err(|problem| no_label(&one.document.id, &problem))? {
+        let no_label =
+            |problem: String| ClassifierError::EvaluationSet { problem: format!("document {}: {problem}", one.document.id) };
+        if let Some(labels) = labels.map_err(no_label)? {
             known.push((one, labels));
         }
     }

@@ -166,6 +166,6 @@ pub(super) fn read_labeled_examples(
 }
 
 /// Builds the error for a document whose value is not a label.
-pub(super) fn no_label(id: &DocumentId, problem: &str) -> ClassifierError {
+fn no_label(id: &DocumentId, problem: &str) -> ClassifierError {
     ClassifierError::TrainingSet { problem: format!("document {id}: {problem}") }
 }

@@ -1,6 +1,8 @@
 //! Fits the classifier kinds that learn no weights: all that they learn is the temperature of their probabilities. Also defines
 //! what training returns, for every kind.
 
+use std::collections::BTreeSet;
+
 use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
 use super::examples::{Example, Examples};
@@ -65,7 +67,7 @@ pub(super) fn calibrate_knn(
     let neighbors = neighbor_source.neighbors(&asked.iter().collect::<Vec<_>>(), definition.knn.neighbors)?;
     let around: Vec<(&Example, Vec<LabeledNeighbor>)> = chosen.iter().map(|(_, example)| *example).zip(neighbors).collect();
     let fitted = match (definition.knn.weight, definition.knn.temperature) {
-        (NeighborWeight::Softmax, None) => best_temperature(definition, &around, examples.report().labels.len())?,
+        (NeighborWeight::Softmax, None) => best_temperature(definition, &around, &examples.report().labels)?,
         _ => None,
     };
     let rule = vote_rule(&definition.knn, fitted);
@@ -92,15 +94,22 @@ pub(super) fn calibrate_knn(
     Ok(TrainingOutcome { report, weights: None })
 }
 
+/// Returns the temperature that predicts the examples' labels best, or `None` if no two labels have several examples: then there
+/// is nothing to compare. Without itself, the only example of a label cannot get that label at any temperature. Its constant
+/// loss would make all temperatures seem nearly equal, so that the highest one is chosen and only frequent labels win votes.
 fn best_temperature(
     definition: &ClassifierDefinition,
     around: &[(&Example, Vec<LabeledNeighbor>)],
-    labels: usize,
+    labels: &[LabelExamples],
 ) -> Result<Option<f32>, Error> {
+    let several: BTreeSet<&str> = labels.iter().filter(|one| one.examples > 1).map(|one| one.label.as_str()).collect();
+    if several.len() < 2 {
+        return Ok(None);
+    }
+    let loss_counts = LossCounts { several: &several, labels: labels.len(), multi_label: definition.multi_label };
     let mut losses = Vec::with_capacity(TEMPERATURES.len());
     for temperature in TEMPERATURES {
-        let rule = vote_rule(&definition.knn, Some(temperature));
-        let loss = mean_loss(around, &rule, labels, definition.multi_label)?;
+        let loss = mean_loss(around, &vote_rule(&definition.knn, Some(temperature)), &loss_counts)?;
         losses.extend(loss.is_finite().then_some((temperature, loss)));
     }
     Ok(highest_good_temperature(&losses))
@@ -112,30 +121,39 @@ fn highest_good_temperature(losses: &[(f32, f64)]) -> Option<f32> {
     losses.iter().rev().find(|(_, loss)| *loss <= least * NEARLY).map(|(temperature, _)| *temperature)
 }
 
+/// What counts in the loss.
+struct LossCounts<'a> {
+    /// The labels that have several examples; others do not count.
+    several: &'a BTreeSet<&'a str>,
+    /// Number of all labels.
+    labels: usize,
+    multi_label: bool,
+}
+
 /// Returns the mean negative log likelihood of the examples' labels under the votes of their neighbors. NaN without examples.
 fn mean_loss(
     around: &[(&Example, Vec<LabeledNeighbor>)],
     rule: &VoteRule,
-    labels: usize,
-    multi_label: bool,
+    counts: &LossCounts<'_>,
 ) -> Result<f64, ClassifierError> {
-    let mut loss = 0.0;
+    let (mut loss, mut examples) = (0.0, 0_usize);
     for (example, found) in around {
+        let mut expected = example.labels.iter().map(String::as_str).filter(|label| counts.several.contains(label));
         let scored = count_votes(found, rule)?;
         let share = |label: &str| scored.ranked.iter().find(|(one, _)| one == label).map_or(0.0, |(_, share)| f64::from(*share));
-        if multi_label {
-            let near = scored.ranked.iter().map(|(label, _)| label.as_str());
-            let own = example.labels.iter().map(String::as_str).filter(|label| share(label) == 0.0);
-            for label in near.chain(own) {
+        if counts.multi_label {
+            let near = scored.ranked.iter().map(|(label, _)| label.as_str()).filter(|label| counts.several.contains(label));
+            for label in near.chain(expected.filter(|label| share(label) == 0.0)) {
                 let likely = share(label) * (1.0 - SMOOTHING) + SMOOTHING / 2.0;
                 loss -= if example.labels.iter().any(|one| one == label) { likely.ln() } else { (1.0 - likely).ln() };
             }
         } else {
-            let own = example.labels.first().map_or(0.0, |label| share(label));
-            loss -= (own * (1.0 - SMOOTHING) + SMOOTHING / labels.max(1) as f64).ln();
+            let Some(label) = expected.next() else { continue };
+            loss -= (share(label) * (1.0 - SMOOTHING) + SMOOTHING / counts.labels.max(1) as f64).ln();
         }
+        examples += 1;
     }
-    Ok(loss / around.len() as f64)
+    Ok(loss / examples as f64)
 }
 
 /// Returns the labels with at least half of the votes, sorted by name.
@@ -182,7 +200,38 @@ pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::highest_good_temperature;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::{ClassifierKind, Embedding, KnnSettings, MlpSettings};
+
+    fn knn(multi_label: bool) -> ClassifierDefinition {
+        ClassifierDefinition {
+            kind: ClassifierKind::Knn,
+            description: None,
+            multi_label,
+            threshold: None,
+            source: None,
+            knn: KnnSettings::default(),
+            mlp: MlpSettings::default(),
+        }
+    }
+
+    fn example(label: &str) -> Example {
+        let embedding = Embedding::normalized(vec![1.0, 0.0]).unwrap();
+        Example { document: None, labels: vec![label.to_owned()], language: None, embedding }
+    }
+
+    /// One neighbor with the first label, and three that are less near with the second.
+    fn neighbors(nearest: &str, others: &str) -> Vec<LabeledNeighbor> {
+        let labels = |label: &str| -> Arc<[String]> { Arc::from([label.to_owned()]) };
+        let three = (1..4).map(|place| LabeledNeighbor::of_text(place, labels(others), 0.6));
+        [LabeledNeighbor::of_text(0, labels(nearest), 0.9)].into_iter().chain(three).collect()
+    }
+
+    fn counted(labels: &[(&str, usize)]) -> Vec<LabelExamples> {
+        labels.iter().map(|(label, examples)| LabelExamples { label: (*label).to_owned(), examples: *examples }).collect()
+    }
 
     #[test]
     fn the_highest_of_nearly_equal_temperatures_is_chosen() {
@@ -190,5 +239,33 @@ mod tests {
         assert_eq!(highest_good_temperature(&[(0.05, 1.0), (0.07, 1.02)]), Some(0.05));
         assert_eq!(highest_good_temperature(&[(0.05, 0.0), (0.07, 0.0)]), Some(0.07));
         assert_eq!(highest_good_temperature(&[]), None);
+    }
+
+    #[test]
+    fn labels_with_one_example_do_not_raise_the_temperature() {
+        let (large, small, rare) = (example("large"), example("small"), example("rare"));
+        let known = [(&large, neighbors("large", "small")), (&small, neighbors("small", "large"))];
+        let alone = (0..100).map(|_| (&rare, neighbors("large", "small")));
+        let all: Vec<_> = known.iter().cloned().chain(alone).collect();
+        let labels = counted(&[("large", 2), ("rare", 1), ("small", 2)]);
+        for multi_label in [false, true] {
+            let definition = knn(multi_label);
+            let fitted = best_temperature(&definition, &known, &labels).unwrap().unwrap();
+            assert!(fitted < 0.07, "{fitted}");
+        }
+        assert_eq!(
+            best_temperature(&knn(false), &all, &labels).unwrap(),
+            best_temperature(&knn(false), &known, &labels).unwrap()
+        );
+    }
+
+    #[test]
+    fn the_default_temperature_holds_unless_two_labels_have_several_examples() {
+        let large = example("large");
+        let around = [(&large, neighbors("large", "large"))];
+        for labels in [&[("large", 100), ("rare", 1)][..], &[("rare", 1), ("rarer", 1)], &[("large", 100)]] {
+            assert_eq!(best_temperature(&knn(false), &around, &counted(labels)).unwrap(), None, "{labels:?}");
+        }
+        assert!(best_temperature(&knn(false), &around, &counted(&[("large", 100), ("rare", 2)])).unwrap().is_some());
     }
 }

@@ -199,23 +199,24 @@ impl State {
         }
     }
 
-    /// Records why a training failed. If the classifier was trained before, it stays ready. Blocks.
+    /// Records that a training failed or was canceled. If the classifier was trained before, it stays ready. Blocks.
     fn end_training(&self, job: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
-        let failure = match (status, error) {
+        match (status, error) {
             (JobStatus::Canceled, _) => {
-                JobFailure { code: Code::ClassifierNotReady, detail: "its training was canceled".to_owned() }
+                let detail = "its training was canceled".to_owned();
+                self.catalog.cancel_training(job, &JobFailure { code: Code::ClassifierNotReady, detail })?;
             }
-            (_, Some(error)) => error.clone(),
-            _ => return Ok(()),
-        };
-        Ok(self.catalog.fail_training(job, &failure)?)
+            (_, Some(error)) => self.catalog.fail_training(job, error)?,
+            _ => (),
+        }
+        Ok(())
     }
 
     /// Records a failure for each training whose job was not accepted before the server stopped. Jobs in `unfinished` continue.
     /// Blocks.
     pub(super) fn fail_abandoned_trainings(&self, unfinished: &[JobId]) -> Result<(), Error> {
         let detail = "the server stopped before it accepted the training".to_owned();
-        let failure = JobFailure { code: Code::ClassifierNotReady, detail };
+        let failure = JobFailure { code: Code::Unavailable, detail };
         for job in self.catalog.trainings()?.iter().filter(|job| !unfinished.contains(job)) {
             self.catalog.fail_training(job, &failure)?;
         }

@@ -90,11 +90,7 @@ impl NeighborSource<'_> {
         for part in asked.chunks(TEXTS_PER_PART) {
             found.extend(match self {
                 Self::Texts { texts, labels } => {
-                    let neighbor = |(at, score): (usize, f32)| LabeledNeighbor {
-                        place: NeighborPlace::Text(at),
-                        labels: Arc::clone(&labels[at]),
-                        score,
-                    };
+                    let neighbor = |(at, score): (usize, f32)| LabeledNeighbor::of_text(at, Arc::clone(&labels[at]), score);
                     in_parallel(part, |asked| {
                         Ok::<_, Error>(nearest_texts(texts, asked, limit).into_iter().map(neighbor).collect::<Vec<_>>())
                     })?
@@ -134,6 +130,13 @@ impl NeighborSource<'_> {
             Some(LabeledNeighborText { id, text, labels, language, score })
         };
         Ok(neighbors.iter().filter_map(shown).collect())
+    }
+}
+
+impl LabeledNeighbor {
+    /// A neighbor among the texts that came with the classifier.
+    pub(super) fn of_text(place: usize, labels: Arc<[String]>, score: f32) -> Self {
+        Self { place: NeighborPlace::Text(place), labels, score }
     }
 }
 

@@ -136,12 +136,15 @@ impl Service {
         Ok(JobWatch { service: self.clone(), id: id.clone(), changes, stop, given: None, over: false })
     }
 
-    /// Opens the results file of a job, which has one line per input line. Also returns the current length of its complete
-    /// lines in bytes. `None` if the job has no such file.
+    /// Opens the results file of an import, which has one line per document. Also returns the current length of its complete
+    /// lines in bytes. `None` if it has no results yet.
     pub async fn job_results(&self, id: &JobId) -> Result<Option<(File, u64)>, Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
-            state.job(&id)?;
+            let kind = state.job(&id)?.kind;
+            if kind != JobType::Import {
+                return Err(Error::NoLines { id, kind });
+            }
             documents::import::open_results(&state.job_dir(&id))
         })
         .await

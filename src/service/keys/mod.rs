@@ -24,6 +24,8 @@ use keyring::Sha;
 
 /// The prefix of every secret, so that scanners can recognize leaked ones.
 const SECRET_PREFIX: &str = "dgm";
+/// How long an expired key stays listed, unless its place is needed.
+const EXPIRED_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
 
 impl Service {
     /// Sets `secret` as the admin key from the configuration. Only the first call has an effect.
@@ -68,26 +70,47 @@ impl Service {
         let service = self.clone();
         blocking(move || {
             let _changing = changing;
-            service.state.change_catalog(CatalogPart::Keys, || service.add_key(&stored))?;
+            let outdated = service.state.change_catalog(CatalogPart::Keys, || service.add_key(&stored))?;
             tracing::info!(key = %stored.key.id, scope = stored.key.scope.name(), "key created");
+            // After the new key is stored, so that the server never is without keys, and thereby open to everybody.
+            service.remove_outdated(&outdated);
             Ok((stored.key, secret))
         })
         .await
     }
 
-    fn add_key(&self, stored: &StoredKey) -> Result<(), Error> {
+    /// Adds a key, and returns the expired ones to remove.
+    fn add_key(&self, stored: &StoredKey) -> Result<Vec<KeyId>, Error> {
         let StoredKey { key, secret_sha256 } = stored;
         if !self.requires_key() && !key.is_permanent_admin() {
             return Err(Error::FirstKey);
         }
         self.state.check_emergency_space()?;
-        let limit = self.state.limits.keys_max;
-        if self.state.keyring.keys.read().len() >= limit {
-            return Err(Error::TooManyKeys { limit });
-        }
+        let keys = self.state.keyring.keys.read();
+        let outdated = outdated_keys(keys.values().map(|(key, _)| &**key), self.state.limits.keys_max, now_ms());
+        drop(keys);
+        let outdated = outdated?;
         self.state.catalog.add_key(stored)?;
         self.state.keyring.keys.write().insert(key.id.clone(), (Arc::new(key.clone()), *secret_sha256));
-        Ok(())
+        Ok(outdated)
+    }
+
+    /// Removes expired keys. If that fails, the next new key tries again.
+    fn remove_outdated(&self, expired: &[KeyId]) {
+        if expired.is_empty() {
+            return;
+        }
+        let remove = || -> Result<(), Error> {
+            for id in expired {
+                self.state.catalog.remove_key(id)?;
+                self.state.keyring.keys.write().remove(id);
+            }
+            Ok(())
+        };
+        match self.state.change_catalog(CatalogPart::Keys, remove) {
+            Ok(()) => tracing::info!(keys = expired.len(), "expired keys removed"),
+            Err(error) => tracing::warn!(cause = error.chain(), "expired keys cannot be removed"),
+        }
     }
 
     /// Lists keys, oldest first. Also returns the last id on the page if there is a next page.
@@ -136,6 +159,20 @@ impl Service {
     }
 }
 
+/// Returns the expired keys to remove when a key is added: those that expired long ago, and as many others as there must be room
+/// for, the earliest expired first. Refuses another key if as many as allowed are still valid.
+fn outdated_keys<'a>(keys: impl Iterator<Item = &'a Key>, limit: usize, now_ms: i64) -> Result<Vec<KeyId>, Error> {
+    let (expired, valid): (Vec<&Key>, Vec<&Key>) = keys.partition(|key| key.is_expired(now_ms));
+    if valid.len() >= limit {
+        return Err(Error::TooManyKeys { limit });
+    }
+    let mut expired: Vec<(Option<i64>, &KeyId)> = expired.into_iter().map(|key| (key.expires_at_ms, &key.id)).collect();
+    expired.sort_unstable();
+    let long_ago = expired.partition_point(|(at, _)| *at <= Some(now_ms - EXPIRED_KEPT_MS));
+    let too_many = (expired.len() + valid.len() + 1).saturating_sub(limit);
+    Ok(expired.into_iter().take(long_ago.max(too_many)).map(|(_, id)| id.clone()).collect())
+}
+
 /// Makes a secret: `dgm_<id>_<64 hexadecimal digits>`.
 fn new_secret(id: &KeyId) -> Result<String, Error> {
     let mut random = [0; 32];
@@ -156,6 +193,30 @@ fn sha256(secret: &str) -> Sha {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Scope;
+
+    #[test]
+    fn keys_that_expired_long_ago_or_take_needed_room_are_removed_and_valid_ones_count() {
+        let id = |number: usize| KeyId::parse(&format!("{number:032x}")).unwrap();
+        let key = |(number, expires_at_ms): (usize, &Option<i64>)| {
+            let (name, scope, collections) = (String::new(), Scope::Read, None);
+            Key { id: id(number), name, scope, collections, created_at_ms: 0, expires_at_ms: *expires_at_ms }
+        };
+        let check = |expiries: &[Option<i64>], limit: usize, expect: Option<&[usize]>| {
+            let keys: Vec<Key> = expiries.iter().enumerate().map(key).collect();
+            let found = outdated_keys(keys.iter(), limit, EXPIRED_KEPT_MS * 2).ok();
+            assert_eq!(found, expect.map(|numbers| numbers.iter().map(|number| id(*number)).collect()), "{expiries:?}");
+        };
+        let [long_ago, earlier, later] = [0, 1, 2].map(|later_ms| Some(EXPIRED_KEPT_MS + later_ms));
+        let valid = [None, Some(i64::MAX)];
+        check(&valid, 2, None);
+        check(&valid, 3, Some(&[]));
+        check(&[None, later, earlier], 9, Some(&[]));
+        check(&[None, later, long_ago, earlier], 9, Some(&[2]));
+        check(&[None, later, earlier], 3, Some(&[2]));
+        check(&[None, later, earlier], 2, Some(&[2, 1]));
+        check(&[None, later, earlier], 1, None);
+    }
 
     #[test]
     fn generated_secrets_differ_and_contain_the_key_id() {

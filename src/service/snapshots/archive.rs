@@ -220,6 +220,14 @@ impl ArchiveWriter {
     }
 }
 
+/// Opens an archive, which somebody may have removed by hand.
+pub(crate) fn open_archive(path: &Path) -> Result<File, Error> {
+    open_file(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => invalid("is missing; delete the snapshot, and upload a copy of the archive if there is one"),
+        _ => Error::Folder { path: path.to_owned(), source },
+    })
+}
+
 fn header(bytes: u64) -> tar::Header {
     let mut header = tar::Header::new_gnu();
     header.set_size(bytes);
@@ -268,7 +276,7 @@ pub(crate) fn unpack(
     place: impl Fn(&str) -> Option<PathBuf>,
     mut on_progress: impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<Unpacked, Error> {
-    let file = open_file(path).map_err(|source| Error::Folder { path: path.to_owned(), source })?;
+    let file = open_archive(path)?;
     let mut packed = Hashing::new(BufReader::with_capacity(COPY_BYTES, file));
     let broken = |error: io::Error| invalid(format!("is damaged: {error}"));
     let mut sums: BTreeMap<String, FileDigest> = BTreeMap::new();

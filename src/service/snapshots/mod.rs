@@ -20,14 +20,14 @@ use serde::{Deserialize, Serialize};
 use super::blocking::blocking;
 use super::classifiers::ClassifierError;
 use super::error::Error;
-use super::folders::{SNAPSHOTS_DIR, ignore_not_found, open_file, read_file, rename_durably, sync_dir, write_durably};
+use super::folders::{SNAPSHOTS_DIR, ignore_not_found, read_file, rename_durably, sync_dir, write_durably};
 use super::state::{Service, State};
 use super::upload_receiver::{UploadBounds, check_disk_space, receive};
 use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId};
 use crate::new_id::new_uuid;
 use crate::service::open_collection::OpenCollection;
 use crate::store::Catalog;
-use archive::{ArchiveBounds, FileDigest, Manifest, invalid, unpack};
+use archive::{ArchiveBounds, FileDigest, Manifest, invalid, open_archive, unpack};
 pub use schedule_meter::ScheduleMeter;
 
 const ARCHIVE: &str = ".tar.zst";
@@ -91,9 +91,7 @@ impl Service {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
             let description = state.describe(&id)?;
-            let path = state.snapshot_archive(&id);
-            let file = open_file(&path).map_err(|source| Error::Folder { path, source })?;
-            Ok((file, description.archive.bytes))
+            Ok((open_archive(&state.snapshot_archive(&id))?, description.archive.bytes))
         })
         .await
     }

@@ -26,7 +26,7 @@ use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibili
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::repair::recover;
 use crate::service::search;
-use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, file_name, invalid, unpack};
+use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, file_name, invalid, open_archive, unpack};
 use crate::service::snapshots::{Description, classifier_exists};
 use crate::service::state::{Service, State};
 use crate::service::upload_receiver::check_disk_space;
@@ -102,6 +102,7 @@ impl Service {
         let asked = request.clone();
         let (targets, (aliases, classifiers), total, id) = blocking(move || {
             let description = service.state.describe(&id)?;
+            drop(open_archive(&service.state.snapshot_archive(&id))?);
             let targets = service.targets(&description, &asked)?;
             let rest = service.state.names_to_restore(&description, &asked)?;
             let total = description.manifest.unpacked_bytes();

@@ -205,6 +205,14 @@ impl Postgres {
         })
     }
 
+    pub(crate) fn last_embedded(&self) -> Result<Sequence, StoreError> {
+        self.run("reading the newest embedding", |session| {
+            let passages = &self.names.passages;
+            let sql = format!("select coalesce(max(embedded_sequence), 0) from {passages} where embedded_sequence is not null");
+            Ok(Sequence(session.query_number(&sql, &[])?))
+        })
+    }
+
     pub(crate) fn metadata_indexes(&self) -> Vec<MetadataPath> {
         self.indexes.read().clone()
     }

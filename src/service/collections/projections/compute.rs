@@ -21,7 +21,7 @@ use crate::parallel::{in_parallel, parallelism};
 use crate::projection::{FuzzyGraph, Layout, Neighborhood, Point, Vectors, bytes_needed, epochs, principal_plane};
 use crate::service::blocking::blocking;
 use crate::service::collections::projections::ProjectionError;
-use crate::service::collections::projections::file::{Origin, ProjectionFile};
+use crate::service::collections::projections::file::{EmbeddingsMark, Origin, ProjectionFile};
 use crate::service::error::Error;
 use crate::service::jobs::folder::Folder;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, Steps, new_job_id, stored};
@@ -193,8 +193,9 @@ async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc
 /// Reads the documents to show, and their embeddings. Blocks.
 fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionRequest) -> Result<Sample, Error> {
     let (store, row) = (&collection.store, &collection.row);
-    // Read before the documents, so that any later change marks the projection as stale.
+    // Read before the documents, so that any later change of an embedding marks the projection as stale.
     let sequence = store.sequence()?.0;
+    let embeddings = EmbeddingsMark::of(collection)?;
     let collection_documents = store.counts()?.documents;
     let (keys, sampled) = sample_documents(context, collection, plan.documents_max)?;
     context.measure(0, steps(keys.len() as u64));
@@ -217,6 +218,7 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
     let origin = Origin {
         database: collection.identity.clone(),
         sequence,
+        embeddings,
         model: row.model.as_ref().map(|model| model.name.clone()),
         collection_documents,
         sampled,

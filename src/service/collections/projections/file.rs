@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::ProjectionCenter;
 use crate::service::error::Error;
 use crate::service::folders::{read_file, replace_durably};
+use crate::service::open_collection::OpenCollection;
 
 /// The version of the file.
 const FORMAT: u32 = 1;
@@ -22,6 +23,9 @@ pub(crate) struct ProjectionFile {
     pub(crate) origin: String,
     /// The database's last sequence number before it was read.
     pub(crate) sequence: u64,
+    /// The embeddings that the database had before it was read; `None` in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) embeddings: Option<EmbeddingsMark>,
     pub(crate) created_at_ms: i64,
     pub(crate) model: Option<String>,
     /// Number of documents that the collection had.
@@ -36,14 +40,35 @@ pub(crate) struct ProjectionFile {
     pub(crate) y: Vec<f32>,
 }
 
+/// Stands for the embeddings of a collection as of one moment: if it is the same later, they are, too. A new embedding has a
+/// new number. Without a new one, passages can only disappear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EmbeddingsMark {
+    /// Sequence number of the newest embedding.
+    pub(crate) newest: u64,
+    /// Number of passages with an embedding.
+    pub(crate) passages: u64,
+}
+
 /// What a projection was computed from.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Origin {
     pub(crate) database: String,
     pub(crate) sequence: u64,
+    pub(crate) embeddings: EmbeddingsMark,
     pub(crate) model: Option<String>,
     pub(crate) collection_documents: u64,
     pub(crate) sampled: bool,
+}
+
+impl EmbeddingsMark {
+    /// Reads the present mark. Blocks.
+    pub(crate) fn of(collection: &OpenCollection) -> Result<Self, Error> {
+        let newest = collection.store.last_embedded()?.0;
+        let counts = collection.store.counts()?;
+        Ok(Self { newest, passages: counts.passages.saturating_sub(counts.passages_pending) })
+    }
 }
 
 impl ProjectionFile {
@@ -51,11 +76,12 @@ impl ProjectionFile {
     pub(crate) fn new(origin: Origin, created_at_ms: i64, ids: Vec<String>, points: &[[f32; 2]]) -> Self {
         debug_assert_eq!(ids.len(), points.len(), "each document has a point");
         let axis = |axis: usize| points.iter().map(|point| rounded(point[axis])).collect();
-        let Origin { database, sequence, model, collection_documents, sampled } = origin;
+        let Origin { database, sequence, embeddings, model, collection_documents, sampled } = origin;
         Self {
             format: FORMAT,
             origin: database,
             sequence,
+            embeddings: Some(embeddings),
             created_at_ms,
             model,
             collection_documents,
@@ -137,6 +163,7 @@ mod tests {
         let origin = Origin {
             database: "cafe".to_owned(),
             sequence: 7,
+            embeddings: EmbeddingsMark { newest: 6, passages: 3 },
             model: Some("ems".to_owned()),
             collection_documents: 3,
             sampled: true,
@@ -156,6 +183,9 @@ mod tests {
         assert_eq!((&newer.x[..], &newer.y[..]), (&[1.0, 0.333_33][..], &[-0.123_46, -1.0][..]));
         assert_eq!(ProjectionFile::read(folder.path(), ProjectionCenter::Language, "cafe").unwrap(), None);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let earlier = ProjectionFile { embeddings: None, ..file() };
+        earlier.write(folder.path(), ProjectionCenter::None).unwrap();
+        assert_eq!(read(), Some(earlier), "a file of an earlier version");
         assert!(bytes(folder.path(), ProjectionCenter::None) > 100);
     }
 

@@ -15,7 +15,7 @@ use crate::service::handle::CollectionHandle;
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
 pub use error::ProjectionError;
-use file::ProjectionFile;
+use file::{EmbeddingsMark, ProjectionFile};
 
 /// Maximum number of values of a field that get a color of their own. People cannot tell more colors apart.
 const VALUES_MAX: usize = 19;
@@ -29,11 +29,10 @@ impl CollectionHandle {
     pub async fn list_projections(&self) -> Result<Vec<ProjectionSummary>, Error> {
         let collection = self.open();
         let listed = collection.read(|collection| {
-            let sequence = collection.store.sequence()?.0;
             let mut found = Vec::new();
             for center in ProjectionCenter::ALL {
                 let file = ProjectionFile::read(&collection.folder, center, &collection.identity)?;
-                found.extend(file.map(|file| summary(file, center, sequence)));
+                found.extend(file.map(|file| summary(file, center, collection)).transpose()?);
             }
             Ok(found)
         });
@@ -61,16 +60,24 @@ fn charge(budget: &AnswerBudget, bytes: u64) -> Result<(), Error> {
     if budget.charge(bytes) { Ok(()) } else { Err(budget.too_large(advice)) }
 }
 
-fn summary(file: ProjectionFile, center: ProjectionCenter, sequence: u64) -> ProjectionSummary {
-    ProjectionSummary {
+/// Whether embeddings have changed since a projection was computed. Changes of metadata move no point.
+fn is_stale(file: &ProjectionFile, collection: &OpenCollection) -> Result<bool, Error> {
+    match file.embeddings {
+        Some(mark) => Ok(mark != EmbeddingsMark::of(collection)?),
+        None => Ok(file.sequence != collection.store.sequence()?.0),
+    }
+}
+
+fn summary(file: ProjectionFile, center: ProjectionCenter, collection: &OpenCollection) -> Result<ProjectionSummary, Error> {
+    Ok(ProjectionSummary {
         center,
+        stale: is_stale(&file, collection)?,
         documents: file.ids.len() as u64,
         sampled: file.sampled,
         collection_documents: file.collection_documents,
         created_at_ms: file.created_at_ms,
         model: file.model,
-        stale: file.sequence != sequence,
-    }
+    })
 }
 
 /// Adds to each point the current language and value of its document. Leaves out points of deleted documents.
@@ -80,7 +87,7 @@ fn assemble_projection(
     center: ProjectionCenter,
     field: Option<&MetadataPath>,
 ) -> Result<Projection, Error> {
-    let stale = file.sequence != collection.store.sequence()?.0;
+    let stale = is_stale(&file, collection)?;
     let (mut ids, mut x, mut y) = (Vec::with_capacity(file.ids.len()), Vec::new(), Vec::new());
     let (mut languages, mut values): (Vec<Option<Language>>, Vec<Option<String>>) = (Vec::new(), Vec::new());
     let mut points = file.ids.into_iter().zip(file.x.into_iter().zip(file.y));
