@@ -61,8 +61,7 @@ pub struct KnnSettings {
 #[serde(deny_unknown_fields, default)]
 #[schema(as = MlpOptions)]
 pub struct MlpSettings {
-    /// Size of the hidden layer, 1 to 4096. By default the number of labels, but at least 10 and at most 128. If left out, a
-    /// classifier shows the size that it was trained with, once it was trained.
+    /// Size of the hidden layer, 1 to 4096. By default the number of labels, but at least 10 and at most 128.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 4096)]
     pub hidden: Option<usize>,

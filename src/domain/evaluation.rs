@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 use super::Language;
 
-/// How well a classifier performs. All measures are fractions from 0 to 1. A measure with a zero denominator is 0, but
-/// with `multi_label` macro F1, micro F1, micro precision and micro recall are 1 where no label was expected or predicted.
+/// How well a classifier performs. All measures are fractions from 0 to 1. A measure with a zero denominator is 0, or 1 in the
+/// totals of `multi_label` if no label was expected or predicted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = EvaluationResult)]
 pub struct Evaluation {

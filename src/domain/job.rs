@@ -116,10 +116,9 @@ pub struct JobProgress {
 /// Details that depend on the type of the job. `import`: `lines`, `created`, `updated`, `failed`. `snapshot`: `snapshot` (its
 /// id) and `skipped` (collections that were deleted meanwhile). `restore`: `snapshot` and `collections` (the names that it
 /// creates). `mine`: `memory_bytes` and `disk_bytes` (estimates of what it needs); `first_sentences`, `first_different` and the
-/// same for `second`; then `proposed` pairs and `threshold`, with known pairs also `known_pairs`, `judged` (the pairs at or
-/// above the threshold that `precision` counts: all with `known_pairs_complete`, otherwise those with a sentence of a known
-/// pair, so that precision and F1 are too high if other sentences have no translation), `precision`, `recall` (the share of
-/// known pairs at or above the threshold) and `f1`; `pairs`, `gone` (pairs left out because they were deleted meanwhile),
+/// same for `second`; then `proposed` pairs and `threshold`, with known pairs also `known_pairs`, `judged` (the pairs that
+/// `precision` counts: all with `known_pairs_complete`, otherwise those with a sentence of a known pair), `precision` (too high
+/// if other sentences have no translation), `recall` and `f1`; `pairs`, `gone` (pairs left out because they were deleted meanwhile),
 /// `first_truncated` and `second_truncated`. `duplicates`: `memory_bytes`, `disk_bytes`, `passages`, `documents` or `sentences`
 /// (depending on what is compared), `different`, `clusters`, `members`, `refused_pairs`. `train`: `classifier` (its name).
 /// `classify`: `classifier`, `documents`, `labeled`, `abstained`, `changed` (skipped because their text changed meanwhile) and

@@ -59,7 +59,7 @@ pub struct ProjectionSummary {
     /// The model that made the embeddings; omitted if the caller sends vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whether embeddings have changed since, because documents were added, deleted or changed. Other metadata does not count.
+    /// Whether embeddings were added, changed or deleted since.
     pub stale: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct Projection {
     #[serde(rename = "created_at", serialize_with = "timestamps::serialize")]
     #[schema(value_type = String, format = DateTime)]
     pub created_at_ms: i64,
-    /// Whether embeddings have changed since, because documents were added, deleted or changed. Other metadata does not count.
+    /// Whether embeddings were added, changed or deleted since.
     pub stale: bool,
     /// The ids of the documents, except those deleted since.
     pub ids: Vec<String>,

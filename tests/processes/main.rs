@@ -20,4 +20,5 @@ mod s3;
 mod schedule;
 mod start_up;
 mod stopping;
+mod system_limits;
 mod warm_up;

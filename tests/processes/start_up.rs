@@ -11,7 +11,7 @@ use super::program::{self, Program};
 use serde_json::json;
 
 /// Runs the program, which must fail, and returns its last line of output.
-fn failure(mut command: Command) -> String {
+pub(super) fn failure(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = String::from_utf8(output.stderr).unwrap();
@@ -326,75 +326,8 @@ fn keys_created_with_the_configured_admin_key_survive_a_restart() {
     assert_eq!(server.client().with_key(&reader).get("/v1/models").0, 200);
 }
 
-#[test]
-fn writes_and_searches_work_despite_a_low_open_file_limit() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = after_shell("ulimit -n 64; export DRAGOMAN_HEADER_TIMEOUT_S=1", folder.path());
-    // The idle connection is closed first, perhaps just when a request is sent over it, so this client opens a new one.
-    let client = server.client().with_new_connections();
-    let connect = |_| std::net::TcpStream::connect(client.address()).unwrap();
-    let mut many: Vec<_> = (0..100).map(connect).collect();
-    many.iter_mut().for_each(|stream| stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap());
-    assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).0, 201);
-    let documents = json!({ "documents": [{ "id": "a", "text": "Le chat dort." }] });
-    assert_eq!(client.post("/v1/collections/news/documents", &documents).0, 200);
-    assert_eq!(client.hits("news", &json!({ "query": "chat" }))[0]["id"], "a");
-    let log = server.kill();
-    assert!(log.iter().any(|line| line.contains("ulimit -n") && line.contains("\"wanted\":4096")), "{log:#?}");
-    assert!(!log.iter().any(|line| line.contains("\"ERROR\"")), "{log:#?}");
-}
-
-/// A user that runs nothing else, because the limit on threads counts those of all processes of a user.
-const USER_OF_FEW_THREADS: u32 = 54_321;
-
-/// A server on `data` whose user may have this many threads. Prints why and returns `None` where that is impossible.
-fn with_threads(data: &Path, threads: usize) -> Option<Command> {
-    let chowned = chown(data, Some(USER_OF_FEW_THREADS), Some(USER_OF_FEW_THREADS));
-    if let Err(error) = chowned.and_then(|()| Command::new("prlimit").arg("--version").output()) {
-        println!("skipped: the server cannot run as another user with a limit: {error}");
-        return None;
-    }
-    let mut limits = Command::new("prlimit");
-    limits.arg(format!("--nproc={threads}:{threads}")).uid(USER_OF_FEW_THREADS).gid(USER_OF_FEW_THREADS).current_dir("/");
-    let server = program::command(data, "fake:8");
-    limits.arg(server.get_program()).args(server.get_args());
-    limits.env("DRAGOMAN_LISTEN", "127.0.0.1:0").stdout(Stdio::null()).stderr(Stdio::piped());
-    Some(limits)
-}
-
-#[test]
-fn more_collections_than_threads_are_served() {
-    const COLLECTIONS: usize = 60;
-    let folder = tempfile::tempdir().unwrap();
-    let name = |number: usize| format!("news{number}");
-    let threads = std::thread::available_parallelism().map_or(1, usize::from) + 40;
-    for run in 0..2 {
-        let Some(command) = with_threads(folder.path(), threads) else { return };
-        let server = Program::run(command);
-        let client = server.client();
-        for number in 0..COLLECTIONS {
-            if run == 0 {
-                assert_eq!(client.post("/v1/collections", &json!({ "name": name(number) })).0, 201);
-            }
-            let documents = json!({ "documents": [{ "id": run.to_string(), "text": "Le chat dort." }] });
-            let (status, body) = client.post(&format!("/v1/collections/{}/documents?wait=stored", name(number)), &documents);
-            assert_eq!(status, 200, "{number}: {body}");
-        }
-        assert!(server.terminate().success());
-    }
-}
-
-#[test]
-fn startup_reports_a_limit_on_threads_that_is_too_low() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(command) = with_threads(folder.path(), 4) else { return };
-    let error = failure(command);
-    assert!(error.starts_with("error: the system does not let the server start the "), "{error}");
-    assert!(error.contains("ulimit -u"), "{error}");
-}
-
 /// Runs the server from a shell that first ran `before`.
-fn after_shell(before: &str, folder: &Path) -> Program {
+pub(super) fn after_shell(before: &str, folder: &Path) -> Program {
     let arguments: Vec<_> = program::command(folder, "fake:8").get_args().map(ToOwned::to_owned).collect();
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{before}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_dragoman")]).args(arguments);

@@ -27,8 +27,7 @@ pub struct ApplyClassifierRequest {
     /// an existing value is removed. A document in which the path leads through a value that is not an object is not changed.
     #[schema(examples("predicted.topic"))]
     pub field: String,
-    /// Metadata path for the probability of the most likely label, even if that label is not written because it does not reach
-    /// the threshold of a `multi_label` classifier; not written by default.
+    /// Metadata path for the probability of the most likely label, also if that is below the threshold; not written by default.
     #[schema(examples("predicted.probability"))]
     pub probability_field: Option<String>,
     /// Only documents that match.

@@ -14,7 +14,7 @@ use crate::http::error::ApiError;
 use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::http::middleware::auth::check_access;
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{KeyedBody, NoParameters, PageParameters, Parameters};
+use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, KeyedBody, NoParameters, PageParameters, Parameters};
 
 /// Create a classifier
 ///
@@ -25,9 +25,7 @@ use crate::http::request::extract::{KeyedBody, NoParameters, PageParameters, Par
 #[utoipa::path(
     post, path = "/v1/classifiers", tag = "classifiers",
     params(
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server returns the current classifier and does \
-            nothing."),
+        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
     ),
     request_body(content = CreateClassifierRequest, description = "The kind of classifier and what it learns from."),
     responses((

@@ -48,7 +48,6 @@ pub struct ClassifierInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub training: Option<TrainingReport>,
     /// Why its last training failed; omitted if it did not. A classifier that is still `ready` uses its previous training.
-    /// Canceling a training is no error, unless it was the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<JobFailure>,
     /// When it was created.

@@ -30,8 +30,8 @@ pub struct LabeledDocumentsInput {
     /// The collection, by its name or an alias.
     pub collection: String,
     /// Metadata path of the labels, as in a filter: a string, a number or a boolean, and with `multi_label` also an array
-    /// of these. Labels are read as strings, without white space at their ends and with composed characters (Unicode's form NFC).
-    /// Equal numbers are one label: `5` and `5.0` are both `"5"`. Documents without a value there are skipped.
+    /// of these. Labels are read as strings, trimmed and in NFC; `5` and `5.0` are both `"5"`. Documents without a value there
+    /// are skipped.
     #[schema(examples("topic"))]
     pub field: String,
     /// Only documents that match.
@@ -47,8 +47,7 @@ pub struct LabeledTextInput {
     /// The text: not blank, at most the server's limit for texts (1 MiB unless configured otherwise).
     #[schema(min_length = 1)]
     pub text: String,
-    /// Its labels, of 1 to 256 bytes each: exactly one, or any number with `multi_label`. White space at the ends is removed, and
-    /// characters are composed (Unicode's form NFC).
+    /// Its labels, of 1 to 256 bytes each: exactly one, or any number with `multi_label`. They are trimmed and converted to NFC.
     #[schema(max_items = 1000)]
     pub labels: Vec<String>,
     /// The language, as a BCP 47 tag; detected if left out, or if `und`.
@@ -59,7 +58,7 @@ pub struct LabeledTextInput {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelInput {
-    /// The label, of 1 to 256 bytes. White space at its ends is removed, and characters are composed (Unicode's form NFC).
+    /// The label, of 1 to 256 bytes. It is trimmed and converted to NFC.
     #[schema(min_length = 1, max_length = 256)]
     pub name: String,
     /// What it means, in any language: words, sentences, typical texts. Without descriptions, the name itself is used.

@@ -22,7 +22,7 @@ use crate::domain::{
 };
 use crate::http::middleware::auth::check_access;
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
+use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
 use crate::http::request::values::{check_description, check_each, check_parsed};
 use crate::service::Error;
 use settings::{HnswChange, HnswOptions, PassageOptions};
@@ -162,7 +162,7 @@ pub struct CollectionList {
 /// The name must be free. Once the response arrives, the collection is durable.
 #[utoipa::path(
     post, path = "/v1/collections", tag = "collections",
-    params(("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER)),
+    params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY)),
     request_body(content = CreateCollectionRequest, description = "The collection's name and settings."),
     responses((
         status = 201, description = "The collection was created.", body = CollectionInfo,

@@ -13,7 +13,9 @@ use crate::domain::{
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks};
 use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
-use crate::http::request::extract::{CollectionPath, KeyedBody, NoParameters, Parameters, REPEATS_JOB, path_param, path_params};
+use crate::http::request::extract::{
+    ABOUT_IDEMPOTENCY_KEY, CollectionPath, KeyedBody, NoParameters, Parameters, path_param, path_params,
+};
 use crate::http::request::values::check_integer;
 
 /// Maximum points of a projection.
@@ -72,7 +74,7 @@ pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
     post, path = "/v1/collections/{collection}/projections", tag = "projections",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = REPEATS_JOB),
+        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
     ),
     request_body(content = CreateProjectionRequest, description = "What to compute; `{}` for the defaults."),
     responses(AcceptedJob),

@@ -15,7 +15,7 @@ use crate::domain::{
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, REPEATS_ANSWER, check_limit};
+use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit};
 use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
 use crate::http::request::values::{check_count, check_each, check_parsed};
 use crate::http::response::streamed::Streamed;
@@ -225,7 +225,7 @@ pub async fn count_documents(
     post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER),
+        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
     ),
     request_body(content = DeleteDocumentsRequest, description = "Which documents."),
     responses((status = 200, description = "The documents were deleted.", body = DeletedDocuments)),
@@ -249,7 +249,7 @@ pub async fn delete_documents(
     post, path = "/v1/collections/{collection}/documents/update", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER),
+        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
     ),
     request_body(content = UpdateDocumentsRequest, description = "Which documents, and what to change."),
     responses((status = 200, description = "The documents were updated.", body = UpdatedDocuments)),

@@ -18,7 +18,7 @@ use super::api::Api;
 use super::error::{ApiError, Violation};
 use crate::domain::{Code, Document, DocumentFailure, DocumentId, ErrorClass, Sequence, UpsertOutcome, UpsertStatus, Wait};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
+use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters};
 use crate::http::request::preconditions::{RequiredPrecondition, etag};
 use crate::http::request::values::check_count;
 use crate::http::response::etags;
@@ -94,7 +94,7 @@ pub struct UpsertParameters {
     post, path = "/v1/collections/{collection}/documents", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER),
+        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
         UpsertParameters,
     ),
     request_body(content = UpsertDocumentsRequest, description = "The documents."),

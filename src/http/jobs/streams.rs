@@ -82,8 +82,8 @@ async fn next_event(mut watch: JobWatch) -> Option<(Result<Event, Infallible>, J
 
 /// Get an import's results
 ///
-/// Streams the results of an import so far: one line of JSON per document, in the order of the file. Jobs of other types have
-/// no such results; the error names where theirs are. The results are kept as long as the job.
+/// Streams the results of an import so far: one line of JSON per document, in the order of the file. They are kept as long as
+/// the job. For jobs of other types, the error names where their results are.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/results", tag = "job_streams",
     params(

@@ -13,7 +13,7 @@ use super::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::domain::singles::singles;
 use crate::domain::{Caller, Code, CollectionName, Limits, MiningUnit, SearchFilter};
 use crate::http::middleware::auth::check_access;
-use crate::http::request::extract::{CollectionPath, KeyedBody, REPEATS_JOB};
+use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, KeyedBody};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::languages::parse_languages;
 use crate::http::request::values::{check_count, check_each, check_integer, check_number, check_parsed, check_text};
@@ -38,8 +38,8 @@ pub struct MinePairsRequest {
     /// The sentences of the other side.
     #[serde(deserialize_with = "object")]
     pub second: MiningSide,
-    /// Neighbors of each sentence on the other side. They are the only candidates for its pairs, also with `exact`, and the
-    /// margin score compares with them. Each side needs at least as many sentences.
+    /// Neighbors of each sentence on the other side: the only candidates for its pairs, and what the margin score compares
+    /// with. Each side needs at least as many sentences.
     #[serde(default = "mining_neighbors")]
     #[schema(minimum = 1, maximum = 255, default = 4)]
     pub neighbors: usize,
@@ -66,21 +66,19 @@ pub struct MinePairsRequest {
     #[serde(default = "default_true")]
     #[schema(default = true)]
     pub deduplicate: bool,
-    /// Whether to leave out pairs of identical texts (but for case and outer spaces). Numbers, dates and codes that are identical
-    /// on both sides are then in no pair; a sentence with words may be in a pair with another one.
+    /// Whether to leave out pairs of identical texts (but for case and outer spaces), and numbers, dates and codes that both
+    /// sides have.
     #[serde(default = "default_true")]
     #[schema(default = true)]
     pub skip_identical: bool,
     /// Only pairs with at least this score. Excludes `known_pairs`.
     pub threshold: Option<f64>,
-    /// Known translations, 1 to 10000: a random sample, easy and hard ones alike, or all (`known_pairs_complete`). The job chooses
-    /// the threshold by them: for a sample the one with the highest estimated product of precision and recall. Their sentences
-    /// should have no other translation on the other side.
+    /// Known translations, 1 to 10000, by which the job chooses the threshold: a random sample, or all
+    /// (`known_pairs_complete`). Their sentences should have no other translation on the other side.
     #[serde(default, deserialize_with = "some_objects")]
     #[schema(min_items = 1, max_items = 10000)]
     pub known_pairs: Option<Vec<KnownPair>>,
-    /// Whether `known_pairs` are all translations between the two sides, so that any other pair is wrong. The job then chooses
-    /// the threshold with the highest F1, and measures the true precision, recall and F1.
+    /// Whether `known_pairs` are all translations, so that any other pair is wrong and the measures are exact.
     #[serde(default)]
     #[schema(default = false)]
     pub known_pairs_complete: bool,
@@ -154,7 +152,7 @@ pub struct FindDuplicatesRequest {
 /// key that is restricted to collections, only that key can see a job with texts.
 #[utoipa::path(
     post, path = "/v1/mine", tag = "mining",
-    params(("idempotency-key" = Option<String>, Header, description = REPEATS_JOB)),
+    params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY)),
     request_body(content = MinePairsRequest, description = "What to mine, and how."),
     responses(AcceptedJob),
 )]
@@ -203,7 +201,7 @@ pub async fn mine_pairs(
     post, path = "/v1/collections/{collection}/duplicates", tag = "mining",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = REPEATS_JOB),
+        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
     ),
     request_body(content = FindDuplicatesRequest, description = "Which duplicates to look for."),
     responses(AcceptedJob),

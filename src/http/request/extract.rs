@@ -34,12 +34,9 @@ pub trait RequestBody: Sized + Send + 'static {
     fn read(json: &[u8], bodies: &BodySchemas, operation: &str) -> Result<Self, ApiError>;
 }
 
-/// The description of an idempotency key with which the server repeats its response.
-pub const REPEATS_ANSWER: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters: if you send it \
-    again within 24 hours, the server repeats its answer and does nothing.";
-/// The description of an idempotency key with which the server starts only one job.
-pub const REPEATS_JOB: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters: if you send it \
-    again within 24 hours, the server answers with the same job and starts no other.";
+/// The description of an idempotency key.
+pub const ABOUT_IDEMPOTENCY_KEY: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters: if you send it \
+    again within 24 hours, the server does nothing and answers again, about a job or classifier with its current state.";
 
 pub struct JsonBody<T>(pub T);
 
