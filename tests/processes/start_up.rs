@@ -1,7 +1,6 @@
 //! The program's start and end: clear one-line errors, and a clean shutdown.
 
 use std::fs::Permissions;
-use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
