@@ -3,7 +3,7 @@
 //! German also writes as two letters.
 
 use super::plain_words::word_key;
-use super::runs::{Class, Run, exact, fold, normalized, runs};
+use super::runs::{Class, Run, class, exact, fold, normalized, runs, truncate_term};
 use super::stems::stemmer;
 use super::terms::forms;
 use crate::domain::Language;
@@ -18,8 +18,8 @@ const SPLIT_CHARS: std::ops::RangeInclusive<usize> = 3..=24;
 /// Maximum number of letters of an abbreviation that may be written with dots, in capitals and otherwise.
 const CAPITALS_MAX: usize = 5;
 const ABBREVIATION_MAX: usize = 3;
-/// Umlauts in two letters, and the letters that they have without their accents.
-const UMLAUTS: [(&str, &str); 3] = [("ae", "a"), ("oe", "o"), ("ue", "u")];
+/// Umlauts in two letters.
+const UMLAUTS: [(&str, &str); 3] = [("ae", "ä"), ("oe", "ö"), ("ue", "ü")];
 
 /// Returns the parts of a query that may be written otherwise. `language` is its language, if known.
 pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
@@ -36,7 +36,7 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
     let mut parts = Vec::new();
     for at in 0..words.len() {
         for count in 2..=JOINED_MAX {
-            let Some(together) = words.get(at..at + count).filter(|words| words.iter().all(is_word)) else { break };
+            let Some(together) = words.get(at..at + count).filter(|words| are_joinable(words)) else { break };
             let joined: String = together.iter().map(|word| word.text).collect();
             parts.extend(part(at, together, vec![single(&joined)], Sought::Joined(key(&joined))));
         }
@@ -45,8 +45,9 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
     let stemmer = language.and_then(stemmer);
     for (at, word) in words.iter().enumerate().filter(|(_, word)| is_word(word)) {
         let own = std::slice::from_ref(word);
-        let mut others: Vec<TermPhrase> = forms(word.text, stemmer.as_ref()).into_iter().map(TermPhrase::single_word).collect();
-        others.extend(without_umlauts(word.text).map(|plain| single(&plain)));
+        let mut others: Vec<TermPhrase> =
+            forms(truncate_term(word.text), stemmer.as_ref()).into_iter().map(TermPhrase::single_word).collect();
+        others.extend(with_umlauts(truncate_term(word.text)).map(|word| single(&word)));
         if others.len() > 1 {
             parts.extend(part(at, own, others, Sought::Unfound(key(word.text))));
         }
@@ -58,24 +59,36 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
     parts
 }
 
-/// Returns the ways to split a word: into any two parts, where its case changes in `cased`, and into its letters.
+/// Returns the ways to split a word: where its case changes in `cased`, into its letters, and into any two parts.
 fn splits(word: &str, cased: &str) -> Vec<Vec<String>> {
     let characters: Vec<usize> = word.char_indices().map(|(at, _)| at).collect();
     if !SPLIT_CHARS.contains(&characters.len()) {
         return Vec::new();
     }
-    let begins_word = |at: &&usize| word[**at..].starts_with(|c| super::runs::class(c).is_some());
-    let in_two = characters.iter().skip(1).filter(begins_word).map(|at| vec![word[..*at].to_owned(), word[*at..].to_owned()]);
-    let mut ways: Vec<Vec<String>> = in_two.collect();
+    let mut ways: Vec<Vec<String>> = Vec::new();
     let by_case: Vec<String> = camel_case(cased).into_iter().map(str::to_lowercase).collect();
     if by_case.len() > 2 {
         ways.push(by_case);
     }
     let is_capitals = !cased.is_empty() && cased.bytes().all(|letter| letter.is_ascii_uppercase());
-    if characters.len() <= if is_capitals { CAPITALS_MAX } else { ABBREVIATION_MAX } && word.is_ascii() {
+    let letters_max = if is_capitals { CAPITALS_MAX } else { ABBREVIATION_MAX };
+    if characters.len() <= letters_max && word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         ways.push(word.chars().map(String::from).collect());
     }
+    let begins_word = |at: &&usize| word[**at..].starts_with(|c| class(c).is_some());
+    let parts = characters.iter().skip(1).filter(begins_word).map(|at| word.split_at(*at));
+    ways.extend(parts.filter(|(a, b)| !is_within_number(a, b)).map(|(a, b)| vec![a.to_owned(), b.to_owned()]));
     ways
+}
+
+/// Whether these runs are words that may be written as one.
+fn are_joinable(words: &[Run<'_>]) -> bool {
+    words.iter().all(is_word) && !words.windows(2).any(|two| is_within_number(two[0].text, two[1].text))
+}
+
+/// Whether a number would be cut between these texts, or put together from them: that would be another number.
+fn is_within_number(before: &str, after: &str) -> bool {
+    before.ends_with(|c: char| c.is_ascii_digit()) && after.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Splits an ASCII word before each upper-case letter that follows a lower-case one.
@@ -88,15 +101,15 @@ fn camel_case(word: &str) -> Vec<&str> {
     ends.map(|end| &word[std::mem::replace(&mut from, end)..end]).collect()
 }
 
-/// Returns a word that has an umlaut in two letters as it is without its accent.
-fn without_umlauts(word: &str) -> Option<String> {
-    let plain = UMLAUTS.iter().fold(word.to_owned(), |word, (umlaut, letter)| word.replace(umlaut, letter));
-    (plain != word).then_some(plain)
+/// Returns a word that has an umlaut in two letters as it is with the umlaut.
+fn with_umlauts(word: &str) -> Option<String> {
+    let whole = UMLAUTS.iter().fold(word.to_owned(), |word, (letters, umlaut)| word.replace(letters, umlaut));
+    (whole != word).then_some(whole)
 }
 
 /// Returns the beginning of a word in the ways to spell it.
 pub(super) fn beginnings(word: &str) -> impl Iterator<Item = TermPhrase> {
-    let ways = [Some(exact(word).into_owned()), without_umlauts(word)];
+    let ways = [Some(exact(word).into_owned()), with_umlauts(word)];
     ways.into_iter().flatten().map(|way| TermPhrase { prefix: true, ..TermPhrase::single_word(way) })
 }
 
@@ -118,6 +131,7 @@ fn keys(words: &[String]) -> Vec<u32> {
 
 /// Returns the number of a word in its plain form.
 pub(super) fn key(word: &str) -> u32 {
+    let word = truncate_term(word);
     word_key(fold(word).as_deref().unwrap_or(word))
 }
 
@@ -153,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_word_is_split_anywhere_and_into_its_letters() {
-        assert_eq!(split("usa"), [["u sa", "us a", "u s a"]]);
+        assert_eq!(split("usa"), [["u s a", "u sa", "us a"]]);
         assert_eq!(split("hanoi"), [["h anoi", "ha noi", "han oi", "hano i"]]);
         assert!(split("NATO")[0].contains(&"n a t o".to_owned()));
         assert_eq!(split("tv"), [[""; 0]; 0]);
@@ -168,6 +182,20 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_neither_put_together_nor_cut() {
+        assert_eq!(joined("10.5 kg"), [["5kg"]]);
+        assert_eq!(joined("HX 900"), [["hx900"]]);
+        assert_eq!(split("1055"), [[""; 0]; 0]);
+        assert_eq!(split("hx900"), [["h x900", "hx 900"]]);
+    }
+
+    #[test]
+    fn long_words_have_the_number_of_their_beginning_as_in_passages() {
+        let long = "a1".repeat(100);
+        assert_eq!(key(&long), super::super::plain_words::word_counts(&long).iter().next().unwrap().key);
+    }
+
+    #[test]
     fn a_combining_mark_stays_with_its_letter() {
         assert!(split("за\u{301}мок")[0].iter().all(|way| !way.contains(" \u{301}")));
     }
@@ -175,7 +203,7 @@ mod tests {
     #[test]
     fn a_word_has_its_stem_and_umlauts_as_other_forms() {
         assert_eq!(otherwise("weisses Hemd", "de"), [["weisses", "weiss"]]);
-        assert_eq!(otherwise("Muenchen", ""), [["muenchen", "munchen"]]);
+        assert_eq!(otherwise("Muenchen", ""), [["muenchen", "münchen"]]);
         assert_eq!(otherwise("hemd", "de"), [[""; 0]; 0]);
     }
 

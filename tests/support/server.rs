@@ -243,7 +243,9 @@ impl Server {
             return;
         };
         let media_type = answer.headers[CONTENT_TYPE].to_str().expect("ASCII");
-        let content = contents.get(media_type).unwrap_or_else(|| panic!("{method} {path} does not document {media_type}"));
+        let without_charset = media_type.trim_end_matches("; charset=utf-8");
+        let content = contents.get(media_type).or_else(|| contents.get(without_charset));
+        let content = content.unwrap_or_else(|| panic!("{method} {path} does not document {media_type}"));
         // In the OpenAPI document, a file is a string.
         let text = Value::from(answer.text.as_str());
         let body = if media_type.ends_with("json") && !media_type.ends_with("ndjson") { &answer.body } else { &text };

@@ -65,7 +65,7 @@ function content(job, update) {
 			h(`span.state.${TONES[job.status]}`, job.status),
 			h('span.hint', {title: when(job.created_at)}, [ago(job.created_at), took].filter(Boolean).join(' · ')),
 			h('span.actions',
-				job.type === 'import' && ['failed', 'lines_failed', 'documents_failed'].some(name => details[name] > 0) && button('What failed', () => showFailed(job), 'small'),
+				job.type === 'import' && details.failed > 0 && button('What failed', () => showFailed(job), 'small'),
 				job.type === 'mine' && job.status === 'succeeded' && h('a.button.small', {href: `#/mining/${job.id}`}, 'Review'),
 				button('Details', () => dialog(`${kind} ${job.id}`, () => h('div', h('pre', {tabindex: '0'}, JSON.stringify(job, null, 2))), 'wide'), 'small'),
 				open && may('write') && button(job.cancel_requested ? 'Stopping…' : 'Cancel', async () => update(await post(path('jobs', job.id, 'cancel'))), 'small', {disabled: job.cancel_requested}))),

@@ -16,6 +16,10 @@ const AS_WRITTEN: f32 = 0.8;
 const BEGINNING: f32 = 0.7;
 /// What a passage gains beyond the words of a literal part if it has them in the order of the part, as they are written.
 const IN_ORDER: f32 = 0.3;
+/// Minimum number of characters of a term that is marked wherever it occurs, not only as part of its phrase.
+const MARKED_CHARS_MIN: usize = 3;
+/// Maximum number of parts in other spellings that are sought, those that make up most of the query.
+const SPELLINGS_MAX: usize = 8;
 /// Maximum number of ways to split one word that are sought.
 const SPLITS_MAX: usize = 3;
 /// If a word is a smaller share of its query than this, the query is a sentence. Its last word is taken for the beginning of a
@@ -126,13 +130,17 @@ impl Plan<'_> {
         let mut matches = LiteralMatches::default();
         let parts = &self.resolved.literal_parts;
         let Some(translations) = self.evidence.translations.filter(|_| !parts.is_empty()) else { return Ok(matches) };
-        let sought: Vec<(&LiteralPart, Vec<TermPhrase>)> = with_tokens(self.collection, Some(translations), |_, words| {
+        let mut sought: Vec<(&LiteralPart, Vec<TermPhrase>)> = with_tokens(self.collection, Some(translations), |_, words| {
             parts.iter().map(|part| (part, sought(part, words, translations))).collect()
         })?;
         let passages = self.collection.store.searchable()?.0;
+        sought.retain(|(_, phrases)| !phrases.is_empty());
+        sought.sort_by(|(a, _), (b, _)| b.share.total_cmp(&a.share));
+        let mut spellings = 0;
         for (part, phrases) in sought {
             let has_prefix = phrases.iter().any(|phrase| phrase.prefix);
-            if phrases.is_empty() || has_prefix && passages > PREFIXES_MAX {
+            spellings += usize::from(part.sought != Sought::Always);
+            if spellings > SPELLINGS_MAX && part.sought != Sought::Always || has_prefix && passages > PREFIXES_MAX {
                 continue;
             }
             let terms = QueryTerms { required: vec![phrases.clone()], ..QueryTerms::default() };
@@ -166,7 +174,8 @@ fn sought(part: &LiteralPart, words: &WordIndex, translations: &Translations) ->
         Sought::Unfound(word) => !words.finds(*word, translations),
         Sought::Joined(word) => words.has(*word),
         Sought::Split { word, words: split } => {
-            let ways = part.phrases.iter().zip(split).filter(|_| !words.has(*word));
+            let is_missing = !words.finds(*word, translations);
+            let ways = part.phrases.iter().zip(split).filter(|_| is_missing);
             let known = ways.filter(|(_, own)| own.iter().all(|one| words.has(*one)));
             return known.map(|(phrase, _)| phrase.clone()).take(SPLITS_MAX).collect();
         }
@@ -174,11 +183,13 @@ fn sought(part: &LiteralPart, words: &WordIndex, translations: &Translations) ->
     if is_sought { part.phrases.clone() } else { Vec::new() }
 }
 
-/// Returns the terms of a phrase, which match on their own where matches are marked.
+/// Returns the terms of a phrase that are marked in passages. Of several, short ones are not: the passages have them elsewhere too.
 fn query_terms(phrase: TermPhrase) -> impl Iterator<Item = QueryTerm> {
     let last = phrase.terms.len() - 1;
     let prefix = move |at: usize| phrase.prefix && at == last;
-    phrase.terms.into_iter().enumerate().map(move |(at, text)| QueryTerm { text, prefix: prefix(at) })
+    let is_marked = move |text: &str| last == 0 || text.chars().nth(MARKED_CHARS_MIN - 1).is_some();
+    let terms = phrase.terms.into_iter().enumerate().filter(move |(_, text)| is_marked(text));
+    terms.map(move |(at, text)| QueryTerm { text, prefix: prefix(at) })
 }
 
 #[cfg(test)]
