@@ -211,9 +211,9 @@ pub struct LiteralPart {
 pub enum Sought {
     /// Always.
     Always,
-    /// As the beginning of a longer word, unless the collection has this word or a translation of it.
+    /// As the beginning of a longer word, unless the collection has this word or one that probably means the same.
     Beginning(u32),
-    /// Unless the collection has this word or a translation of it.
+    /// Unless the collection has this word or one that probably means the same.
     Unfound(u32),
     /// If the collection has this word, which is several words of the query written as one.
     Joined(u32),

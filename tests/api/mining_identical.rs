@@ -56,4 +56,14 @@ async fn a_number_or_code_that_both_sides_have_is_in_no_pair() {
         let (_, pairs) = mined(&server, &with(sides.clone(), json!({"exact": exact, "skip_identical": false}))).await;
         assert!(has(&pairs, "0", "1") && has(&pairs, "1", "0"), "{pairs:?}");
     }
+    // 12345 with a translation: such a known pair does not count.
+    let known = |pairs: &[[&str; 2]]| {
+        let pairs: Vec<Value> = pairs.iter().map(|[first, second]| json!({"first": first, "second": second})).collect();
+        with(sides.clone(), json!({"known_pairs": pairs}))
+    };
+    let (job, _) = mined(&server, &known(&[["0", "4"], ["5", "5"]])).await;
+    assert_eq!((&job["details"]["known_pairs"], &job["details"]["recall"]), (&json!(1), &json!(1.0)), "{job}");
+    let job = server.finished(&server.post("/v1/mine", &known(&[["0", "4"]])).await).await;
+    assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("invalid_request")), "{job}");
+    assert!(job["error"]["detail"].as_str().expect("a detail").contains("code that both sides have"), "{job}");
 }

@@ -282,7 +282,7 @@ async fn a_stale_projection_is_flagged_and_shows_current_document_values() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_projection_is_stale_once_embeddings_change_but_not_after_a_change_of_metadata() {
+async fn a_projection_is_stale_once_embeddings_change_but_not_after_a_change_of_metadata_or_language() {
     let server = with_points(30).await;
     project(&server, json!({})).await;
     let is_stale = async || {
@@ -290,8 +290,12 @@ async fn a_projection_is_stale_once_embeddings_change_but_not_after_a_change_of_
         assert_eq!(listed(&server).await[0]["stale"], one);
         one
     };
-    assert_eq!(server.patch(&format!("{DOCUMENTS}/d00"), &json!({"metadata": {"label": "sport"}})).await.status, 200);
+    project(&server, json!({"center": "language"})).await;
+    let patch = json!({"metadata": {"label": "sport"}, "language": "el"});
+    assert_eq!(server.patch(&format!("{DOCUMENTS}/d00"), &patch).await.status, 200);
     assert_eq!(is_stale().await, false);
+    let by_language = server.get(&format!("{PATH}/language")).await;
+    assert_eq!(by_language.body["stale"], false, "a language does not count even where points depend on it");
     assert_eq!(server.delete(&format!("{DOCUMENTS}/d03")).await.status, 204);
     assert_eq!(is_stale().await, true, "a document is gone");
     project(&server, json!({})).await;

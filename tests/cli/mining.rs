@@ -118,6 +118,28 @@ fn sentences_of_a_file_with_blank_lines_go_by_their_line_numbers() {
 }
 
 #[test]
+fn a_detached_job_does_not_know_of_blank_lines_and_a_note_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, lines: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, lines).unwrap();
+        (path.to_str().unwrap().to_owned(), format!("@{}", path.display()))
+    };
+    let ((gaps, with_gaps), (_, without)) = (file("gaps.txt", "\nEs regnet.\n"), file("whole.txt", "Il pleut.\n\n"));
+    let queued = job("mine", "queued", "");
+    let script = Script::of(&[("202 Accepted", queued.as_str()); 3]);
+    let detached = |first: &str, second: &str| {
+        let run = run(&script.url, &["mine", first, second, "--detach", "--json"]);
+        assert_eq!((run.code, &run.json()[0]["id"]), (0, &json!(ID)), "{run:?}");
+        run.err
+    };
+    let note = format!("{gaps} has blank lines, which were not sent: the job's ids count only its other lines\n");
+    assert_eq!(detached(&with_gaps, &without), note);
+    assert_eq!(detached(&with_gaps, &with_gaps), note);
+    assert_eq!(detached(&without, "news"), "", "blank lines at the end change no id");
+}
+
+#[test]
 fn a_refused_line_of_a_file_is_reported_by_its_number() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

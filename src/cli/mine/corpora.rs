@@ -78,10 +78,13 @@ impl Corpora {
         }
     }
 
-    /// Whether ids in the results differ from line numbers, because a file has blank lines.
-    pub fn has_blank_lines(&self) -> bool {
-        let skips = |file: &NumberedFile| file.numbers.iter().copied().ne(0..file.numbers.len() as u64);
-        [&self.first, &self.second].into_iter().filter_map(|side| side.file.as_ref()).any(skips)
+    /// Returns the names of the files with blank lines before others, so that the job's ids differ from line numbers.
+    pub fn files_with_blank_lines(&self) -> Vec<&str> {
+        let skips = |file: &&NumberedFile| file.numbers.iter().copied().ne(0..file.numbers.len() as u64);
+        let files = [&self.first, &self.second].into_iter().filter_map(|side| side.file.as_ref());
+        let mut names: Vec<&str> = files.filter(skips).map(|file| file.name.as_str()).collect();
+        names.dedup();
+        names
     }
 
     /// Returns a row of the results' table with line numbers as ids. The header row stays as it is.

@@ -178,6 +178,9 @@ fn follow(
     let format = results_format(args, output)?;
     let job = client.send(call)?.body;
     if args.detach {
+        for file in corpora.iter().flat_map(|corpora| corpora.files_with_blank_lines()) {
+            output.note(&format!("{file} has blank lines, which were not sent: the job's ids count only its other lines"));
+        }
         return jobs::show(output, &job);
     }
     let id = format_cell(&job["id"]);
@@ -190,7 +193,7 @@ fn follow(
     let part = if format == ResultsFormat::Tsv { &table } else { what };
     let mut content = client.open(&Call::get(&["v1", "jobs", &id, part]))?.content;
     let mut sink = Sink::open(args.output.as_deref())?;
-    match corpora.filter(|corpora| corpora.has_blank_lines()) {
+    match corpora.filter(|corpora| !corpora.files_with_blank_lines().is_empty()) {
         None => sink.copy(&mut *content, READ_RESULTS, |_| ())?,
         Some(corpora) => {
             for line in BufReader::new(content).lines() {

@@ -159,7 +159,7 @@ impl Corpus {
     }
 
     /// Whether a sentence of this corpus and one of another have identical texts, and therefore may not be a pair.
-    pub(crate) fn is_identical(&self, number: u32, other: &Self, other_number: u32) -> bool {
+    fn is_identical(&self, number: u32, other: &Self, other_number: u32) -> bool {
         match (self.hashes.get(number as usize), other.hashes.get(other_number as usize)) {
             (Some(one), Some(other)) => (one | CODE) == (other | CODE) && *one != 0,
             _ => false,

@@ -22,10 +22,10 @@ pub enum MineError {
     #[error("none of the known pairs is among the proposed pairs, so no threshold can be estimated from them")]
     NoKnownPairFound,
     #[error(
-        "every known pair whose documents still exist is a pair of identical texts, and the request leaves out such pairs \
-         (skip_identical), so no threshold can be estimated from them"
+        "every known pair whose documents still exist has identical texts, or a number, date or code that both sides have; the \
+         request leaves out such pairs (skip_identical), so no threshold can be estimated from them"
     )]
-    KnownPairsIdentical,
+    KnownPairsExcluded,
     #[error("the job needs about {needed} bytes of memory, but one job may use at most {limit} (mining_memory_bytes_max)")]
     TooMuchMemory { needed: u64, limit: u64 },
     #[error("the job needs about {needed} bytes of memory, but only {free} are free")]
@@ -53,7 +53,7 @@ impl MineError {
             | Self::Incomparable { .. }
             | Self::KnownPair { .. }
             | Self::NoKnownPairFound
-            | Self::KnownPairsIdentical
+            | Self::KnownPairsExcluded
             | Self::TooMuchMemory { .. } => Code::InvalidRequest,
             Self::NoMemory { .. } => Code::Overloaded,
             Self::NoResults { .. } => Code::NoResults,

@@ -60,7 +60,8 @@ fn charge(budget: &AnswerBudget, bytes: u64) -> Result<(), Error> {
     if budget.charge(bytes) { Ok(()) } else { Err(budget.too_large(advice)) }
 }
 
-/// Whether embeddings have changed since a projection was computed. Changes of metadata move no point.
+/// Whether embeddings have changed since a projection was computed. Other changes do not count: metadata moves no point, and
+/// languages move points only in a projection centered by language, which does not notice that they changed.
 fn is_stale(file: &ProjectionFile, collection: &OpenCollection) -> Result<bool, Error> {
     match file.embeddings {
         Some(mark) => Ok(mark != EmbeddingsMark::of(collection)?),
