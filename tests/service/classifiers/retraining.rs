@@ -118,7 +118,7 @@ async fn the_old_version_answers_after_a_crashed_or_canceled_retraining() {
             assert_eq!(running.ended(&job.id).await.status, JobStatus::Canceled);
             let left = running.service.get_classifier(&topics()).await.unwrap();
             assert_eq!((left.state, &left.record.next_job), (ClassifierState::Outdated, &None));
-            assert!(left.record.error.unwrap().detail.contains("canceled"));
+            assert!(left.record.error.is_none(), "canceling is no failure");
         }
         running.crash();
         // Back to the first model: the other model's embeddings replaced none of its own.
