@@ -289,8 +289,8 @@ fn create_collections_dir(data_dir: &Path, collections_dir: &Path) -> std::io::R
 
 /// Saves every index and closes every database, several at once, even if some of them fail. Returns the first failure.
 ///
-/// A disk that lacks room for several new indexes at once may still have it for one, so those that cannot be saved are saved again
-/// at the end, one after the other.
+/// A disk that lacks room for several new indexes at once may still have it for one. So what cannot be saved is saved again at
+/// the end, one after the other.
 fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
     let collections = open.len();
     tracing::info!(collections, "saving the indexes and closing the databases");

@@ -7,8 +7,8 @@ pub enum TelemetryError {
     Filter { filter: String, source: tracing_subscriber::filter::ParseError },
     /// The operating system refuses to start a thread.
     #[error(
-        "the system does not let the server start another thread: raise the limit (ulimit -u, pids.max of the container, TasksMax \
-         of the service)"
+        "the system does not let the server start another thread: raise the limit (ulimit -u, pids.max of the container, \
+         TasksMax of the service)"
     )]
     Thread { source: std::io::Error },
     #[error("cannot start the log")]
