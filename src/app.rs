@@ -150,8 +150,8 @@ async fn serve_until_stopped(
     };
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
-        () = overdue => tracing::warn!(grace_s, "requests still run after the grace period; ending them"),
-        _ = at_once.wait_for(|at_once| *at_once) => tracing::warn!("requests still run at the second signal; ending them"),
+        () = overdue => tracing::warn!(grace_s, "requests still run after the grace period; not waiting"),
+        _ = at_once.wait_for(|at_once| *at_once) => tracing::warn!("requests still run at the second signal; not waiting"),
     }
     serving.abort();
     Ok(())

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use uuid::{ContextV7, Timestamp, Uuid};
+use uuid::{ClockSequence, ContextV7, NoContext, Timestamp, Uuid};
 
 /// The earliest time in an id. At 0, uuid would not begin its counter with a random number.
 const TIME_MIN: Duration = Duration::from_millis(1);
@@ -16,9 +16,22 @@ pub(crate) fn new_uuid() -> Uuid {
     uuid_at(SystemTime::now())
 }
 
+/// Makes a UUIDv7 with the clock's time, even if that is earlier than the time in those before it.
+pub(crate) fn new_dated_uuid() -> Uuid {
+    dated_uuid_at(SystemTime::now())
+}
+
 fn uuid_at(time: SystemTime) -> Uuid {
+    uuid_ordered_by(&ORDER, time)
+}
+
+fn dated_uuid_at(time: SystemTime) -> Uuid {
+    uuid_ordered_by(NoContext, time)
+}
+
+fn uuid_ordered_by(order: impl ClockSequence<Output = impl Into<u128>>, time: SystemTime) -> Uuid {
     let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default().max(TIME_MIN);
-    Uuid::new_v7(Timestamp::from_unix(&ORDER, since_epoch.as_secs(), since_epoch.subsec_nanos()))
+    Uuid::new_v7(Timestamp::from_unix(order, since_epoch.as_secs(), since_epoch.subsec_nanos()))
 }
 
 #[cfg(test)]
@@ -29,5 +42,13 @@ mod tests {
     fn an_id_can_be_made_before_1970_and_is_greater_than_those_before_it() {
         let ids = [UNIX_EPOCH + Duration::from_secs(1), UNIX_EPOCH - Duration::from_secs(86_400), UNIX_EPOCH].map(uuid_at);
         assert!(ids.is_sorted() && ids.iter().all(|id| id.get_version_num() == 7), "{ids:?}");
+    }
+
+    #[test]
+    fn a_dated_id_has_the_time_of_a_clock_that_was_set_back() {
+        let clock_s = [2_000, 1_000];
+        let ids = clock_s.map(|s| dated_uuid_at(UNIX_EPOCH + Duration::from_secs(s)));
+        assert_eq!(ids.map(|id| id.get_timestamp().unwrap().to_unix().0), clock_s);
+        assert_ne!(ids[0], dated_uuid_at(UNIX_EPOCH + Duration::from_secs(clock_s[0])));
     }
 }

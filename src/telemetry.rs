@@ -10,10 +10,12 @@ mod layer;
 mod traces;
 
 use std::convert::Infallible;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::mpsc;
+use std::thread::Builder;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -28,6 +30,8 @@ use layer::BoxedLayer;
 const WAITING_LINES_MAX: usize = 10_000;
 /// How long the end of the process waits until its last lines are written.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many threads must be possible before the log starts its one. The system may still count one that has just ended.
+const THREADS_TRIED: usize = 2;
 
 /// The log and the traces. Dropping it sends the remaining traces and writes the remaining lines.
 #[must_use = "logs and traces end when this is dropped"]
@@ -59,12 +63,14 @@ impl Drop for Telemetry {
 /// Starts the log of this process and, if an endpoint is set, its traces.
 pub fn start(config: &Config) -> Result<Telemetry, TelemetryError> {
     check(config)?;
+    // Without a thread, `finish` would panic.
+    try_threads().map_err(|source| TelemetryError::Thread { source })?;
     let writer = NonBlockingBuilder::default().buffered_lines_limit(WAITING_LINES_MAX).lossy(true).thread_name("log");
-    let (lines, writer) = writer.finish(std::io::stderr());
+    let (lines, writer) = writer.finish(io::stderr());
     let dropped = lines.error_counter();
     let lines = fmt::layer().with_writer(lines);
     let lines: BoxedLayer = match config.log_format {
-        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed(),
     };
     #[cfg_attr(not(feature = "otel"), expect(unused_mut, reason = "only traces are added"))]
@@ -86,19 +92,41 @@ pub fn start(config: &Config) -> Result<Telemetry, TelemetryError> {
 /// Writes a line to standard error when no log is running. Gives up if the reader of standard error has stalled.
 pub fn write_last_line(line: String) {
     // If standard error is gone, nobody can read the line.
-    finish_in_time(move || drop(writeln!(std::io::stderr(), "{line}")));
+    let write = |line: &str| drop(writeln!(io::stderr(), "{line}"));
+    let copy = line.clone();
+    if !finish_in_time(move || write(&copy)) {
+        write(&line);
+    }
 }
 
-/// Runs `work` on a thread of its own and waits until it is done, but not for long.
-fn finish_in_time(work: impl FnOnce() + Send + 'static) {
+/// Runs `work` on a thread of its own and waits until it is done, but not for long. Returns `false`, without having run it, if
+/// the system does not let the thread start.
+fn finish_in_time(work: impl FnOnce() + Send + 'static) -> bool {
     let (running, ended) = mpsc::channel::<Infallible>();
-    let thread = std::thread::Builder::new().spawn(move || {
+    let thread = Builder::new().spawn(move || {
         work();
         drop(running);
     });
     if thread.is_ok() {
         let _ = ended.recv_timeout(LAST_LINES_TIMEOUT);
     }
+    thread.is_ok()
+}
+
+/// Starts some threads, so that all exist at once, and ends them.
+fn try_threads() -> io::Result<()> {
+    let gate = Mutex::new(());
+    std::thread::scope(|scope| {
+        let closed = gate.lock();
+        let mut threads = Vec::with_capacity(THREADS_TRIED);
+        for _ in 0..THREADS_TRIED {
+            threads.push(Builder::new().spawn_scoped(scope, || drop(gate.lock()))?);
+        }
+        drop(closed);
+        // The end of the scope would not wait until the system has ended them.
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+        Ok(())
+    })
 }
 
 /// Checks whether the log and the traces can be started with these settings.

@@ -189,8 +189,19 @@ fn a_certificate_outside_its_period_of_validity_causes_a_warning() {
     assert_eq!(at(2020, 2030), (1_893_456_000, String::new()));
     let (expiry_s, warning) = at(2020, 2024);
     assert_eq!(expiry_s, 1_704_067_200);
-    assert!(warning.contains("made.pem expired at 2024-01-01T00:00:00Z"), "{warning}");
+    assert!(warning.contains("made.pem expired at 2024-01-01T00:00:00Z; clients may refuse it"), "{warning}");
     assert!(at(2028, 2030).1.contains("made.pem is not valid before 2028-01-01T00:00:00Z"));
+}
+
+#[test]
+fn the_expiry_is_unknown_if_one_certificate_of_the_chain_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = certificate(folder.path(), "made");
+    let expiry_s = || Tls::open(&made.path, &made.key).unwrap().expiry_s();
+    assert!(expiry_s() > 0);
+    let mut chain = std::fs::OpenOptions::new().append(true).open(&made.path).unwrap();
+    std::io::Write::write_all(&mut chain, b"\n-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
+    assert_eq!(expiry_s(), 0);
 }
 
 #[test]

@@ -140,7 +140,7 @@ pub struct Config {
     #[command(flatten)]
     pub snapshots: SnapshotSettings,
 
-    /// Seconds for running requests to finish when the server is told to stop. A second signal ends them at once.
+    /// Seconds for running requests to finish when the server is told to stop. A second signal ends this time.
     #[arg(long, env = "DRAGOMAN_SHUTDOWN_GRACE_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(..=31_536_000))]
     pub shutdown_grace_s: u64,
 

@@ -98,14 +98,14 @@ impl Tls {
         } else {
             return None;
         };
-        Some(format!("the certificate {} {problem}; clients will refuse it", self.certificate.display()))
+        Some(format!("the certificate {} {problem}; clients may refuse it", self.certificate.display()))
     }
 
-    /// The time in which all certificates of the current chain are valid.
+    /// The time in which all certificates of the current chain are valid. `None` if one of them cannot be read.
     fn validity(&self) -> Option<(Timestamp, Timestamp)> {
         let pair = Arc::clone(&self.current.0.read());
-        let periods = pair.cert.iter().filter_map(period);
-        periods.reduce(|(from, until), (other_from, other_until)| (from.max(other_from), until.min(other_until)))
+        let periods: Option<Vec<_>> = pair.cert.iter().map(period).collect();
+        periods?.into_iter().reduce(|(from, until), (other_from, other_until)| (from.max(other_from), until.min(other_until)))
     }
 
     /// Reads the files again and returns whether there is a new pair. Open connections keep the old one; if the new one is

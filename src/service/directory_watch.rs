@@ -33,6 +33,11 @@ impl State {
         if self.server.is_some() || self.lock.check() { Ok(()) } else { Err(Error::DirectoryLost) }
     }
 
+    /// Like `check_directory`, but by the last check. For asynchronous threads, because it does not block.
+    pub(super) fn check_directory_seen(&self) -> Result<(), Error> {
+        if self.is_directory_lost() { Err(Error::DirectoryLost) } else { Ok(()) }
+    }
+
     /// Whether the data directory was gone at the last check.
     pub(super) fn is_directory_lost(&self) -> bool {
         self.lock.is_lost()

@@ -288,27 +288,47 @@ fn create_collections_dir(data_dir: &Path, collections_dir: &Path) -> std::io::R
 }
 
 /// Saves every index and closes every database, several at once, even if some of them fail. Returns the first failure.
+///
+/// A disk that lacks room for several new indexes at once may still have it for one. So what cannot be saved is saved again at
+/// the end, one after the other.
 fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
     let collections = open.len();
     tracing::info!(collections, "saving the indexes and closing the databases");
     let (closed, logged) = (AtomicUsize::new(0), Mutex::new(Instant::now()));
     let close_part = |part: Range<usize>| {
-        let failure = open[part].iter().find_map(|collection| close(collection).err());
+        let ends = open[part].iter().map(|collection| match collection.save() {
+            Ok(()) => close(collection, Ok(())).map_or_else(End::Failed, |()| End::Closed),
+            Err(_) => End::Unsaved(collection),
+        });
+        let ends: Vec<End<'_>> = ends.collect();
         let closed = closed.fetch_add(1, Ordering::Relaxed) + 1;
         let mut logged = logged.lock();
         if logged.elapsed() >= PROGRESS_PERIOD {
             *logged = Instant::now();
             tracing::info!(closed, collections, "still saving the indexes and closing the databases");
         }
-        Ok::<_, Infallible>(failure)
+        Ok::<_, Infallible>(ends)
     };
-    let Ok(failures) = in_parallel(0..collections, 1, parallelism().min(CLOSING_THREADS_MAX), close_part);
-    failures.into_iter().flatten().next().map_or(Ok(()), Err)
+    let Ok(ends) = in_parallel(0..collections, 1, parallelism().min(CLOSING_THREADS_MAX), close_part);
+    let ends = ends.into_iter().flatten().map(|end| match end {
+        End::Closed => Ok(()),
+        End::Failed(error) => Err(error),
+        End::Unsaved(collection) => close(collection, collection.save()),
+    });
+    // Unlike `collect`, this goes on after a failure.
+    ends.fold(Ok(()), Result::and)
 }
 
-/// Saves the index of a collection and closes its database, even if the index cannot be saved.
-fn close(collection: &OpenCollection) -> Result<(), Error> {
-    let saved = collection.save();
+/// How a collection was closed.
+enum End<'a> {
+    Closed,
+    Failed(Error),
+    /// The index could not be saved. The database is still open.
+    Unsaved(&'a OpenCollection),
+}
+
+/// Closes the database of a collection, even if its index was not saved.
+fn close(collection: &OpenCollection, saved: Result<(), Error>) -> Result<(), Error> {
     let closed = collection.store.close();
     saved.and(closed.map_err(Error::from)).inspect_err(|error| {
         let error = error as &dyn std::error::Error;

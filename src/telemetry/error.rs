@@ -5,6 +5,12 @@
 pub enum TelemetryError {
     #[error("the log filter {filter:?} is not valid")]
     Filter { filter: String, source: tracing_subscriber::filter::ParseError },
+    /// The operating system refuses to start a thread.
+    #[error(
+        "the system does not let the server start another thread: raise the limit (ulimit -u, pids.max of the container, \
+         TasksMax of the service)"
+    )]
+    Thread { source: std::io::Error },
     #[error("cannot start the log")]
     Start(#[from] tracing_subscriber::util::TryInitError),
     #[error("otel_endpoint must be an address that begins with http://, such as http://127.0.0.1:4318, got {got:?}")]

@@ -77,10 +77,14 @@ impl Disk {
 
     /// Frees at most a mebibyte, enough for small writes.
     pub fn give_some_back(&self) {
-        let [(name, some), ..] = BALLAST;
-        let file = std::fs::OpenOptions::new().write(true).open(self.path().join(name)).unwrap();
-        let bytes = file.metadata().unwrap().len();
-        file.set_len(bytes.saturating_sub(some as u64)).unwrap();
+        self.give_back(BALLAST[0].1 as u64);
+    }
+
+    /// Frees at most this many bytes.
+    pub fn give_back(&self, bytes: u64) {
+        let file = std::fs::OpenOptions::new().write(true).open(self.path().join(BALLAST[0].0)).unwrap();
+        let before = file.metadata().unwrap().len();
+        file.set_len(before.saturating_sub(bytes)).unwrap();
     }
 }
 

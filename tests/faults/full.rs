@@ -135,6 +135,32 @@ fn a_failed_index_save_on_a_full_disk_keeps_the_previous_index() {
 }
 
 #[test]
+fn a_server_that_stops_needs_room_for_only_one_new_index() {
+    const COLLECTIONS: [&str; 4] = ["a", "b", "c", "d"];
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::small(folder.path(), 128 * MIB) else { return };
+    let run = || start(disk.command(&command(folder.path(), "fake:1024")));
+    let server = run();
+    for name in COLLECTIONS {
+        create(&server.client(), name);
+        fill(&server.client(), name, 500);
+    }
+    assert!(server.terminate().success());
+    let server = run();
+    for name in COLLECTIONS {
+        let (status, body) = put(&server.client(), name, "late", "a late document");
+        assert_eq!(status, 200, "{body}");
+    }
+    let collection = std::fs::read_dir(disk.path().join("collections")).unwrap().next().unwrap().unwrap().path();
+    let files = ["index.usearch", "index.copies"].map(|name| collection.join(name).metadata().unwrap().len());
+    let index_bytes = files.iter().sum::<u64>();
+    disk.fill_up();
+    disk.give_back(index_bytes + index_bytes / 2);
+    let log = server.stop_and_read_log();
+    assert!(!log.iter().any(|line| line.contains("\"ERROR\"")), "{log:#?}");
+}
+
+#[test]
 fn startup_reports_a_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::small(folder.path(), 16 * MIB) else { return };

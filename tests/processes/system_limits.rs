@@ -28,18 +28,19 @@ fn writes_and_searches_work_despite_a_low_open_file_limit() {
     assert!(!log.iter().any(|line| line.contains("\"ERROR\"")), "{log:#?}");
 }
 
-/// A user that runs nothing else, because the limit on threads counts those of all processes of a user.
+/// With the limit added, a user that runs nothing else, because the limit on threads counts those of all processes of a user.
 const USER_OF_FEW_THREADS: u32 = 54_321;
 
 /// A server on `data` whose user may have this many threads. Prints why and returns `None` where that is impossible.
 fn with_threads(data: &Path, threads: usize) -> Option<Command> {
-    let chowned = chown(data, Some(USER_OF_FEW_THREADS), Some(USER_OF_FEW_THREADS));
+    let user = USER_OF_FEW_THREADS + u32::try_from(threads).unwrap();
+    let chowned = chown(data, Some(user), Some(user));
     if let Err(error) = chowned.and_then(|()| Command::new("prlimit").arg("--version").output()) {
         println!("skipped: the server cannot run as another user with a limit: {error}");
         return None;
     }
     let mut limits = Command::new("prlimit");
-    limits.arg(format!("--nproc={threads}:{threads}")).uid(USER_OF_FEW_THREADS).gid(USER_OF_FEW_THREADS).current_dir("/");
+    limits.arg(format!("--nproc={threads}:{threads}")).uid(user).gid(user).current_dir("/");
     let server = program::command(data, "fake:8");
     limits.arg(server.get_program()).args(server.get_args());
     limits.env("DRAGOMAN_LISTEN", "127.0.0.1:0").stdout(Stdio::null()).stderr(Stdio::piped());
@@ -70,9 +71,11 @@ fn more_collections_than_threads_are_served() {
 
 #[test]
 fn startup_reports_a_limit_on_threads_that_is_too_low() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(command) = with_threads(folder.path(), 4) else { return };
-    let error = failure(command);
-    assert!(error.starts_with("error: the system does not let the server start the "), "{error}");
-    assert!(error.contains("ulimit -u"), "{error}");
+    for (threads, refused) in [(1, "another thread: "), (4, "the ")] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(command) = with_threads(folder.path(), threads) else { return };
+        let error = failure(command);
+        assert!(error.starts_with(&format!("error: the system does not let the server start {refused}")), "{threads}: {error}");
+        assert!(error.contains("ulimit -u"), "{threads}: {error}");
+    }
 }

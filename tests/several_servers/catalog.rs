@@ -160,6 +160,26 @@ fn a_key_is_valid_on_all_servers_from_creation_to_revocation() {
 }
 
 #[test]
+fn keys_expire_by_the_clock_of_the_database() {
+    for (days, status, kept) in [(40, 401, &["admin", "another"][..]), (-40, 200, &["admin", "reader", "another"][..])] {
+        let mut servers = Servers::start(0);
+        servers.skew_clock(days * 24);
+        servers.add();
+        let [client] = servers.clients();
+        let with_key = |made: (u16, Value)| {
+            assert_eq!(made.0, 201, "{}", made.1);
+            client.with_key(made.1["secret"].as_str().unwrap())
+        };
+        let admin = with_key(client.post("/v1/keys", &json!({"name": "admin", "scope": "admin"})));
+        let tomorrow = (jiff::Timestamp::now() + jiff::SignedDuration::from_hours(24)).to_string();
+        let reader = with_key(admin.post("/v1/keys", &json!({"name": "reader", "scope": "read", "expires_at": tomorrow})));
+        assert_eq!(reader.get("/v1/collections").0, status, "{days} days");
+        with_key(admin.post("/v1/keys", &json!({"name": "another", "scope": "read"})));
+        assert_eq!(names(&admin, "keys"), kept, "keys that expired long ago are removed; {days} days");
+    }
+}
+
+#[test]
 fn concurrent_revocations_keep_the_last_admin_key() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();

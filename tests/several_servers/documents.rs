@@ -91,17 +91,7 @@ fn each_passage_is_embedded_exactly_once() {
 fn a_time_to_live_counts_by_the_clock_of_the_database() {
     for hours in [2, -2] {
         let mut servers = Servers::start(0);
-        let database = servers.url.rsplit('/').next().unwrap();
-        // The database finds these functions before those of PostgreSQL, so its clock differs from the servers'.
-        let skew = format!(
-            "create schema skew;
-             create function skew.clock_timestamp() returns timestamptz volatile language sql
-                 as $$ select pg_catalog.clock_timestamp() + interval '{hours} hours' $$;
-             create function skew.statement_timestamp() returns timestamptz stable language sql
-                 as $$ select pg_catalog.statement_timestamp() + interval '{hours} hours' $$;
-             alter database {database} set search_path = skew, pg_catalog, public"
-        );
-        servers.database().batch_execute(&skew).unwrap();
+        servers.skew_clock(hours);
         servers.add();
         let [client] = servers.clients();
         create(&client, "news");

@@ -74,6 +74,21 @@ impl Servers {
         postgres::Client::connect(&self.url, postgres::NoTls).unwrap()
     }
 
+    /// Makes the clock of the database differ from that of the servers, which have not started yet.
+    pub fn skew_clock(&self, hours: i32) {
+        let database = self.url.rsplit('/').next().unwrap();
+        // The database finds these functions before those of PostgreSQL.
+        let skew = format!(
+            "create schema skew;
+             create function skew.clock_timestamp() returns timestamptz volatile language sql
+                 as $$ select pg_catalog.clock_timestamp() + interval '{hours} hours' $$;
+             create function skew.statement_timestamp() returns timestamptz stable language sql
+                 as $$ select pg_catalog.statement_timestamp() + interval '{hours} hours' $$;
+             alter database {database} set search_path = skew, pg_catalog, public"
+        );
+        self.database().batch_execute(&skew).unwrap();
+    }
+
     /// Kills the server at this position and returns its data directory; later servers move up.
     pub fn kill(&mut self, at: usize) -> TempDir {
         let (mut server, data) = self.running.remove(at);

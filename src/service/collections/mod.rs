@@ -393,7 +393,8 @@ impl State {
     }
 
     fn open_with_store(&self, row: Collection, folder: &Path, store: DocumentStore) -> Result<OpenCollection, Error> {
-        let collection = OpenCollection::new(self.with_passages(row), folder.to_owned(), store, &self.limits)?;
+        let lock = Arc::clone(&self.lock);
+        let collection = OpenCollection::new((self.with_passages(row), folder.to_owned()), (store, lock), &self.limits)?;
         if let Some(lost) = collection.embedded()?.store.lost_log() {
             collection.record_damage(lost);
         }

@@ -118,6 +118,7 @@ impl Service {
                 status if status.is_finished() => return Err(Error::JobFinished { id, status }),
                 _ => (),
             }
+            state.check_directory()?;
             // Recorded in the catalog first, so that a restart does not resume the job.
             state.catalog.request_cancel(&id)?;
             if let Some(waiting) = state.jobs.cancel(&id) {
@@ -157,7 +158,7 @@ impl Service {
 
     /// Reserves a place for a new job. Refuses it if too many jobs wait, or if the data directory is gone.
     pub(super) fn job_permit(&self) -> Result<OwnedSemaphorePermit, Error> {
-        self.state.check_directory()?;
+        self.state.check_directory_seen()?;
         let limits = &self.state.limits;
         self.state.jobs.permit(limits.jobs_running_max.max(1).saturating_add(limits.jobs_queued_max))
     }

@@ -50,7 +50,7 @@ impl Service {
         if !bool::from(expected.ct_eq(&hash)) {
             return Err(Error::UnknownKey);
         }
-        if key.is_expired(now_ms()) {
+        if key.is_expired(self.now_ms()) {
             return Err(Error::KeyExpired { id });
         }
         Ok(Caller::Holder(key))
@@ -86,8 +86,9 @@ impl Service {
             return Err(Error::FirstKey);
         }
         self.state.check_emergency_space()?;
+        let now_ms = self.state.read_clock()?;
         let keys = self.state.keyring.keys.read();
-        let outdated = outdated_keys(keys.values().map(|(key, _)| &**key), self.state.limits.keys_max, now_ms());
+        let outdated = outdated_keys(keys.values().map(|(key, _)| &**key), self.state.limits.keys_max, now_ms);
         drop(keys);
         let outdated = outdated?;
         self.state.catalog.add_key(stored)?;

@@ -30,7 +30,7 @@ use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequenc
 use crate::index::{self, Index, IndexParameters};
 use crate::service::folders::orphaned;
 use crate::storage::{Embedded, Postgres, Storage};
-use crate::store::{Change, DocumentStore, StoreError, with_caller};
+use crate::store::{Change, DirectoryLock, DocumentStore, StoreError, with_caller};
 use found_damage::FoundDamage;
 use reserved::ReservedPassages;
 
@@ -57,6 +57,8 @@ pub(crate) struct OpenCollection {
     /// The catalog's row with later changes (`Collection::change`).
     current: RwLock<Collection>,
     pub(crate) folder: PathBuf,
+    /// The lock on the data directory, if the folder holds the database.
+    lock: Option<Arc<DirectoryLock>>,
     pub(crate) store: Arc<dyn Storage>,
     engine: Engine,
     /// The last sequence number when the database was opened.
@@ -113,14 +115,19 @@ pub(crate) struct Applied {
 
 impl OpenCollection {
     /// Wraps an opened database, whose index must still be recovered.
-    pub(crate) fn new(row: Collection, folder: PathBuf, store: DocumentStore, limits: &Limits) -> Result<Self, Error> {
+    pub(crate) fn new(
+        (row, folder): (Collection, PathBuf),
+        (store, lock): (DocumentStore, Arc<DirectoryLock>),
+        limits: &Limits,
+    ) -> Result<Self, Error> {
         let (sequence_at_open, identity) = (store.sequence()?, store.identity()?);
         // Caches the counts, so that listing all collections does not open them again. A request for the counts reports any
         // error.
         let _ = store.counts();
         let embedded = Arc::new(Embedded::new(&row, store));
         let store: Arc<dyn Storage> = Arc::clone(&embedded) as _;
-        Ok(Self::from_parts((row, folder), (Engine::Embedded(embedded), store), (sequence_at_open, identity), limits))
+        let parts = Self::from_parts((row, folder), (Engine::Embedded(embedded), store), (sequence_at_open, identity), limits);
+        Ok(Self { lock: Some(lock), ..parts })
     }
 
     /// Wraps a collection on a database server, which needs no recovery.
@@ -142,6 +149,7 @@ impl OpenCollection {
             current: RwLock::new(row.clone()),
             row,
             folder,
+            lock: None,
             store,
             engine,
             sequence_at_open,
@@ -413,6 +421,10 @@ impl OpenCollection {
         let is_unchanged = applied.unsaved == 0 && !self.repaired.load(Ordering::Relaxed);
         if self.is_deleted() || is_unchanged || self.incomplete.load(Ordering::Relaxed) {
             return Ok(());
+        }
+        // Otherwise, it would replace the saved index of the directory that is now at this path.
+        if self.lock.as_ref().is_some_and(|lock| !lock.check()) {
+            return Err(Error::DirectoryLost);
         }
         // Reset before the save, because it may miss later repairs.
         self.repaired.store(false, Ordering::Relaxed);

@@ -117,7 +117,7 @@ impl Service {
         S: Stream<Item = Result<B, E>> + Unpin,
     {
         self.check_running()?;
-        self.state.check_directory()?;
+        self.state.check_directory_seen()?;
         self.state.check_snapshots()?;
         let upload = self.state.uploads.begin()?;
         let limits = self.limits();

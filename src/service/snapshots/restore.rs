@@ -294,6 +294,7 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
     }
     let new: Vec<Collection> = opened.iter().map(|one| one.row.clone()).collect();
     let folders: Vec<PathBuf> = replaced.iter().map(|row| state.collections_dir().join(&row.id.0)).collect();
+    state.check_directory()?;
     orphaned::with_garbage_marks(&folders, || restore.change(state, replaced, new))?;
     opened.iter().for_each(|new| orphaned::unmark(&new.folder));
     state.aliases.write().extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));

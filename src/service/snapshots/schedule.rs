@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::schedule_meter::ScheduleMeter;
 use crate::domain::{InvalidId, JobId, JobStatus, Page, SnapshotId, hex};
-use crate::new_id::new_uuid;
+use crate::new_id::new_dated_uuid;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::folders::{read_file, write_durably};
@@ -182,7 +182,7 @@ async fn find_unfinished(service: &Service) -> Result<Option<Note>, ScheduleErro
 
 /// Makes a snapshot of the whole server.
 async fn create_snapshot(service: &Service, fingerprint: String) -> Result<Note, ScheduleError> {
-    let snapshot = SnapshotId::parse(&new_uuid().to_string())?;
+    let snapshot = SnapshotId::parse(&new_dated_uuid().to_string())?;
     let mut note = Note { snapshot, fingerprint, job: None };
     // Written before the job starts, so that a crash leaves no snapshot without a note.
     write_note(service, &note)?;
