@@ -16,7 +16,7 @@ pub(super) mod worker;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -57,8 +57,8 @@ pub(crate) struct OpenCollection {
     /// The catalog's row with later changes (`Collection::change`).
     current: RwLock<Collection>,
     pub(crate) folder: PathBuf,
-    /// The lock on the data directory, if the folder holds the database.
-    lock: Option<Arc<DirectoryLock>>,
+    /// The lock on the data directory, if the folder holds the database. The service keeps it.
+    lock: Option<Weak<DirectoryLock>>,
     pub(crate) store: Arc<dyn Storage>,
     engine: Engine,
     /// The last sequence number when the database was opened.
@@ -127,7 +127,7 @@ impl OpenCollection {
         let embedded = Arc::new(Embedded::new(&row, store));
         let store: Arc<dyn Storage> = Arc::clone(&embedded) as _;
         let parts = Self::from_parts((row, folder), (Engine::Embedded(embedded), store), (sequence_at_open, identity), limits);
-        Ok(Self { lock: Some(lock), ..parts })
+        Ok(Self { lock: Some(Arc::downgrade(&lock)), ..parts })
     }
 
     /// Wraps a collection on a database server, which needs no recovery.
@@ -423,7 +423,7 @@ impl OpenCollection {
             return Ok(());
         }
         // Otherwise, it would replace the saved index of the directory that is now at this path.
-        if self.lock.as_ref().is_some_and(|lock| !lock.check()) {
+        if self.lock.as_ref().is_some_and(|lock| !lock.upgrade().is_some_and(|lock| lock.check())) {
             return Err(Error::DirectoryLost);
         }
         // Reset before the save, because it may miss later repairs.
