@@ -38,6 +38,10 @@ pub mod compression;
 #[cfg(feature = "server")]
 pub mod new_id;
 
+/// Whether the system lets the process start threads.
+#[cfg(feature = "server")]
+pub(crate) mod threads;
+
 /// How much room a disk has left, and how to open only regular files.
 #[cfg(feature = "server")]
 pub mod disk;

@@ -15,7 +15,6 @@ use std::sync::mpsc;
 use std::thread::Builder;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -24,6 +23,7 @@ use tracing_subscriber::{EnvFilter, fmt};
 pub use error::TelemetryError;
 
 use crate::config::{Config, LogFormat};
+use crate::threads::try_threads;
 use layer::BoxedLayer;
 
 /// Maximum number of lines that wait to be written; further ones are dropped.
@@ -32,6 +32,8 @@ const WAITING_LINES_MAX: usize = 10_000;
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many threads must be possible before the log starts its one. The system may still count one that has just ended.
 const THREADS_TRIED: usize = 2;
+/// Stack size of these threads: the usual one.
+const STACK_BYTES: usize = 2 << 20;
 
 /// The log and the traces. Dropping it sends the remaining traces and writes the remaining lines.
 #[must_use = "logs and traces end when this is dropped"]
@@ -64,7 +66,7 @@ impl Drop for Telemetry {
 pub fn start(config: &Config) -> Result<Telemetry, TelemetryError> {
     check(config)?;
     // Without a thread, `finish` would panic.
-    try_threads().map_err(|source| TelemetryError::Thread { source })?;
+    try_threads(THREADS_TRIED, STACK_BYTES).map_err(|source| TelemetryError::Thread { source })?;
     let writer = NonBlockingBuilder::default().buffered_lines_limit(WAITING_LINES_MAX).lossy(true).thread_name("log");
     let (lines, writer) = writer.finish(io::stderr());
     let dropped = lines.error_counter();
@@ -111,22 +113,6 @@ fn finish_in_time(work: impl FnOnce() + Send + 'static) -> bool {
         let _ = ended.recv_timeout(LAST_LINES_TIMEOUT);
     }
     thread.is_ok()
-}
-
-/// Starts some threads, so that all exist at once, and ends them.
-fn try_threads() -> io::Result<()> {
-    let gate = Mutex::new(());
-    std::thread::scope(|scope| {
-        let closed = gate.lock();
-        let mut threads = Vec::with_capacity(THREADS_TRIED);
-        for _ in 0..THREADS_TRIED {
-            threads.push(Builder::new().spawn_scoped(scope, || drop(gate.lock()))?);
-        }
-        drop(closed);
-        // The end of the scope would not wait until the system has ended them.
-        threads.into_iter().for_each(|thread| drop(thread.join()));
-        Ok(())
-    })
 }
 
 /// Checks whether the log and the traces can be started with these settings.

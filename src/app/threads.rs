@@ -3,17 +3,15 @@
 //! A limit may count the threads of the process's user (`ulimit -u`) or of its control group (`pids.max`, which containers and
 //! `TasksMax` of systemd set). A limit on address space has the same effect, because each thread has a stack.
 
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::thread::Builder;
 
-use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit, getuid};
 use tokio::runtime::Runtime;
 
 use super::error::AppError;
 use super::open_files::DATABASES_MIN;
+use crate::threads::try_threads;
 
 /// Stack size of each thread that serves. JSON may be 128 levels deep, and parsing takes several frames per level.
 const STACK_BYTES: usize = 8 << 20;
@@ -28,7 +26,7 @@ const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 /// then panic, or wait forever.
 pub fn start_runtime() -> Result<Runtime, AppError> {
     let needed = std::thread::available_parallelism().map_or(1, usize::from) + THREADS_BESIDES_CORES;
-    start_at_once(needed, STACK_BYTES).map_err(|source| AppError::Threads { needed, source })?;
+    try_threads(needed, STACK_BYTES).map_err(|source| AppError::Threads { needed, source })?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.thread_stack_size(STACK_BYTES).enable_all().build().map_err(AppError::Serve)
 }
@@ -40,18 +38,6 @@ pub fn databases_open_max(wanted: usize) -> usize {
 
 fn databases_within(remaining: Option<usize>, wanted: usize) -> usize {
     remaining.map_or(wanted, |remaining| (remaining / DATABASES_PART).clamp(DATABASES_MIN.min(wanted), wanted))
-}
-
-/// Starts this many threads, so that all exist at once, and ends them.
-fn start_at_once(count: usize, stack_bytes: usize) -> io::Result<()> {
-    let gate = Mutex::new(());
-    std::thread::scope(|scope| {
-        let _closed = gate.lock();
-        for _ in 0..count {
-            Builder::new().stack_size(stack_bytes).spawn_scoped(scope, || drop(gate.lock()))?;
-        }
-        Ok(())
-    })
 }
 
 /// How many more threads the process may start; `None` if nothing limits them.
@@ -98,13 +84,6 @@ fn remaining_in_group(group: &Path) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn threads_that_cannot_be_started_are_an_error_and_no_panic() {
-        start_at_once(4, 64 << 10).unwrap();
-        // No machine has that much address space.
-        assert!(start_at_once(4, 1 << 50).is_err());
-    }
 
     #[test]
     fn databases_get_half_of_the_remaining_threads_and_at_least_two() {

@@ -19,6 +19,7 @@ pub const SERVER: Layers = &[
     ("compression", &["domain"]),
     ("disk", &[]),
     ("new_id", &[]),
+    ("threads", &[]),
     ("index", &["vectors", "disk", "domain"]),
     ("storage", &["store", "index", "domain"]),
     ("classify", &["domain"]),
@@ -51,7 +52,7 @@ pub const SERVER: Layers = &[
     ("server", &["http", "disk"]),
     ("cli", &["embed", "evaluation", "text", "bundle", "targets", "compression", "new_id", "domain"]),
     ("config", &["cli", "domain"]),
-    ("telemetry", &["config"]),
+    ("telemetry", &["config", "threads"]),
     (
         "app",
         &[
@@ -68,6 +69,7 @@ pub const SERVER: Layers = &[
             "server",
             "config",
             "telemetry",
+            "threads",
         ],
     ),
     ("main", &["app", "cli", "config", "telemetry"]),

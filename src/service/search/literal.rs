@@ -146,15 +146,15 @@ impl Plan<'_> {
             let terms = QueryTerms { required: vec![phrases.clone()], ..QueryTerms::default() };
             let found = self.collection.store.required_matches(&terms).map_err(|error| self.add_preparation_progress(error))?;
             let Some(RequiredPassages::Only(found)) = found else { continue };
-            let (least, gain) = match part.sought {
-                Sought::Always => (AS_WRITTEN, IN_ORDER),
-                Sought::Beginning(_) => (BEGINNING, 0.0),
-                _ => (AS_WRITTEN, 0.0),
+            let (least, gain, is_uncounted) = match part.sought {
+                Sought::Always => (AS_WRITTEN, IN_ORDER, false),
+                Sought::Joined(_) => (AS_WRITTEN, 0.0, false),
+                Sought::Beginning(_) => (BEGINNING, 0.0, true),
+                Sought::Unfound(_) | Sought::Split { .. } => (AS_WRITTEN, 0.0, true),
             };
             if part.sought != Sought::Always && !found.is_empty() {
                 matches.terms.extend(phrases.into_iter().flat_map(query_terms));
             }
-            let is_uncounted = !matches!(part.sought, Sought::Always | Sought::Joined(_));
             let (words, share) = (part.words.clone(), part.share);
             matches.parts.push(Part { at: part.at, words, share, least, gain, is_uncounted, found });
         }
