@@ -62,8 +62,8 @@ impl LateInteraction {
                 return 0.0;
             }
             greatest.fill(-1.0);
-            for &place in passage {
-                let row = &cosines[place as usize * tokens..][..tokens];
+            for &position in passage {
+                let row = &cosines[position as usize * tokens..][..tokens];
                 greatest.iter_mut().zip(row).for_each(|(greatest, &cosine)| *greatest = greatest.max(cosine));
             }
             let weighted = question.iter().zip(&greatest).map(|(&token, greatest)| self.weights[token as usize] * greatest);
@@ -88,10 +88,10 @@ struct Pool {
 
 impl Pool {
     fn new(table: &LateInteraction, passages: &[Vec<u32>]) -> Self {
-        let mut places: HashMap<u32, u32> = HashMap::new();
+        let mut positions: HashMap<u32, u32> = HashMap::new();
         let mut directions = Vec::new();
-        let mut place = |token: u32| {
-            *places.entry(token).or_insert_with(|| {
+        let mut position = |token: u32| {
+            *positions.entry(token).or_insert_with(|| {
                 directions.extend_from_slice(table.direction(token));
                 (directions.len() / table.dimension) as u32 - 1
             })
@@ -99,7 +99,7 @@ impl Pool {
         let passages = passages
             .iter()
             .map(|passage| {
-                let mut distinct: Vec<u32> = passage.iter().map(|&token| place(token)).collect();
+                let mut distinct: Vec<u32> = passage.iter().map(|&token| position(token)).collect();
                 distinct.sort_unstable();
                 distinct.dedup();
                 distinct

@@ -77,7 +77,7 @@ pub enum TokenMatch {
 /// The cosines of some tokens with those of a question, in units of 1 / `ONE`. Negative ones are 0.
 struct Cosines {
     /// For each token id, its position plus one, or 0 if it has none.
-    places: Vec<u32>,
+    positions: Vec<u32>,
     /// By position, `groups` groups of `LANES` each.
     rows: Vec<[i16; LANES]>,
     groups: usize,
@@ -85,23 +85,23 @@ struct Cosines {
 
 impl Cosines {
     fn new(vocabulary: usize, groups: usize) -> Self {
-        Self { places: vec![0; vocabulary], rows: Vec::new(), groups }
+        Self { positions: vec![0; vocabulary], rows: Vec::new(), groups }
     }
 
     /// Returns a token's cosines with a group, or `None` for a token without a position.
     fn get(&self, token: u16, group: usize) -> Option<&[i16; LANES]> {
-        let place = self.places.get(usize::from(token)).filter(|place| **place > 0)?;
-        self.rows.get((*place as usize - 1) * self.groups + group)
+        let position = self.positions.get(usize::from(token)).filter(|position| **position > 0)?;
+        self.rows.get((*position as usize - 1) * self.groups + group)
     }
 
     /// Returns a token's cosines with all groups, which are zeros at first. The token must be in the vocabulary.
     fn entry(&mut self, token: u16) -> &mut [[i16; LANES]] {
-        let place = &mut self.places[usize::from(token)];
-        if *place == 0 {
+        let position = &mut self.positions[usize::from(token)];
+        if *position == 0 {
             self.rows.extend(std::iter::repeat_n([0; LANES], self.groups));
-            *place = (self.rows.len() / self.groups) as u32;
+            *position = (self.rows.len() / self.groups) as u32;
         }
-        &mut self.rows[(*place as usize - 1) * self.groups..][..self.groups]
+        &mut self.rows[(*position as usize - 1) * self.groups..][..self.groups]
     }
 }
 
@@ -131,7 +131,7 @@ impl Question {
         let Some(own) = &self.own else { return Ok(()) };
         let (mut new, groups) = (Vec::new(), self.cosines.groups);
         for &token in passages.flatten() {
-            if self.cosines.places.get(usize::from(token)) == Some(&0) {
+            if self.cosines.positions.get(usize::from(token)) == Some(&0) {
                 self.cosines.entry(token);
                 new.push(token);
             }

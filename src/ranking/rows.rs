@@ -130,11 +130,11 @@ impl Rows {
 
     /// Returns the tokens with a cosine of `SCANNED` or more with this one, nearest first.
     pub(super) fn near_tokens(&self, id: u16) -> Arc<[NearToken]> {
-        let Some(place) = self.near.get(usize::from(id)) else { return Arc::default() };
-        place.get().cloned().unwrap_or_else(|| {
+        let Some(near) = self.near.get(usize::from(id)) else { return Arc::default() };
+        near.get().cloned().unwrap_or_else(|| {
             let found = self.find_near(id);
             let stored = self.stored.fetch_add(found.len(), Ordering::Relaxed);
-            if stored.saturating_add(found.len()) > STORED_MAX || place.set(Arc::clone(&found)).is_err() {
+            if stored.saturating_add(found.len()) > STORED_MAX || near.set(Arc::clone(&found)).is_err() {
                 self.stored.fetch_sub(found.len(), Ordering::Relaxed);
             }
             found
@@ -227,8 +227,8 @@ mod tests {
         };
         // Each row is that of the token ten before it, with more and more of its own.
         let mut rows: Vec<i8> = (0..10 * dimension).map(|_| next()).collect();
-        for place in 10 * dimension..2_000 * dimension {
-            rows.push((i32::from(rows[place - 10 * dimension]) * 3 / 4 + i32::from(next()) / 2) as i8);
+        for index in 10 * dimension..2_000 * dimension {
+            rows.push((i32::from(rows[index - 10 * dimension]) * 3 / 4 + i32::from(next()) / 2) as i8);
         }
         let table = TokenTable { dimension, rows, scales: vec![1.0; 2_000], weights: vec![1.0; 2_000] };
         let rows = Rows::new(table);

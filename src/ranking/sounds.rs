@@ -111,10 +111,10 @@ pub(super) struct SoundIndex {
     by_skeleton: HashMap<u64, Vec<SoundingWord>>,
 }
 
-/// A word of the collection. The sound is beside the position, because a search compares many words of one skeleton.
+/// A word of the collection. The sound is beside the posting, because a search compares many words of one skeleton.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SoundingWord {
-    pub(super) place: u32,
+    pub(super) posting_id: u32,
     pub(super) sound: Sound,
 }
 
@@ -151,7 +151,7 @@ impl SoundIndex {
         let matcher = SoundMatcher::new(sound, similar_min(sound));
         let compared = |word: &SoundingWord| Some((*word, matcher.similarity(word.sound)?));
         let mut found: Vec<(SoundingWord, f32)> = alike.take(COMPARED_MAX).filter_map(compared).collect();
-        found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.place.cmp(&b.0.place)));
+        found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.posting_id.cmp(&b.0.posting_id)));
         let best = found.first().map_or(0.0, |(_, similar)| *similar);
         found.retain(|(_, similar)| *similar >= best - BEHIND_MAX);
         found.truncate(FOUND_MAX);
@@ -379,19 +379,20 @@ mod tests {
     #[test]
     fn similar_words_are_found_by_their_consonant_skeletons() {
         let names = ["pankreas", "panters", "panterz", "panter", "zebra"].map(sound);
-        let index = SoundIndex::of((0..).zip(names).map(|(place, sound)| SoundingWord { place, sound }));
+        let index = SoundIndex::of((0..).zip(names).map(|(posting_id, sound)| SoundingWord { posting_id, sound }));
         let found = index.similar(of(Script::Arabic, "bntrz"));
-        let mut places: Vec<u32> = found.iter().map(|(word, _)| word.place).collect();
-        places.sort_unstable();
-        assert_eq!(places, [1, 2]);
+        let mut posting_ids: Vec<u32> = found.iter().map(|(word, _)| word.posting_id).collect();
+        posting_ids.sort_unstable();
+        assert_eq!(posting_ids, [1, 2]);
         assert!(index.similar(Sound::NONE).is_empty());
     }
 
     #[test]
     fn a_search_compares_and_returns_at_most_the_maximum() {
         let (near, same) = (sound("banters"), sound("panters"));
-        let words = (0..COMPARED_MAX as u32 + 1).map(|place| (place, if place < COMPARED_MAX as u32 { near } else { same }));
-        let index = SoundIndex::of(words.map(|(place, sound)| SoundingWord { place, sound }));
+        let words = (0..COMPARED_MAX as u32 + 1)
+            .map(|posting_id| (posting_id, if posting_id < COMPARED_MAX as u32 { near } else { same }));
+        let index = SoundIndex::of(words.map(|(posting_id, sound)| SoundingWord { posting_id, sound }));
         let found = index.similar(same);
         assert_eq!(found.len(), FOUND_MAX);
         assert!(found.iter().all(|(word, _)| word.sound == near), "the last word is the most similar, but beyond the maximum");

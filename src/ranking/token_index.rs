@@ -15,7 +15,7 @@ const TAIL_MIN: usize = 1 << 10;
 #[derive(Debug, Clone)]
 pub struct TokenIndex {
     /// The slot of each passage.
-    places: FxHashMap<PassageId, u32>,
+    slots: FxHashMap<PassageId, u32>,
     /// The entries by slot. Those of removed passages stay empty until their room is reclaimed.
     entries: Vec<Entry>,
     tokens: Vec<u16>,
@@ -46,8 +46,8 @@ struct Postings {
 
 impl Default for TokenIndex {
     fn default() -> Self {
-        let (places, entries, tokens, postings) = Default::default();
-        Self { places, entries, tokens, frequencies: vec![0; VOCABULARY_MAX], postings, dead: 0 }
+        let (slots, entries, tokens, postings) = Default::default();
+        Self { slots, entries, tokens, frequencies: vec![0; VOCABULARY_MAX], postings, dead: 0 }
     }
 }
 
@@ -58,13 +58,13 @@ impl TokenIndex {
         let start = self.tokens.len();
         self.tokens.extend_from_slice(tokens.as_slice());
         tokens.as_slice().iter().for_each(|&token| self.frequencies[usize::from(token)] += 1);
-        self.places.insert(passage, self.entries.len() as u32);
+        self.slots.insert(passage, self.entries.len() as u32);
         self.entries.push(Entry { passage: Some(passage), start, length: tokens.as_slice().len() });
     }
 
     /// Removes a passage, if it exists.
     pub fn remove(&mut self, passage: PassageId) {
-        let Some(slot) = self.places.remove(&passage) else { return };
+        let Some(slot) = self.slots.remove(&passage) else { return };
         let entry = &mut self.entries[slot as usize];
         let Entry { start, length, .. } = *entry;
         (entry.passage, entry.length) = (None, 0);
@@ -92,7 +92,7 @@ impl TokenIndex {
 
     /// Returns the tokens of a passage, ascending, or `None` if it is missing.
     pub fn get(&self, passage: PassageId) -> Option<&[u16]> {
-        self.places.get(&passage).map(|&slot| self.tokens_of(&self.entries[slot as usize]))
+        self.slots.get(&passage).map(|&slot| self.tokens_of(&self.entries[slot as usize]))
     }
 
     /// Returns all passages with their tokens, in no particular order.
@@ -107,12 +107,12 @@ impl TokenIndex {
 
     /// Returns the number of passages.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     /// Whether there are no passages.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.slots.is_empty()
     }
 
     /// Returns the number of slots. They are numbered from 0, and each has one passage or none.
@@ -122,7 +122,7 @@ impl TokenIndex {
 
     /// Returns the slot of a passage, or `None` if it is missing.
     pub(super) fn slot(&self, passage: PassageId) -> Option<u32> {
-        self.places.get(&passage).copied()
+        self.slots.get(&passage).copied()
     }
 
     pub(super) fn passage(&self, slot: u32) -> Option<PassageId> {
@@ -152,7 +152,7 @@ impl TokenIndex {
             let start = tokens.len();
             tokens.extend_from_slice(&self.tokens[entry.start..entry.start + entry.length]);
             entry.start = start;
-            self.places.extend(entry.passage.map(|passage| (passage, slot)));
+            self.slots.extend(entry.passage.map(|passage| (passage, slot)));
         }
         (self.tokens, self.dead, self.postings) = (tokens, 0, Postings::default());
     }
@@ -170,9 +170,9 @@ impl Postings {
         let mut slots = vec![0; starts[VOCABULARY_MAX] as usize];
         for (slot, entry) in (0..).zip(entries) {
             for &token in of(entry) {
-                let place = &mut next[usize::from(token)];
-                slots[*place as usize] = slot;
-                *place += 1;
+                let end = &mut next[usize::from(token)];
+                slots[*end as usize] = slot;
+                *end += 1;
             }
         }
         Self { starts, slots, covered_slots: entries.len() }

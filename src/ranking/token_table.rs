@@ -37,7 +37,7 @@ pub struct TokenTable {
 
 /// The position of a tensor's bytes in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct TensorLocation {
     /// Offset from the beginning of the file, in bytes.
     pub offset: usize,
     /// Length in bytes.
@@ -72,10 +72,10 @@ impl TokenTable {
     }
 
     /// Returns the position of the tensor `name` in a file with the content `bytes`.
-    pub fn place(bytes: &[u8], name: &str) -> Option<Place> {
+    pub fn locate(bytes: &[u8], name: &str) -> Option<TensorLocation> {
         let tensors = SafeTensors::deserialize(bytes).ok()?;
         let data = tensors.tensor(name).ok()?.data();
-        Some(Place { offset: data.as_ptr() as usize - bytes.as_ptr() as usize, length: data.len() })
+        Some(TensorLocation { offset: data.as_ptr() as usize - bytes.as_ptr() as usize, length: data.len() })
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
@@ -146,11 +146,11 @@ mod tests {
     }
 
     #[test]
-    fn place_locates_a_tensors_bytes_in_the_file() {
+    fn a_tensors_bytes_are_located_in_the_file() {
         let bytes = table().to_bytes().unwrap();
-        let rows = TokenTable::place(&bytes, ROWS).unwrap();
+        let rows = TokenTable::locate(&bytes, ROWS).unwrap();
         assert_eq!(bytes[rows.offset..][..rows.length], [127, 0, 253, 4, 0, 129]);
-        let scales = TokenTable::place(&bytes, SCALES).unwrap();
+        let scales = TokenTable::locate(&bytes, SCALES).unwrap();
         assert_eq!((scales.length, scales.offset % 4), (12, 0));
         assert_eq!(bytes[scales.offset..][..4], 0.5f32.to_le_bytes());
     }

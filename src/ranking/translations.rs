@@ -94,9 +94,9 @@ impl Translations {
     pub fn senses(&self, word: u32) -> &[Sense] {
         let bucket = bucket(word);
         let Some((&begin, &end)) = self.buckets.get(bucket).zip(self.buckets.get(bucket + 1)) else { return &[] };
-        let Ok(place) = self.words[begin as usize..end as usize].binary_search(&word) else { return &[] };
-        let place = begin as usize + place;
-        &self.senses[self.starts[place] as usize..self.starts[place + 1] as usize]
+        let Ok(index) = self.words[begin as usize..end as usize].binary_search(&word) else { return &[] };
+        let index = begin as usize + index;
+        &self.senses[self.starts[index] as usize..self.starts[index + 1] as usize]
     }
 
     /// Whether it has a word.

@@ -61,16 +61,16 @@ const UNSORTED_MIN: usize = 16;
 #[derive(Debug, Default)]
 pub struct WordIndex {
     /// The slot of each passage.
-    places: FxHashMap<PassageId, u32>,
+    slots: FxHashMap<PassageId, u32>,
     /// The passages by slot. `None` for a removed one, until its room is reclaimed.
     passages: Vec<Option<PassageId>>,
     /// Number of words of the passage in each slot.
     lengths: Vec<u16>,
     /// Sum of the `lengths` of existing passages.
     length_sum: u64,
-    /// The position of each word's posting. Who writes documents chooses the words, so their hashes are random.
+    /// The id of each word's posting. Who writes documents chooses the words, so their hashes are random.
     words: HashMap<u32, u32>,
-    /// The postings by position.
+    /// The postings by id.
     postings: Vec<Posting>,
     /// The entries of all postings: the slot, and the count in the lowest `WORD_COUNT_BITS`. The first `arranged` entries are
     /// grouped by the concepts of their words, because a question reads all entries with one of its concepts.
@@ -88,7 +88,7 @@ pub struct WordIndex {
 /// The words of the collection that have a concept.
 #[derive(Debug, Default)]
 struct Concept {
-    /// The words by their positions, each with the probability that it means the concept. The first `sorted` ones are sorted,
+    /// The words by the ids of their postings, each with the probability that it means the concept. The first `sorted` ones are sorted,
     /// most likely first; new ones follow.
     words: Vec<(u32, f32)>,
     sorted: usize,
@@ -98,8 +98,8 @@ struct Concept {
 }
 
 impl Concept {
-    fn add(&mut self, place: u32, probability: f32) {
-        self.words.push((place, probability));
+    fn add(&mut self, posting_id: u32, probability: f32) {
+        self.words.push((posting_id, probability));
         if self.words.len() - self.sorted > UNSORTED_MIN.max(self.words.len() / UNSORTED_PART) {
             self.sort();
         }
@@ -184,39 +184,39 @@ impl WordIndex {
         self.version = self.version.wrapping_add(1);
         let mut total = 0;
         for word in words.iter() {
-            let place = self.place(word, translations);
-            self.push(place, (slot << WORD_COUNT_BITS) | u32::from(word.count));
+            let posting_id = self.posting_id(word, translations);
+            self.push(posting_id, (slot << WORD_COUNT_BITS) | u32::from(word.count));
             total += usize::from(word.count);
         }
         let length = u16::try_from(total).unwrap_or(u16::MAX);
         self.length_sum += u64::from(length);
         self.lengths.push(length);
         self.passages.push(Some(passage));
-        self.places.insert(passage, slot);
+        self.slots.insert(passage, slot);
     }
 
-    /// Returns the position of a word's posting, which is new if the word is.
-    fn place(&mut self, CountedWord { key, sound, .. }: CountedWord, translations: &Translations) -> u32 {
-        let place = *self.words.entry(key).or_insert_with(|| {
-            let place = self.postings.len() as u32;
+    /// Returns the id of a word's posting, which is new if the word is.
+    fn posting_id(&mut self, CountedWord { key, sound, .. }: CountedWord, translations: &Translations) -> u32 {
+        let posting_id = *self.words.entry(key).or_insert_with(|| {
+            let posting_id = self.postings.len() as u32;
             for sense in translations.senses(key) {
-                self.concepts.entry(sense.concept).or_default().add(place, sense.probability());
+                self.concepts.entry(sense.concept).or_default().add(posting_id, sense.probability());
             }
             self.postings.push(Posting { word: key, has_sound: false, start: 0, length: 0, room: 0 });
-            place
+            posting_id
         });
-        let has_sound = &mut self.postings[place as usize].has_sound;
-        *has_sound = *has_sound || self.sounds.insert(SoundingWord { place, sound });
-        place
+        let has_sound = &mut self.postings[posting_id as usize].has_sound;
+        *has_sound = *has_sound || self.sounds.insert(SoundingWord { posting_id, sound });
+        posting_id
     }
 
     /// Removes a passage, if it exists.
     pub fn remove(&mut self, passage: PassageId) {
-        let Some(slot) = self.places.remove(&passage) else { return };
+        let Some(slot) = self.slots.remove(&passage) else { return };
         self.version = self.version.wrapping_add(1);
         self.passages[slot as usize] = None;
         self.length_sum -= u64::from(self.lengths[slot as usize]);
-        let dead = self.passages.len() - self.places.len();
+        let dead = self.passages.len() - self.slots.len();
         if dead > DEAD_MIN.max(self.passages.len() / 2) {
             self.arrange();
         }
@@ -230,8 +230,8 @@ impl WordIndex {
     }
 
     /// Adds an entry to a posting. If the posting has no room, moves it to the end.
-    fn push(&mut self, place: u32, entry: u32) {
-        let posting = &mut self.postings[place as usize];
+    fn push(&mut self, posting_id: u32, entry: u32) {
+        let posting = &mut self.postings[posting_id as usize];
         let length = posting.length as usize;
         if posting.length == posting.room {
             let own = posting.start..posting.start + length;
@@ -243,19 +243,19 @@ impl WordIndex {
         posting.length += 1;
     }
 
-    fn posting(&self, place: u32) -> &[u32] {
-        let Posting { start, length, .. } = self.postings[place as usize];
+    fn posting(&self, posting_id: u32) -> &[u32] {
+        let Posting { start, length, .. } = self.postings[posting_id as usize];
         &self.entries[start..start + length as usize]
     }
 
     /// Returns the number of passages.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     /// Whether there are no passages.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.slots.is_empty()
     }
 
     /// Whether a passage has this word, by its number, or had until its last passage was removed.
@@ -280,13 +280,13 @@ impl WordIndex {
         let significant = self.significant_words(&weighted);
         let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * self.len());
         let mut scores = vec![0.0; self.passages.len()];
-        let (mut counts, mut met) = (vec![0.0; self.passages.len()], Vec::new());
+        let (mut counts, mut touched) = (vec![0.0; self.passages.len()], Vec::new());
         for (number, word) in weighted.iter().enumerate() {
             left = left.saturating_sub(word.expansion.visits);
             if number > 0 && left == 0 {
                 break;
             }
-            self.add(word, &mut counts, &mut met, &mut scores);
+            self.add(word, &mut counts, &mut touched, &mut scores);
         }
         let weights = weighted.iter().map(|word| (word.expansion.word, word.weight)).collect();
         WordScores { scores, sufficient, significant, weights }
@@ -294,7 +294,7 @@ impl WordIndex {
 
     /// Returns the score of a passage, about 0 to 1, or 0 for a missing one.
     pub fn score(&self, scores: &WordScores, passage: PassageId) -> f32 {
-        let score = self.places.get(&passage).and_then(|&slot| scores.scores.get(slot as usize));
+        let score = self.slots.get(&passage).and_then(|&slot| scores.scores.get(slot as usize));
         score.map_or(0.0, |score| scores.share(*score))
     }
 
@@ -315,16 +315,16 @@ impl WordIndex {
         let meanings = expansion.words.iter().filter(|(_, same)| *same >= MEANING_MIN);
         SignificantWord {
             word: expansion.word,
-            meanings: meanings.map(|(place, _)| self.postings[*place as usize].word).collect(),
+            meanings: meanings.map(|(posting_id, _)| self.postings[*posting_id as usize].word).collect(),
         }
     }
 
     /// Finds the words of the collection that mean the same as a word of the question, or sound like it.
     fn expansion(&self, word: Word, translations: &Translations) -> Expansion {
-        // The position of each word found, with the probability in the lower half. The bits of probabilities sort like the
+        // The posting of each word found, with the probability in the lower half. The bits of probabilities sort like the
         // probabilities.
         let mut found: Vec<u64> = Vec::new();
-        let entry = |place: u32, same: f32| u64::from(place) << u32::BITS | u64::from(same.to_bits());
+        let entry = |posting_id: u32, same: f32| u64::from(posting_id) << u32::BITS | u64::from(same.to_bits());
         let mut expected = 0.0;
         for sense in translations.senses(word.key) {
             let Some(concept) = self.concepts.get(&sense.concept) else { continue };
@@ -337,30 +337,30 @@ impl WordIndex {
         if let (Some(own), true) = (own, found.is_empty()) {
             expected = self.frequency(own) as f32;
         }
-        for (place, same) in self.sounding(word, own, translations) {
-            found.push(entry(place, same));
-            expected += same * self.frequency(place) as f32;
+        for (posting_id, same) in self.sounding(word, own, translations) {
+            found.push(entry(posting_id, same));
+            expected += same * self.frequency(posting_id) as f32;
         }
         found.extend(own.map(|own| entry(own, 1.0)));
         found.sort_unstable();
-        let place = |entry: u64| (entry >> u32::BITS) as u32;
+        let posting_id = |entry: u64| (entry >> u32::BITS) as u32;
         // The probabilities of several shared concepts add up. A word certainly means itself.
         let sum = |of_word: &[u64]| of_word.iter().map(|entry| f32::from_bits(*entry as u32)).sum::<f32>().min(1.0);
-        let words = found.chunk_by(|a, b| place(*a) == place(*b)).map(|of_word| (place(of_word[0]), sum(of_word)));
+        let words = found.chunk_by(|a, b| posting_id(*a) == posting_id(*b)).map(|of_word| (posting_id(of_word[0]), sum(of_word)));
         let words: Vec<(u32, f32)> = words.filter(|(_, same)| *same >= SAME_MIN).collect();
         let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
-        let visits = words.iter().map(|(place, _)| self.frequency(*place)).sum();
+        let visits = words.iter().map(|(posting_id, _)| self.frequency(*posting_id)).sum();
         let counts = !(word.parts > 0 && words.is_empty());
         let rarity = if counts { (1.0 + (all - having + 0.5) / (having + 0.5)).ln() } else { 0.0 };
         Expansion { word: word.key, words, visits, rarity }
     }
 
-    /// Finds the words of the collection that sound like a word of the question, which is at the position `own` if the collection
-    /// has it: their positions, with the probabilities that they are the same name.
+    /// Finds the words of the collection that sound like a word of the question, which has the posting `own` if the collection
+    /// has it: their postings, with the probabilities that they are the same name.
     fn sounding(&self, word: Word, own: Option<u32>, translations: &Translations) -> Vec<(u32, f32)> {
-        let others = self.sounds.similar(word.sound).into_iter().filter(|(other, _)| Some(other.place) != own);
-        let same = |(SoundingWord { place, sound }, similar): (SoundingWord, f32)| {
-            let other = self.postings[place as usize].word;
+        let others = self.sounds.similar(word.sound).into_iter().filter(|(other, _)| Some(other.posting_id) != own);
+        let same = |(SoundingWord { posting_id, sound }, similar): (SoundingWord, f32)| {
+            let other = self.postings[posting_id as usize].word;
             let of_translated = match (translations.has(word.key), translations.has(other)) {
                 (false, false) => 1.0,
                 (true, true) => BOTH_TRANSLATED,
@@ -368,13 +368,13 @@ impl WordIndex {
             };
             let is_spelled_otherwise = own.is_some() && sound.script() == word.sound.script();
             let of_spelling = if is_spelled_otherwise { ANOTHER_SPELLING } else { 1.0 };
-            (place, probability(word.sound, similar) * of_translated * of_spelling)
+            (posting_id, probability(word.sound, similar) * of_translated * of_spelling)
         };
         others.map(same).collect()
     }
 
-    fn frequency(&self, place: u32) -> usize {
-        self.postings[place as usize].length as usize
+    fn frequency(&self, posting_id: u32) -> usize {
+        self.postings[posting_id as usize].length as usize
     }
 
     /// Returns the number of entries in the postings of a concept's words.
@@ -384,76 +384,79 @@ impl WordIndex {
         if counted & !entries == version {
             return counted & entries;
         }
-        let counted: usize = concept.words.iter().map(|(place, _)| self.frequency(*place)).sum();
+        let counted: usize = concept.words.iter().map(|(posting_id, _)| self.frequency(*posting_id)).sum();
         let counted = (counted as u64).min(entries);
         concept.counted.store(version | counted, Ordering::Relaxed);
         counted
     }
 
     /// Adds the score of a word of the question to each passage. `counts` must be zeros before, and is zeros after.
-    fn add(&self, word: &Weighted, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
+    fn add(&self, word: &Weighted, counts: &mut [f32], touched: &mut Vec<u32>, scores: &mut [f32]) {
         let mean = self.length_sum as f32 / self.len().max(1) as f32;
         let (expansion, weight) = (&word.expansion, word.weight);
         let formula = Formula { weight, per_word: B / mean.max(1.0) };
-        let entries =
-            expansion.words.iter().flat_map(|(place, same)| self.posting(*place).iter().map(move |entry| (entry, same)));
+        let entries = expansion
+            .words
+            .iter()
+            .flat_map(|(posting_id, same)| self.posting(*posting_id).iter().map(move |entry| (entry, same)));
         let entries =
             entries.map(|(entry, same)| ((entry >> WORD_COUNT_BITS) as usize, same * (entry & u32::from(WORD_COUNT_MAX)) as f32));
         if expansion.visits > scores.len() / SCORED_PART {
             entries.for_each(|(slot, count)| counts[slot] += count);
             return add_all(&formula, counts, &self.lengths, scores);
         }
-        met.clear();
+        touched.clear();
         for (slot, count) in entries {
             if counts[slot] == 0.0 {
-                met.push(slot as u32);
+                touched.push(slot as u32);
             }
             counts[slot] += count;
         }
-        for slot in met.iter().map(|slot| *slot as usize) {
+        for slot in touched.iter().map(|slot| *slot as usize) {
             scores[slot] += formula.score(std::mem::take(&mut counts[slot]), self.lengths[slot]);
         }
     }
 
     /// Rearranges all entries. Drops the slots of removed passages, and words that no passage has anymore.
     fn arrange(&mut self) {
-        let mut slots = vec![None; self.passages.len()];
+        let mut new_slots = vec![None; self.passages.len()];
         let (mut passages, mut lengths) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
         for (slot, passage) in self.passages.iter().enumerate() {
             if let Some(passage) = *passage {
-                slots[slot] = Some(passages.len() as u32);
-                self.places.insert(passage, passages.len() as u32);
+                new_slots[slot] = Some(passages.len() as u32);
+                self.slots.insert(passage, passages.len() as u32);
                 passages.push(Some(passage));
                 lengths.push(self.lengths[slot]);
             }
         }
         let length = self.postings.iter().map(|posting| (posting.length + posting.length / ROOM_PART) as usize).sum();
         let (mut entries, mut postings) = (Vec::with_capacity(length), Vec::with_capacity(self.postings.len()));
-        let mut moved = vec![None; self.postings.len()];
+        let mut new_ids = vec![None; self.postings.len()];
         for old in self.by_concept() {
             let start = entries.len();
             let count = |entry: u32| entry & u32::from(WORD_COUNT_MAX);
-            let kept =
-                |entry: &u32| slots[(entry >> WORD_COUNT_BITS) as usize].map(|slot| (slot << WORD_COUNT_BITS) | count(*entry));
+            let kept = |entry: &u32| {
+                new_slots[(entry >> WORD_COUNT_BITS) as usize].map(|slot| (slot << WORD_COUNT_BITS) | count(*entry))
+            };
             entries.extend(self.posting(old).iter().filter_map(kept));
             let length = (entries.len() - start) as u32;
             if length > 0 {
-                moved[old as usize] = Some(postings.len() as u32);
+                new_ids[old as usize] = Some(postings.len() as u32);
                 let room = length + length / ROOM_PART;
                 entries.resize(start + room as usize, 0);
                 let Posting { word, has_sound, .. } = self.postings[old as usize];
                 postings.push(Posting { word, has_sound, start, length, room });
             }
         }
-        let place_of = |place: u32| moved[place as usize];
-        let sounding = self.sounds.iter().filter_map(|word| Some(SoundingWord { place: place_of(word.place)?, ..word }));
+        let new_id = |posting_id: u32| new_ids[posting_id as usize];
+        let sounding = self.sounds.iter().filter_map(|word| Some(SoundingWord { posting_id: new_id(word.posting_id)?, ..word }));
         let mut sounding: Vec<SoundingWord> = sounding.collect();
         // A search compares a limited number of words, the first ones, so their order must not be random.
-        sounding.sort_unstable_by_key(|word| word.place);
+        sounding.sort_unstable_by_key(|word| word.posting_id);
         self.sounds = SoundIndex::of(sounding);
-        self.words = self.words.drain().filter_map(|(word, place)| Some((word, place_of(place)?))).collect();
+        self.words = self.words.drain().filter_map(|(word, posting_id)| Some((word, new_id(posting_id)?))).collect();
         for concept in self.concepts.values_mut() {
-            let kept = concept.words.iter().filter_map(|(place, probability)| Some((place_of(*place)?, *probability)));
+            let kept = concept.words.iter().filter_map(|(posting_id, probability)| Some((new_id(*posting_id)?, *probability)));
             concept.words = kept.collect();
             concept.sort();
         }
@@ -462,23 +465,23 @@ impl WordIndex {
         self.version = self.version.wrapping_add(1);
     }
 
-    /// Returns the positions of all words. Words with the same most likely concept are together, most likely first.
+    /// Returns the posting ids of all words. Words with the same most likely concept are together, most likely first.
     fn by_concept(&self) -> Vec<u32> {
         let mut likeliest = vec![(0.0, None); self.postings.len()];
         for (concept, Concept { words, .. }) in &self.concepts {
-            for (place, probability) in words {
-                let (most, of) = &mut likeliest[*place as usize];
+            for (posting_id, probability) in words {
+                let (most, of) = &mut likeliest[*posting_id as usize];
                 if *probability > *most || (*probability == *most && Some(*concept) < *of) {
                     (*most, *of) = (*probability, Some(*concept));
                 }
             }
         }
-        let mut places: Vec<u32> = (0..self.postings.len() as u32).collect();
-        places.sort_unstable_by(|a, b| {
+        let mut posting_ids: Vec<u32> = (0..self.postings.len() as u32).collect();
+        posting_ids.sort_unstable_by(|a, b| {
             let ((a_most, a_of), (b_most, b_of)) = (likeliest[*a as usize], likeliest[*b as usize]);
             a_of.cmp(&b_of).then(f32::total_cmp(&b_most, &a_most)).then(a.cmp(b))
         });
-        places
+        posting_ids
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes an ONNX graph node by node. Values are named after the operation that makes them, so that profiles of the graph are
 //! readable.
 
-use dragoman::ranking::token_table::Place;
+use dragoman::ranking::token_table::TensorLocation;
 use half::f16;
 
 use super::proto::{
@@ -43,8 +43,8 @@ pub enum Attribute<'a> {
 pub struct External<'a> {
     /// The file's name.
     pub file: &'a str,
-    /// The position in it.
-    pub place: Place,
+    /// Where they are in it.
+    pub location: TensorLocation,
 }
 
 impl GraphWriter {
@@ -133,8 +133,8 @@ impl GraphWriter {
             name: Some(name.to_owned()),
             external_data: vec![
                 entry("location", values.file.to_owned()),
-                entry("offset", values.place.offset.to_string()),
-                entry("length", values.place.length.to_string()),
+                entry("offset", values.location.offset.to_string()),
+                entry("length", values.location.length.to_string()),
             ],
             data_location: Some(EXTERNAL),
             ..Default::default()

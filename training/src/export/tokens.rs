@@ -5,7 +5,7 @@ use std::path::Path;
 
 use dragoman::bundle::{LATE_TABLE, TOKEN_TABLE};
 use dragoman::ranking::TokenTable;
-use dragoman::ranking::token_table::{Place, ROWS, SCALES};
+use dragoman::ranking::token_table::{ROWS, SCALES, TensorLocation};
 
 use super::graph::External;
 use super::quantize::quantize_rows;
@@ -16,9 +16,9 @@ use crate::error::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableFile {
     /// The position of the rows, int8 [vocabulary, d].
-    pub rows: Place,
+    pub rows: TensorLocation,
     /// The position of their scales, float32 [vocabulary, 1].
-    pub scales: Place,
+    pub scales: TensorLocation,
 }
 
 impl TableFile {
@@ -32,16 +32,16 @@ impl TableFile {
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(TOKEN_TABLE);
         let bytes = std::fs::read(&path).map_err(|source| Error::file(&path, source))?;
-        let place = |name: &str| {
+        let locate = |name: &str| {
             let problem = || Error::Content { path: path.clone(), problem: format!("{name} is missing") };
-            TokenTable::place(&bytes, name).ok_or_else(problem)
+            TokenTable::locate(&bytes, name).ok_or_else(problem)
         };
-        Ok(Self { rows: place(ROWS)?, scales: place(SCALES)? })
+        Ok(Self { rows: locate(ROWS)?, scales: locate(SCALES)? })
     }
 
     /// The reference to a part of the file for a graph.
-    pub fn external(&self, place: Place) -> External<'static> {
-        External { file: TOKEN_TABLE, place }
+    pub fn external(&self, location: TensorLocation) -> External<'static> {
+        External { file: TOKEN_TABLE, location }
     }
 }
 
