@@ -75,10 +75,10 @@ fn edit_distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (count, c) in one.chars().enumerate() {
         let mut diagonal = std::mem::replace(&mut row[0], count + 1);
-        for (place, d) in other.iter().enumerate() {
+        for (index, d) in other.iter().enumerate() {
             let replaced = diagonal + usize::from(c != *d);
-            diagonal = row[place + 1];
-            row[place + 1] = replaced.min(diagonal + 1).min(row[place] + 1);
+            diagonal = row[index + 1];
+            row[index + 1] = replaced.min(diagonal + 1).min(row[index] + 1);
         }
     }
     row[other.len()]

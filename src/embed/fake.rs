@@ -259,18 +259,18 @@ fn embed(words: &[String], dimension: usize) -> Embedding {
         let sign = if hash >> 63 == 0 { weight } else { -weight };
         values[(hash % dimension as u64) as usize] += sign;
     };
-    for (place, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         add(word, 2.0);
         let marked: Vec<char> = format!("^{word}$").chars().collect();
         for length in 1..=3 {
             marked.windows(length).for_each(|gram| add(&gram.iter().collect::<String>(), 0.5));
         }
-        if place > 0 {
-            add(&format!("{} {word}", words[place - 1]), 0.5);
+        if index > 0 {
+            add(&format!("{} {word}", words[index - 1]), 0.5);
         }
     }
     // In a tiny dimension, opposite signs may cancel out to zero.
-    let axis = || Embedding::normalized((0..dimension).map(|place| if place == 0 { 1.0 } else { 0.0 }).collect());
+    let axis = || Embedding::normalized((0..dimension).map(|index| if index == 0 { 1.0 } else { 0.0 }).collect());
     #[expect(clippy::expect_used, reason = "an axis has length 1; the dimension is at least 1, or indexing panicked above")]
     Embedding::normalized(values.clone()).or_else(axis).expect("an axis has a direction")
 }

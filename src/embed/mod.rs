@@ -199,10 +199,10 @@ impl Embedder {
                 bytes += one.bytes();
                 turn.push(one);
             }
-            let place = Arc::clone(&self.parts.tokenizing).acquire_owned().await.map_err(|_| EmbedError::Stopping)?;
+            let permit = Arc::clone(&self.parts.tokenizing).acquire_owned().await.map_err(|_| EmbedError::Stopping)?;
             let parts = Arc::clone(&self.parts);
             let tokenizing = tokio::task::spawn_blocking(move || {
-                let _place = place;
+                let _permit = permit;
                 parts.tokens(&turn)
             });
             // If the task returns an error, the runtime shut down and canceled it.

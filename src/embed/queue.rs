@@ -95,7 +95,7 @@ impl Queue {
         let submission = Arc::new(Mutex::new(submission));
         state.waiting += texts.len();
         let since = Instant::now();
-        let tickets = (0..texts.len()).map(|place| Ticket { submission: Arc::clone(&submission), place, since });
+        let tickets = (0..texts.len()).map(|index| Ticket { submission: Arc::clone(&submission), index, since });
         let lane = match priority {
             Priority::Query => &mut state.queries,
             Priority::Ingest => &mut state.ingest,
@@ -169,10 +169,10 @@ struct Lane {
     planned: VecDeque<Vec<Waiting>>,
 }
 
-/// One text's place in its submission.
+/// One text's index in its submission.
 struct Ticket {
     submission: Arc<Mutex<Submission>>,
-    place: usize,
+    index: usize,
     /// When the text was submitted.
     since: Instant,
 }
@@ -323,7 +323,7 @@ impl Ticket {
 
     fn fill(&self, embedded: Embedded) {
         let mut submission = self.submission.lock();
-        submission.embedded[self.place] = Some(embedded);
+        submission.embedded[self.index] = Some(embedded);
         submission.left -= 1;
         if submission.left == 0 {
             let embedded = submission.embedded.drain(..).flatten().collect();
@@ -385,9 +385,9 @@ mod tests {
 
     #[test]
     fn each_encoder_runs_its_own_batch() {
-        let place = Arc::new((Mutex::new(0), Condvar::new()));
+        let meeting = Arc::new((Mutex::new(0), Condvar::new()));
         let bounds = QueueBounds { batch_tokens_max: 1, texts_max: 10 };
-        let queue = Queue::start(vec![Meeting(Arc::clone(&place)), Meeting(place)], bounds, EmbedMeter::default()).unwrap();
+        let queue = Queue::start(vec![Meeting(Arc::clone(&meeting)), Meeting(meeting)], bounds, EmbedMeter::default()).unwrap();
         let texts = vec![Tokens { ids: vec![7], truncated: false }; 2];
         let pending = queue.submit(texts, Priority::Ingest).unwrap();
         let embedded = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(pending.wait());
@@ -406,9 +406,9 @@ mod tests {
                 let longest = batch.iter().map(|(_, length)| *length).max().unwrap();
                 prop_assert!(batch.len() == 1 || batch.len() * longest <= tokens_max);
             }
-            let mut places: Vec<usize> = batches.iter().flatten().map(|(place, _)| *place).collect();
-            places.sort_unstable();
-            prop_assert_eq!(places, (0..lengths.len()).collect::<Vec<_>>());
+            let mut indexes: Vec<usize> = batches.iter().flatten().map(|(index, _)| *index).collect();
+            indexes.sort_unstable();
+            prop_assert_eq!(indexes, (0..lengths.len()).collect::<Vec<_>>());
         }
     }
 }

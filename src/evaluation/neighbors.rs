@@ -46,8 +46,8 @@ fn by_blocks(
     let mut forward = NeighborLists::new(first.len(), second.len(), count)?;
     let mut backward = NeighborLists::new(second.len(), first.len(), count)?;
     for (rows, nearest) in parts.iter().flat_map(|part| &part.forward) {
-        for (place, number) in rows.clone().enumerate() {
-            forward.put(number as u32, nearest.of(place))?;
+        for (row, number) in rows.clone().enumerate() {
+            forward.put(number as u32, nearest.of(row))?;
         }
     }
     for number in 0..second.len() {

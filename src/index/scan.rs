@@ -165,9 +165,9 @@ impl Scan {
         let (mut chosen, mut inner, mut asked) = (Vec::new(), f32::INFINITY, wanted + wanted / SLACK_PART);
         // Rings around the query, each with several times as many rows as all before: `accept` may take longer than a comparison.
         while chosen.len() < wanted && inner > f32::NEG_INFINITY {
-            let place = asked / SAMPLED_PART;
-            let outer = match place < sample.len() {
-                true => *sample.select_nth_unstable_by(place, |a, b| b.total_cmp(a)).1,
+            let rank = asked / SAMPLED_PART;
+            let outer = match rank < sample.len() {
+                true => *sample.select_nth_unstable_by(rank, |a, b| b.total_cmp(a)).1,
                 false => f32::NEG_INFINITY,
             };
             ring(&estimates, outer..inner, |row| {

@@ -27,10 +27,10 @@ pub fn principal_plane(vectors: &Vectors, stop: impl Fn() -> bool) -> Result<Vec
         let mut next = Array2::zeros((vectors.dimension(), 2));
         for block in vectors.blocks() {
             let block = view(block, vectors.dimension())?;
-            let places = coordinates(&block, &mean, &directions);
+            let projected = coordinates(&block, &mean, &directions);
             // [dimension, rows] · [rows, 2], with the mean subtracted from the vectors.
-            next += &block.t().dot(&places);
-            let sums = places.sum_axis(Axis(0));
+            next += &block.t().dot(&projected);
+            let sums = projected.sum_axis(Axis(0));
             next -= &mean.view().insert_axis(Axis(1)).dot(&sums.view().insert_axis(Axis(0)));
         }
         orthonormalize(&mut next);
@@ -42,8 +42,8 @@ pub fn principal_plane(vectors: &Vectors, stop: impl Fn() -> bool) -> Result<Vec
     }
     let mut points = Vec::with_capacity(vectors.len());
     for block in vectors.blocks() {
-        let places = coordinates(&view(block, vectors.dimension())?, &mean, &directions);
-        points.extend(places.rows().into_iter().map(|place| [place[0], place[1]]));
+        let projected = coordinates(&view(block, vectors.dimension())?, &mean, &directions);
+        points.extend(projected.rows().into_iter().map(|point| [point[0], point[1]]));
     }
     Ok(points)
 }

@@ -54,10 +54,10 @@ impl Neighborhood {
         let mut both = Vec::with_capacity(2 * self.per_query);
         for ((block, before), behind) in self.parts.into_iter().zip(found) {
             let before = before.into_inner();
-            for (place, number) in block.numbers().iter().enumerate() {
+            for (row, number) in block.numbers().iter().enumerate() {
                 both.clear();
-                both.extend_from_slice(before.of(place));
-                both.extend_from_slice(behind.of(place));
+                both.extend_from_slice(before.of(row));
+                both.extend_from_slice(behind.of(row));
                 lists.put(*number, &both)?;
             }
         }

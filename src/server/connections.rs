@@ -81,8 +81,8 @@ impl Connections {
     pub(super) async fn enter(self: &Arc<Self>, address: IpAddr) -> ConnectionSlot {
         loop {
             let changed = self.changed.notified();
-            if let Some(place) = self.try_enter(address) {
-                return place;
+            if let Some(slot) = self.try_enter(address) {
+                return slot;
             }
             changed.await;
         }
@@ -116,7 +116,7 @@ impl Open {
     fn victim(&self) -> Option<u64> {
         let oldest = self.idle.values().take(EVICTION_CANDIDATES_MAX).enumerate();
         let count = |id: &u64| self.by_id.get(id).and_then(|entry| self.by_address.get(&entry.address)).copied();
-        oldest.max_by_key(|&(place, id)| (count(id), Reverse(place))).map(|(_, id)| *id)
+        oldest.max_by_key(|&(order, id)| (count(id), Reverse(order))).map(|(_, id)| *id)
     }
 
     /// Tells an idle connection to close; returns whether there was one.
@@ -229,8 +229,8 @@ mod tests {
         IpAddr::from([192, 0, 2, last])
     }
 
-    fn is_asked_to_close(place: &ConnectionSlot) -> bool {
-        place.wait_for_close_request().now_or_never().is_some()
+    fn is_asked_to_close(slot: &ConnectionSlot) -> bool {
+        slot.wait_for_close_request().now_or_never().is_some()
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Connection {
     /// Serves requests until the client disconnects or must be disconnected.
     pub(super) async fn serve_http2(&self, stream: impl AsyncRead + AsyncWrite + Unpin, socket: &Socket) {
         let activity = Arc::new(Activity::default());
-        let (client, router, work) = (ClientAddress(self.address.ip()), self.shared.router.clone(), self.place.request_starter());
+        let (client, router, work) = (ClientAddress(self.address.ip()), self.shared.router.clone(), self.slot.request_starter());
         let began = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(Body::new);

@@ -78,8 +78,8 @@ pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions,
                 alive = None;
             }
             accepted = accept(&listener, &connections) => {
-                let (stream, address, place) = accepted;
-                let connection = Connection { shared: Arc::clone(&shared), address, place, alive: alive.clone() };
+                let (stream, address, slot) = accepted;
+                let connection = Connection { shared: Arc::clone(&shared), address, slot, alive: alive.clone() };
                 tokio::spawn(async move {
                     let socket = Socket::new(stream);
                     let mut running = std::pin::pin!(connection.run(socket.clone()));
@@ -87,7 +87,7 @@ pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions,
                         tokio::select! {
                             biased;
                             () = running.as_mut() => return,
-                            () = connection.place.wait_for_close_request() => if connection.place.must_close(socket.has_unread()) {
+                            () = connection.slot.wait_for_close_request() => if connection.slot.must_close(socket.has_unread()) {
                                 return tracing::debug!(%address, "closed an idle connection to make room for another");
                             },
                         }
@@ -116,7 +116,7 @@ impl Shared {
 struct Connection {
     shared: Arc<Shared>,
     address: SocketAddr,
-    place: ConnectionSlot,
+    slot: ConnectionSlot,
     /// None if the connection arrived after the shutdown began.
     alive: Option<mpsc::Sender<Infallible>>,
 }
@@ -173,7 +173,7 @@ impl Connection {
         let service = service_fn(|request: Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(client);
-            let working = self.place.begin_request();
+            let working = self.slot.begin_request();
             let answering = self.shared.router.clone().oneshot(request);
             async move { answering.await.map(|answer| answer.map(|body| PermitBody::new(body, working))) }
         });

@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn parts_say_which_words_of_the_query_they_are() {
-        let places: Vec<usize> = literal_parts("release 2.1.10 感冒 of espr").iter().map(|part| part.at).collect();
-        assert_eq!(places, [1, 4, 6]);
+        let positions: Vec<usize> = literal_parts("release 2.1.10 感冒 of espr").iter().map(|part| part.at).collect();
+        assert_eq!(positions, [1, 4, 6]);
     }
 
     #[test]

@@ -128,12 +128,12 @@ impl PassageWords {
     }
 
     fn push(&mut self, source: Range<usize>, part: &str, of: Class, goes_on: bool) {
-        let (from, place) = (self.shown.len(), self.characters.len());
+        let (from, index) = (self.shown.len(), self.characters.len());
         self.shown.push_str(part);
         self.characters.push(Character { source, shown: from..self.shown.len() });
         match self.runs.last_mut().filter(|_| goes_on) {
-            Some(run) => run.characters.end = place + 1,
-            None => self.runs.push(Run { class: of, characters: place..place + 1 }),
+            Some(run) => run.characters.end = index + 1,
+            None => self.runs.push(Run { class: of, characters: index..index + 1 }),
         }
     }
 

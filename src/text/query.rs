@@ -152,9 +152,9 @@ impl Marks {
             return None;
         }
         let from = open.len_utf8();
-        let mut places = text[from..].char_indices().peekable();
-        while let Some((at, c)) = places.next() {
-            let mut within_word = || places.peek().is_some_and(|(_, next)| is_spaced_letter(*next));
+        let mut characters = text[from..].char_indices().peekable();
+        while let Some((at, c)) = characters.next() {
+            let mut within_word = || characters.peek().is_some_and(|(_, next)| is_spaced_letter(*next));
             if closing.contains(&c) && !(is_upright(c) && within_word()) {
                 return Some(Quote { inside: &text[from..from + at], bytes: from + at + c.len_utf8() });
             }

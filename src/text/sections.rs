@@ -28,13 +28,13 @@ pub(super) fn sections(text: &str, whole: &Range<usize>, headings: &[Heading]) -
         found.push(Section { range: whole.start..first, above: Vec::new(), path: Vec::new(), body: whole.start });
     }
     let mut above: Vec<usize> = Vec::new();
-    for (place, heading) in headings.iter().enumerate() {
+    for (index, heading) in headings.iter().enumerate() {
         while above.last().is_some_and(|&outer| headings[outer].level >= heading.level) {
             above.pop();
         }
-        let end = headings.get(place + 1).map_or(whole.end, |next| next.range.start);
+        let end = headings.get(index + 1).map_or(whole.end, |next| next.range.start);
         let mut path = above.clone();
-        path.push(place);
+        path.push(index);
         let range = heading.range.start.max(whole.start)..end;
         found.push(Section { range, above: std::mem::replace(&mut above, path.clone()), path, body: heading.range.end });
     }

@@ -230,7 +230,7 @@ impl<'a> Splitter<'a> {
     /// Returns the limits of a passage under these headings. Leaves out a heading that repeats the title.
     fn budget_under(&self, above: &[usize]) -> Result<PassageBudget, TextError> {
         let title = self.frame.title;
-        let headings = above.iter().map(|&place| self.headings[place].text.as_str());
+        let headings = above.iter().map(|&index| self.headings[index].text.as_str());
         let headings: Vec<&str> =
             headings.filter(|heading| title.is_none_or(|title| title.trim().to_lowercase() != heading.to_lowercase())).collect();
         let headings = (!headings.is_empty()).then(|| headings.join("\n"));
@@ -311,7 +311,7 @@ impl<'a> Splitter<'a> {
         let counted = if self.has_letters(&last) { last.end } else { last.start };
         let Some(&latest) = self.token_starts.get(self.token_index(counted).saturating_sub(self.least)) else { return Ok(()) };
         // What remains of the previous passage must still end after the passage before that.
-        let earliest = found.len().checked_sub(3).map_or(before.start, |place| found[place].range.end.max(before.start));
+        let earliest = found.len().checked_sub(3).map_or(before.start, |index| found[index].range.end.max(before.start));
         let known = self.starts.iter().filter_map(|starts| {
             let next = starts.partition_point(|&at| at <= latest);
             next.checked_sub(1).map(|last| starts[last])

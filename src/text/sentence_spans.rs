@@ -13,7 +13,7 @@ pub fn sentence_spans(text: &str) -> Vec<Range<usize>> {
     // A heading is always a separate sentence, so sentence ends within it do not count.
     starts.retain(|at| {
         let before = structure.headings.partition_point(|heading| heading.range.start < *at);
-        before.checked_sub(1).is_none_or(|place| structure.headings[place].range.end <= *at)
+        before.checked_sub(1).is_none_or(|index| structure.headings[index].range.end <= *at)
     });
     starts.extend(structure.blocks.into_iter().chain(structure.items));
     starts.extend(structure.headings.into_iter().flat_map(|heading| [heading.range.start, heading.range.end]));

@@ -190,11 +190,11 @@ impl Unigram {
     fn add_word(&self, word: &str, source: Range<usize>, room: &mut Buffers) {
         // The word mark counts as part of the first character.
         let (shift, first) = (WORD_MARK.len_utf8(), word.chars().next().map_or(0, char::len_utf8));
-        let place = |start: usize, end: usize| match word.len() == source.len() {
+        let to_source = |start: usize, end: usize| match word.len() == source.len() {
             true => source.start + start.saturating_sub(shift)..source.start + end.saturating_sub(shift).max(first),
             false => source.clone(),
         };
-        let token = |(id, bytes): &Piece| (*id, place(bytes.start as usize, bytes.end as usize));
+        let token = |(id, bytes): &Piece| (*id, to_source(bytes.start as usize, bytes.end as usize));
         let is_remembered = word.len() <= CACHED_WORD_BYTES_MAX;
         if let Some(known) = is_remembered.then(|| self.known.get(word)).flatten() {
             room.tokens.extend(known.iter().map(token));

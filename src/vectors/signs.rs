@@ -227,8 +227,8 @@ fn rotated(values: &[f32], bits: usize) -> Vec<f32> {
     for _ in 0..2 {
         for part in rotated.chunks_mut(u64::BITS as usize) {
             let flips = random.next_u64();
-            for (place, value) in part.iter_mut().enumerate() {
-                *value = f32::from_bits(value.to_bits() ^ ((flips >> place) as u32 & 1) << 31);
+            for (bit, value) in part.iter_mut().enumerate() {
+                *value = f32::from_bits(value.to_bits() ^ ((flips >> bit) as u32 & 1) << 31);
             }
         }
         transform(&mut rotated);

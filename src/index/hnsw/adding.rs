@@ -28,8 +28,8 @@ impl Index {
     pub fn add_all(&self, embeddings: &[(PassageId, Embedding)]) -> Result<(), IndexError> {
         let put = |(passage, embedding): &(PassageId, Embedding)| self.add_or_attach(*passage, embedding);
         let nodes = filter_in_parallel(embeddings, put)?;
-        let ensure_reachable = |place: &usize| {
-            let (passage, embedding) = &embeddings[*place];
+        let ensure_reachable = |index: &usize| {
+            let (passage, embedding) = &embeddings[*index];
             self.ensure_reachable(*passage, embedding).map(|()| false)
         };
         filter_in_parallel(&nodes, ensure_reachable).map(drop)
@@ -115,16 +115,16 @@ fn filter_in_parallel<T: Sync>(
     // over its share.
     let begun = std::sync::atomic::AtomicUsize::new(0);
     let run = || -> Result<Vec<usize>, IndexError> {
-        let mut places = Vec::new();
+        let mut indexes = Vec::new();
         loop {
             let begin = begun.fetch_add(PER_TURN, Ordering::Relaxed).min(items.len());
             let end = items.len().min(begin + PER_TURN);
             if begin == end {
-                return Ok(places);
+                return Ok(indexes);
             }
-            for (place, item) in (begin..).zip(&items[begin..end]) {
+            for (index, item) in (begin..).zip(&items[begin..end]) {
                 if work(item)? {
-                    places.push(place);
+                    indexes.push(index);
                 }
             }
         }

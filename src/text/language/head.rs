@@ -208,9 +208,9 @@ impl LanguageHead {
     /// Returns the mean weight for a language of the features of a text with these token ids, divided by the temperature.
     /// `None` if none of the tokens counts, or if the head does not know the language.
     pub fn support(&self, ids: &[u32], language: Language) -> Option<f32> {
-        let place = self.languages.iter().position(|known| *known == language)?;
+        let index = self.languages.iter().position(|known| *known == language)?;
         let (sums, counted) = self.sums(&self.features.of(ids))?;
-        Some(self.mean(sums[place], counted))
+        Some(self.mean(sums[index], counted))
     }
 
     /// Returns the score of each language before softmax. `None` if none of the tokens counts.
