@@ -29,7 +29,7 @@ pub fn move_data(settings: &MoveSettings) -> ExitCode {
 
 fn run(settings: &MoveSettings) -> Result<(), CliError> {
     let output = Output::new_without_server(settings.json, settings.quiet);
-    let [from, to] = [&settings.from, &settings.to].map(|place| self::parse_location(place, settings));
+    let [from, to] = [&settings.from, &settings.to].map(|location| self::parse_location(location, settings));
     if matches!(from, DataLocation::Folder(_)) == matches!(to, DataLocation::Folder(_)) {
         let expected = "expected a data directory and an address that begins with postgres://, one for --from and one for --to";
         return Err(CliError::Usage(expected.to_owned()));

@@ -273,14 +273,14 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, count
     match client.rows(&call, "results", batch.documents.len(), "a result for each document") {
         Ok(results) => take_results(output, &batch, &results, counts),
         Err(CliError::Refused(refusal)) => {
-            let problem = |(place, detail): &(String, String)| Some((index(place)?, locate_problem(place, detail)));
-            let places: Vec<_> = refusal.places.iter().map(problem).collect();
-            if places.is_empty() || places.iter().any(Option::is_none) {
+            let problem = |(pointer, detail): &(String, String)| Some((index(pointer)?, locate_problem(pointer, detail)));
+            let problems: Vec<_> = refusal.problems.iter().map(problem).collect();
+            if problems.is_empty() || problems.iter().any(Option::is_none) {
                 return Err(CliError::Refused(refusal));
             }
             // A document may have several errors.
             let mut reasons: BTreeMap<usize, String> = BTreeMap::new();
-            for (index, detail) in places.into_iter().flatten() {
+            for (index, detail) in problems.into_iter().flatten() {
                 let reason = reasons.entry(index).or_default();
                 reason.push_str(if reason.is_empty() { "" } else { "; " });
                 reason.push_str(&detail);
@@ -302,8 +302,14 @@ fn take_results(output: &Output, batch: &Batch, results: &[Value], counts: &mut 
             Some("updated") => counts.updated += 1,
             _ => {
                 let error = &result["error"];
-                let (place, detail) = (error["pointer"].as_str().unwrap_or_default(), error["detail"].as_str());
-                report_failure(counts, output, *line, result["id"].as_str(), &locate_problem(place, detail.unwrap_or("failed")))?;
+                let (pointer, detail) = (error["pointer"].as_str().unwrap_or_default(), error["detail"].as_str());
+                report_failure(
+                    counts,
+                    output,
+                    *line,
+                    result["id"].as_str(),
+                    &locate_problem(pointer, detail.unwrap_or("failed")),
+                )?;
             }
         }
     }
@@ -311,13 +317,13 @@ fn take_results(output: &Output, batch: &Batch, results: &[Value], counts: &mut 
 }
 
 /// Returns the index of the document in a JSON pointer into the request.
-fn index(place: &str) -> Option<usize> {
-    place.strip_prefix("/documents/")?.split('/').next()?.parse().ok()
+fn index(pointer: &str) -> Option<usize> {
+    pointer.strip_prefix("/documents/")?.split('/').next()?.parse().ok()
 }
 
 /// Prefixes the problem with its location within the document.
-fn locate_problem(place: &str, detail: &str) -> String {
-    match place.splitn(4, '/').nth(3) {
+fn locate_problem(pointer: &str, detail: &str) -> String {
+    match pointer.splitn(4, '/').nth(3) {
         Some(member) => format!("/{member}: {detail}"),
         None => detail.to_owned(),
     }

@@ -19,8 +19,8 @@ pub const SOME_FAILED: u8 = 3;
 /// Explains the exit codes in each command's long help.
 pub const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 wrong usage; 3 success, but some items failed.";
 
-/// Maximum locations in a request to list for one error.
-const PLACES_MAX: usize = 10;
+/// Maximum number of problems to list for one error.
+const PROBLEMS_MAX: usize = 10;
 
 /// The outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +63,8 @@ pub struct ErrorResponse {
     /// The server's error code; `None` if something in front of it responded, such as a proxy.
     pub code: Option<String>,
     pub detail: String,
-    /// Invalid locations in the request, each with its problem.
-    pub places: Vec<(String, String)>,
+    /// Problems in the request: the location and the detail of each.
+    pub problems: Vec<(String, String)>,
     /// The id of the request in the server's log.
     pub request_id: Option<String>,
     pub retry_after_s: Option<u64>,
@@ -75,7 +75,7 @@ impl ErrorResponse {
     pub fn read(status: u16, body: &str, request_id: Option<String>, retry_after_s: Option<u64>) -> Self {
         let json: Value = serde_json::from_str(body).unwrap_or(Value::Null);
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let refusal = Self { status, code: None, detail: String::new(), places: Vec::new(), request_id, retry_after_s };
+        let refusal = Self { status, code: None, detail: String::new(), problems: Vec::new(), request_id, retry_after_s };
         if let Some(detail) = text(&json["error"]["message"]) {
             return Self { code: text(&json["error"]["code"]), detail, ..refusal };
         }
@@ -84,13 +84,13 @@ impl ErrorResponse {
             let shown: String = body.chars().take(200).collect();
             return Self { detail: if shown.is_empty() { "without a text".to_owned() } else { shown }, ..refusal };
         };
-        let place = |error: &Value| {
-            let place = error["pointer"].as_str().or(error["parameter"].as_str()).unwrap_or_default();
-            (place.to_owned(), error["detail"].as_str().unwrap_or_default().to_owned())
+        let problem = |error: &Value| {
+            let location = error["pointer"].as_str().or(error["parameter"].as_str()).unwrap_or_default();
+            (location.to_owned(), error["detail"].as_str().unwrap_or_default().to_owned())
         };
-        let places = json["errors"].as_array().into_iter().flatten().map(place).collect();
+        let problems = json["errors"].as_array().into_iter().flatten().map(problem).collect();
         let request_id = text(&json["request_id"]).or(refusal.request_id.clone());
-        Self { code: text(&json["code"]), detail, places, request_id, ..refusal }
+        Self { code: text(&json["code"]), detail, problems, request_id, ..refusal }
     }
 
     fn summary(&self) -> String {
@@ -108,9 +108,9 @@ impl ErrorResponse {
         if let Some(id) = &self.request_id {
             error["request_id"] = json!(id);
         }
-        if !self.places.is_empty() {
-            let place = |(place, detail): &(String, String)| json!({ "place": place, "detail": detail });
-            error["errors"] = self.places.iter().map(place).collect();
+        if !self.problems.is_empty() {
+            let problem = |(location, detail): &(String, String)| json!({ "place": location, "detail": detail });
+            error["errors"] = self.problems.iter().map(problem).collect();
         }
         error
     }
@@ -153,12 +153,12 @@ impl CliError {
         let mut text = format!("error: {}", one_line(&chain(self)));
         if let Self::Refused(refusal) = self {
             // The detail already includes the first location.
-            if refusal.places.len() > 1 {
-                for (place, detail) in refusal.places.iter().take(PLACES_MAX) {
-                    let _ = write!(text, "\n  {}: {}", one_line(place), one_line(detail));
+            if refusal.problems.len() > 1 {
+                for (location, detail) in refusal.problems.iter().take(PROBLEMS_MAX) {
+                    let _ = write!(text, "\n  {}: {}", one_line(location), one_line(detail));
                 }
-                if refusal.places.len() > PLACES_MAX {
-                    let _ = write!(text, "\n  and {} more", refusal.places.len() - PLACES_MAX);
+                if refusal.problems.len() > PROBLEMS_MAX {
+                    let _ = write!(text, "\n  and {} more", refusal.problems.len() - PROBLEMS_MAX);
                 }
             }
             if let Some(id) = &refusal.request_id {
@@ -204,9 +204,9 @@ mod tests {
 
     #[test]
     fn the_number_of_error_locations_shown_is_bounded() {
-        let place = |n: usize| (format!("/documents/{n}"), "bad".to_owned());
-        let many = ErrorResponse { places: (0..25).map(place).collect(), ..refusal(r#"{"detail": "bad", "code": "c"}"#) };
+        let problem = |n: usize| (format!("/documents/{n}"), "bad".to_owned());
+        let many = ErrorResponse { problems: (0..25).map(problem).collect(), ..refusal(r#"{"detail": "bad", "code": "c"}"#) };
         let text = CliError::Refused(Box::new(many)).text();
-        assert_eq!((text.lines().count(), text.contains("and 15 more")), (1 + PLACES_MAX + 1 + 1, true), "{text}");
+        assert_eq!((text.lines().count(), text.contains("and 15 more")), (1 + PROBLEMS_MAX + 1 + 1, true), "{text}");
     }
 }

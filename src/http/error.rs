@@ -25,8 +25,8 @@ const FAILED: &str = "the server failed; its log has the cause under this reques
 /// The routes whose errors are in OpenAI's shape.
 const OPEN_AI_ROUTES: [&str; 2] = ["/v1/embeddings", "/v1/models/{model}"];
 
-/// Approximate maximum of places that several checks report together.
-const PLACES_MAX: usize = 100;
+/// Approximate maximum number of violations that several checks report together.
+const VIOLATIONS_MAX: usize = 100;
 
 /// The challenge for a client without a valid key.
 pub const CHALLENGE: &str = "Bearer realm=\"dragoman\"";
@@ -129,7 +129,7 @@ impl Checks {
         match (checked, &mut self.0) {
             (Ok(value), _) => return Some(value),
             // An error without a place concerns the whole request, and is reported alone.
-            (Err(error), Some(first)) if (1..PLACES_MAX).contains(&first.errors.len()) && !error.errors.is_empty() => {
+            (Err(error), Some(first)) if (1..VIOLATIONS_MAX).contains(&first.errors.len()) && !error.errors.is_empty() => {
                 let all = first.errors.drain(..).chain(error.errors).collect();
                 *first = ApiError::several(first.code, all);
             }
@@ -291,12 +291,12 @@ impl Violation {
 
     /// The same violation, with the pointer `base` before its pointer.
     pub fn with_base_pointer(self, base: &str) -> Self {
-        Self { pointer: self.pointer.map(|place| format!("{base}{place}")), ..self }
+        Self { pointer: self.pointer.map(|pointer| format!("{base}{pointer}")), ..self }
     }
 
     fn summary(&self) -> String {
         match self.pointer.as_deref().or(self.parameter.as_deref()) {
-            Some(place) if !place.is_empty() => format!("{place}: {}", self.detail),
+            Some(location) if !location.is_empty() => format!("{location}: {}", self.detail),
             _ => self.detail.clone(),
         }
     }
@@ -407,14 +407,14 @@ mod tests {
 
     #[test]
     fn checks_collect_every_violation() {
-        let refuse = |place: &str| Err(ApiError::at(Code::InvalidRequest, place, "bad"));
-        let places = |error: ApiError| error.errors.into_iter().filter_map(|one| one.pointer).collect::<Vec<_>>();
+        let refuse = |pointer: &str| Err(ApiError::at(Code::InvalidRequest, pointer, "bad"));
+        let pointers = |error: ApiError| error.errors.into_iter().filter_map(|one| one.pointer).collect::<Vec<_>>();
         assert_eq!(Checks::all([Ok(1), Ok(2)]), Ok(vec![1, 2]));
         let error = Checks::all([Ok(1), refuse("/a"), Ok(2), refuse("/b")]).unwrap_err();
         assert_eq!(error.detail, "/a: bad; and 1 more");
-        assert_eq!(places(error), ["/a", "/b"]);
+        assert_eq!(pointers(error), ["/a", "/b"]);
         let whole = Err(ApiError::new(Code::NoModel, "there is no model"));
-        assert_eq!(Checks::all([refuse("/a"), whole, Ok(1)]).map_err(places), Err(vec!["/a".to_owned()]));
+        assert_eq!(Checks::all([refuse("/a"), whole, Ok(1)]).map_err(pointers), Err(vec!["/a".to_owned()]));
     }
 
     #[test]

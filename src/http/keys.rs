@@ -98,7 +98,7 @@ fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
 
 fn check_collections(names: &[String]) -> Result<Vec<CollectionName>, ApiError> {
     check_count("/collections", names.len(), COLLECTIONS_MAX, "names, or be left out for all")?;
-    check_each("/collections", names, |place, name| check_parsed(place, CollectionName::parse(name)))
+    check_each("/collections", names, |pointer, name| check_parsed(pointer, CollectionName::parse(name)))
 }
 
 /// Parses an RFC 3339 time in the future, as milliseconds since the Unix epoch.

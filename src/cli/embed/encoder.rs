@@ -26,7 +26,7 @@ pub const BATCHES_MAX: usize = 3;
 /// Embeds batches of texts concurrently.
 pub struct Encoder {
     runtime: Runtime,
-    place: Backend,
+    backend: Backend,
 }
 
 enum Backend {
@@ -49,7 +49,7 @@ impl Encoder {
     pub fn open(args: &EmbedArgs, server: &ServerArgs, output: &Output) -> Result<Self, CliError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(CliError::io("start threads"))?;
-        let place = match &args.model {
+        let backend = match &args.model {
             None => Backend::Server(Arc::new(Client::new(server, output)?)),
             Some(folder) => {
                 let failed = |what: &str| format!("{what} {}", folder.display());
@@ -66,19 +66,19 @@ impl Encoder {
                 Backend::Here(embedder)
             }
         };
-        Ok(Self { runtime, place })
+        Ok(Self { runtime, backend })
     }
 
     /// Values per embedding, if known before the first one.
     pub fn dimension(&self) -> Option<usize> {
-        match &self.place {
+        match &self.backend {
             Backend::Server(_) => None,
             Backend::Here(embedder) => Some(embedder.model().dimension),
         }
     }
 
     pub fn submit(&self, texts: Vec<String>) -> Pending {
-        match &self.place {
+        match &self.backend {
             Backend::Server(client) => {
                 let client = Arc::clone(client);
                 self.runtime.spawn_blocking(move || embed_on_server(&client, &texts, None, None))

@@ -59,13 +59,13 @@ fn failure(line: &str) -> String {
     let result: Value = serde_json::from_str(line).unwrap_or(Value::Null);
     let id = result["id"].as_str().map(|id| format!(" ({})", format_cell(&json!(id)))).unwrap_or_default();
     let error = &result["error"];
-    let place = error["pointer"]
+    let location = error["pointer"]
         .as_str()
         .filter(|pointer| !pointer.is_empty())
         .map(|pointer| format!("{}: ", format_cell(&json!(pointer))));
-    let place = place.unwrap_or_default();
+    let location = location.unwrap_or_default();
     format!(
-        "line {}{id}: {}: {place}{}",
+        "line {}{id}: {}: {location}{}",
         format_cell(&result["line"]),
         format_cell(&error["code"]),
         format_cell(&error["detail"])

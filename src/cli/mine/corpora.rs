@@ -43,26 +43,26 @@ struct NumberedFile {
 }
 
 impl Corpora {
-    /// Puts file names and line numbers into a refusal, where it names places of the request that came from files.
+    /// Puts file names and line numbers into a refusal, where it names parts of the request that came from files.
     pub fn located(&self, error: CliError) -> CliError {
         let mut response = match error {
             CliError::Refused(response) => response,
             other => return other,
         };
-        for (place, _) in &mut response.places {
-            if let Some(found) = self.locate(place) {
-                // The detail begins with the first place.
-                if let Some(rest) = response.detail.strip_prefix(place.as_str()) {
+        for (location, _) in &mut response.problems {
+            if let Some(found) = self.locate(location) {
+                // The detail begins with the first location.
+                if let Some(rest) = response.detail.strip_prefix(location.as_str()) {
                     response.detail = format!("{found}{rest}");
                 }
-                *place = found;
+                *location = found;
             }
         }
         CliError::Refused(response)
     }
 
-    fn locate(&self, place: &str) -> Option<String> {
-        match place.split('/').collect::<Vec<_>>()[..] {
+    fn locate(&self, location: &str) -> Option<String> {
+        match location.split('/').collect::<Vec<_>>()[..] {
             ["", "known_pairs", at, side] => Some(format!("{}, {side}", self.known.as_ref()?.file.line(at)?)),
             ["", side, "texts", at] => self.side(side)?.file.as_ref()?.line(at),
             ["", side, "texts"] => Some(self.side(side)?.file.as_ref()?.name.clone()),

@@ -128,7 +128,7 @@ pub fn parse_labeled_texts(
             let detail = format!("must have at most {LABELS_MAX} labels, got {}", labels.len());
             checks.add::<()>(invalid(at("/labels"), detail));
         } else {
-            checks.add(check_each(&at("/labels"), &labels, |place, label| check_label(label, place)));
+            checks.add(check_each(&at("/labels"), &labels, |pointer, label| check_label(label, pointer)));
         }
         labels.sort_unstable();
         labels.dedup();

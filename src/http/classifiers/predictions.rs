@@ -108,7 +108,7 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
         (None, Some(DocumentsByIdInput { collection, ids })) => {
             let collection = check_parsed("/documents/collection", CollectionName::parse(&collection))?;
             check_count("/documents/ids", ids.len(), limits.batch_documents_max, "ids (batch_documents_max)")?;
-            let ids = check_each("/documents/ids", &ids, |place, id| check_parsed(place, DocumentId::parse(id)))?;
+            let ids = check_each("/documents/ids", &ids, |pointer, id| check_parsed(pointer, DocumentId::parse(id)))?;
             PredictItems::Documents { collection, ids }
         }
         _ => return invalid("", "must have exactly one of texts and documents"),

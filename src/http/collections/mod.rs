@@ -306,8 +306,8 @@ fn metadata_paths(texts: &[String]) -> Result<Vec<MetadataPath>, ApiError> {
     if got > METADATA_INDEXES_MAX {
         return invalid("/metadata_indexes", format!("must have at most {METADATA_INDEXES_MAX} paths, got {got}"));
     }
-    check_each("/metadata_indexes", texts, |place, text| {
-        let refuse = |detail: String| ApiError::at(Code::InvalidRequest, place, detail);
+    check_each("/metadata_indexes", texts, |pointer, text| {
+        let refuse = |detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
         match Field::parse(text).map_err(refuse)? {
             Field::Metadata(path) if path.is_indexable() => Ok(path),
             Field::Metadata(_) => {

@@ -49,10 +49,10 @@ impl RequestBody for DocumentBatch {
 fn read_element(json: &[u8], bodies: &BodySchemas) -> Result<DocumentInput, InvalidDocument> {
     read_json(json, bodies.component("DocumentInput")).map_err(|error| {
         let id = serde_json::from_slice(json).ok().and_then(|value: Value| DocumentId::parse_new(value["id"].as_str()?).ok());
-        let place = |violation: Violation| DocumentProblem::at(violation.pointer.unwrap_or_default(), violation.detail);
+        let problem = |violation: Violation| DocumentProblem::at(violation.pointer.unwrap_or_default(), violation.detail);
         let problems = match error.errors.is_empty() {
             true => vec![DocumentProblem::at("", error.detail.replacen("the body", "the document", 1))],
-            false => error.errors.into_iter().map(place).collect(),
+            false => error.errors.into_iter().map(problem).collect(),
         };
         InvalidDocument { id, code: error.code, problems }
     })

@@ -315,7 +315,7 @@ fn selection_filter(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Li
 fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
     check_count("/ids", ids.len(), VALUES_MAX, "ids")?;
     let text = |id: DocumentId| Scalar::Text(id.as_str().to_owned());
-    let ids = check_each("/ids", ids, |place, id| check_parsed(place, DocumentId::parse(id).map(text)))?;
+    let ids = check_each("/ids", ids, |pointer, id| check_parsed(pointer, DocumentId::parse(id).map(text)))?;
     Ok(Filter::Field(Field::Id, Test::In(ids)))
 }
 
@@ -358,9 +358,9 @@ fn check_order(
         return Ok((order, descending.unwrap_or_default()));
     };
     let mut checks = Checks::default();
-    for (place, given) in [("/order", order.is_some()), ("/descending", descending.is_some())] {
+    for (pointer, given) in [("/order", order.is_some()), ("/descending", descending.is_some())] {
         if given {
-            checks.add(invalid::<()>(place, "must be left out with order_by"));
+            checks.add(invalid::<()>(pointer, "must be left out with order_by"));
         }
     }
     let field = match Field::parse(&by.field) {

@@ -107,11 +107,11 @@ impl RestTool {
             let parameter = operation.parameter(name);
             let schema =
                 parameter.as_ref().map_or_else(|| operation.member(name).cloned(), |(_, schema)| Some(schema.clone()))?;
-            let place = parameter.as_ref().map(|(place, _)| place.as_str());
-            if place == Some("query") {
+            let location = parameter.as_ref().map(|(location, _)| location.as_str());
+            if location == Some("query") {
                 in_query.push(name);
             }
-            let check = if place == Some("path") { json!({"type": "string", "minLength": 1}) } else { json!({}) };
+            let check = if location == Some("path") { json!({"type": "string", "minLength": 1}) } else { json!({}) };
             checked.insert(name.to_owned(), check);
             properties.insert(name.to_owned(), operation.localized(&schema, &mut definitions));
         }
@@ -152,9 +152,9 @@ impl RestTool {
         let (mut target, mut query, mut body) = (self.path.clone(), Vec::new(), Map::new());
         for (name, value) in arguments.as_object().into_iter().flatten() {
             let text = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let place = format!("{{{name}}}");
-            if target.contains(&place) {
-                target = target.replace(&place, &percent_encode(&text()));
+            let placeholder = format!("{{{name}}}");
+            if target.contains(&placeholder) {
+                target = target.replace(&placeholder, &percent_encode(&text()));
             } else if self.in_query.contains(&name.as_str()) {
                 query.push(format!("{name}={}", percent_encode(&text())));
             } else {

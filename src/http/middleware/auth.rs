@@ -112,16 +112,16 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
             record.set(&caller);
         }
         let owner = QuotaOwner::for_caller(&caller, address);
-        let place = match operation.id.as_str() {
+        let event_stream = match operation.id.as_str() {
             "watch_job" => Some(auth.traffic.acquire_event_stream(owner.clone())?),
             _ if watches => None,
             _ => Some(auth.traffic.acquire_request(owner.clone())?),
         };
         let admission = auth.traffic.admit(owner)?;
         check_permissions(&caller, scope, collections, &mut request).await?;
-        Ok((place, Some(admission), caller))
+        Ok((event_stream, Some(admission), caller))
     };
-    let (place, admission, caller) = match admitted.await {
+    let (event_stream, admission, caller) = match admitted.await {
         Ok(admitted) => admitted,
         Err(error) => return refuse_before_body(&request, error),
     };
@@ -134,7 +134,7 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
     if let (Err(refusal), Scope::Read) = (held, scope) {
         return limit_error(refusal).into_response();
     }
-    response.map(|body| Body::new(PermitBody::new(body, (place, admission, memory))))
+    response.map(|body| Body::new(PermitBody::new(body, (event_stream, admission, memory))))
 }
 
 /// Refuses a request before its body is read. HTTP/1.1 can only continue after the body, so the connection is closed. The

@@ -7,17 +7,17 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
 
-/// A response body that holds `places` while it is sent.
+/// A response body that holds `permits` while it is sent.
 pub struct PermitBody<T> {
     body: Body,
-    places: Option<T>,
+    permits: Option<T>,
     begun: bool,
 }
 
 impl<T: Unpin> PermitBody<T> {
-    /// Makes `body` hold `places`.
-    pub fn new(body: Body, places: T) -> Self {
-        Self { body, places: Some(places), begun: false }
+    /// Makes `body` hold `permits`.
+    pub fn new(body: Body, permits: T) -> Self {
+        Self { body, permits: Some(permits), begun: false }
     }
 }
 
@@ -28,7 +28,7 @@ impl<T: Unpin> hyper::body::Body for PermitBody<T> {
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
-            self.places = None;
+            self.permits = None;
         }
         self.begun = true;
         frame
@@ -37,7 +37,7 @@ impl<T: Unpin> hyper::body::Body for PermitBody<T> {
     fn is_end_stream(&self) -> bool {
         // hyper drops a body that reports its end while its last chunk is still in memory; otherwise, it drops the body once
         // that chunk is sent.
-        if self.begun { self.places.is_none() } else { self.body.is_end_stream() }
+        if self.begun { self.permits.is_none() } else { self.body.is_end_stream() }
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -57,23 +57,23 @@ mod tests {
 
     #[tokio::test]
     async fn the_permit_is_held_until_the_response_is_sent() {
-        let place = Arc::new(());
+        let permit = Arc::new(());
         let pieces = stream::iter(["one", "two"]).map(Ok::<_, axum::Error>);
-        let mut answer = PermitBody::new(Body::from_stream(pieces), Arc::clone(&place));
+        let mut answer = PermitBody::new(Body::from_stream(pieces), Arc::clone(&permit));
         for expect in ["one", "two"] {
             assert_eq!(answer.frame().await.unwrap().unwrap().into_data().unwrap(), expect);
-            assert_eq!(Arc::strong_count(&place), 2);
+            assert_eq!(Arc::strong_count(&permit), 2);
         }
         assert!(answer.frame().await.is_none());
-        assert_eq!(Arc::strong_count(&place), 1);
+        assert_eq!(Arc::strong_count(&permit), 1);
     }
 
     #[tokio::test]
     async fn dropping_the_response_releases_the_permit() {
-        let place = Arc::new(());
-        let answer = PermitBody::new(Body::from_stream(stream::pending::<Result<Bytes, axum::Error>>()), Arc::clone(&place));
+        let permit = Arc::new(());
+        let answer = PermitBody::new(Body::from_stream(stream::pending::<Result<Bytes, axum::Error>>()), Arc::clone(&permit));
         drop(answer);
-        assert_eq!(Arc::strong_count(&place), 1);
+        assert_eq!(Arc::strong_count(&permit), 1);
     }
 
     #[tokio::test]

@@ -286,7 +286,7 @@ fn parse_sentences(
             if texts.is_empty() {
                 return refuse("/texts", "must have at least one text, got none");
             }
-            check_each(&format!("{pointer}/texts"), &texts, |place, text| check_text(place, text, limits))?;
+            check_each(&format!("{pointer}/texts"), &texts, |pointer, text| check_text(pointer, text, limits))?;
             Ok(Sentences::List(texts))
         }
     }

@@ -6,7 +6,7 @@ use crate::http::request::values::check_each;
 
 /// Languages by their tags, each once. `pointer` is where the request has the list.
 pub fn parse_languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
-    let parsed = check_each(pointer, tags, |place, tag| Language::from_tag(tag).map_err(|error| refused_tag(&error, place)))?;
+    let parsed = check_each(pointer, tags, |pointer, tag| Language::from_tag(tag).map_err(|error| refused_tag(&error, pointer)))?;
     let mut languages = Vec::new();
     for language in parsed {
         if !languages.contains(&language) {

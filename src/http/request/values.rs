@@ -59,5 +59,5 @@ pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiE
 /// Refuses a list of texts that is empty or too long, or has a text that is blank or too long.
 pub fn check_texts(pointer: &str, texts: &[String], limits: &Limits) -> Result<(), ApiError> {
     check_count(pointer, texts.len(), limits.embedding_inputs_max, "texts (embedding_inputs_max)")?;
-    check_each(pointer, texts, |place, text| check_text(place, text, limits)).map(drop)
+    check_each(pointer, texts, |pointer, text| check_text(pointer, text, limits)).map(drop)
 }

@@ -38,8 +38,8 @@ impl<T: Serialize> Streamed<T> {
         debug_assert_eq!(head.get(at), Some(&b']'), "the first array of the frame is empty");
         let tail = head.split_off(at);
         let mut parts = VecDeque::from([Part::Text(head)]);
-        for (place, item) in items.into_iter().enumerate() {
-            if place > 0 {
+        for (index, item) in items.into_iter().enumerate() {
+            if index > 0 {
                 parts.push_back(Part::Text(vec![b',']));
             }
             parts.extend(item.parts);

@@ -34,13 +34,13 @@ pub(super) fn check_preferred(body: &SearchDocumentsRequest, target: &SearchTarg
     if !(1..=Language::COUNT).contains(&tags.len()) {
         return invalid("/prefer_language", format!("must name 1 to {} languages, got {}", Language::COUNT, tags.len()));
     }
-    check_each("/prefer_language", tags, |place, tag| {
+    check_each("/prefer_language", tags, |pointer, tag| {
         if tag != PreferredLanguage::QUERY {
-            return Language::from_tag(tag).map(PreferredLanguage::Of).map_err(|error| refused_tag(&error, place));
+            return Language::from_tag(tag).map(PreferredLanguage::Of).map_err(|error| refused_tag(&error, pointer));
         }
         match target {
             SearchTarget::Text(_) => Ok(PreferredLanguage::Query),
-            _ => invalid(place, "auto means the language of the query, but the search has no query"),
+            _ => invalid(pointer, "auto means the language of the query, but the search has no query"),
         }
     })
 }

@@ -131,9 +131,10 @@ fn check_set(pointer: &str, input: ExampleInputs, collection: &Collection, limit
         }
     }
     let mut checks = Checks::default();
-    checks.add(check_each(&format!("{pointer}/texts"), &texts, |place, text| check_text(place, text, limits)));
-    let ids = check_each(&format!("{pointer}/ids"), &ids, |place, id| check_parsed(place, DocumentId::parse(id)));
-    let vectors = check_each(&format!("{pointer}/vectors"), &vectors, |place, vector| check_vector(place, vector, collection));
+    checks.add(check_each(&format!("{pointer}/texts"), &texts, |pointer, text| check_text(pointer, text, limits)));
+    let ids = check_each(&format!("{pointer}/ids"), &ids, |pointer, id| check_parsed(pointer, DocumentId::parse(id)));
+    let vectors =
+        check_each(&format!("{pointer}/vectors"), &vectors, |pointer, vector| check_vector(pointer, vector, collection));
     let (ids, vectors) = (checks.add_or_default(ids), checks.add_or_default(vectors));
     checks.end().map(|()| ExampleSet { ids, vectors, texts })
 }
