@@ -328,7 +328,7 @@ impl Target {
 /// Parses a bucket and prefix; `None` if `name` is a folder.
 pub fn parse<'n>(name: &'n str, endpoint: Option<&str>) -> Result<Option<(&'n str, Path)>, TargetError> {
     let invalid = |problem: String| Err(TargetError::Invalid(problem));
-    let Some(place) = name.strip_prefix(S3) else {
+    let Some(location) = name.strip_prefix(S3) else {
         return match endpoint {
             _ if name.is_empty() || name.contains("://") => {
                 invalid(format!("must be a folder or s3://BUCKET/PREFIX, got {name:?}"))
@@ -337,7 +337,7 @@ pub fn parse<'n>(name: &'n str, endpoint: Option<&str>) -> Result<Option<(&'n st
             None => Ok(None),
         };
     };
-    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    let (bucket, prefix) = location.split_once('/').unwrap_or((location, ""));
     match Path::parse(prefix.trim_end_matches('/')) {
         _ if bucket.is_empty() => invalid(format!("must name a bucket, as s3://BUCKET/PREFIX, got {name:?}")),
         Err(error) => invalid(format!("has an invalid prefix: {error}")),

@@ -225,9 +225,9 @@ impl Collection {
         if expected != got {
             return Err(format!("must have {expected} values, got {got}"));
         }
-        if let Some(place) = values.iter().position(|value| !value.is_finite()) {
+        if let Some(position) = values.iter().position(|value| !value.is_finite()) {
             return Err(format!(
-                "must have finite numbers within the range of 32-bit floats; the one at position {place} is not"
+                "must have finite numbers within the range of 32-bit floats; the one at position {position} is not"
             ));
         }
         let embedding = match self.metric {

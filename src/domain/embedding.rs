@@ -172,8 +172,8 @@ mod tests {
     #[test]
     fn dot_products_and_distances_match_their_definitions() {
         for dimension in [1, 15, 16, 17, 100] {
-            let a: Vec<f32> = (0..dimension).map(|place| (place % 7) as f32 - 3.0).collect();
-            let b: Vec<f32> = (0..dimension).map(|place| (place % 5) as f32 - 1.0).collect();
+            let a: Vec<f32> = (0..dimension).map(|index| (index % 7) as f32 - 3.0).collect();
+            let b: Vec<f32> = (0..dimension).map(|index| (index % 5) as f32 - 1.0).collect();
             assert_eq!(dot(&a, &b), a.iter().zip(&b).map(|(x, y)| x * y).sum::<f32>());
             assert_eq!(squared_distance(&a, &b), a.iter().zip(&b).map(|(x, y)| (x - y) * (x - y)).sum::<f32>());
         }

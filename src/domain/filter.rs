@@ -372,8 +372,8 @@ impl fmt::Display for MetadataPath {
         if own || (self.0.len() > 1 && self.0[0] == "metadata") {
             f.write_str("metadata.")?;
         }
-        for (place, key) in self.0.iter().enumerate() {
-            if place > 0 {
+        for (index, key) in self.0.iter().enumerate() {
+            if index > 0 {
                 f.write_str(".")?;
             }
             f.write_str(&key.replace('\\', r"\\").replace('.', r"\."))?;

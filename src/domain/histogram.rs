@@ -114,13 +114,13 @@ impl HistogramInterval {
                     return Some(number);
                 }
                 // The quotient of a multiple may be just below or above a whole number.
-                let place = match (quotient - nearest).abs() <= 4.0 * f64::EPSILON * nearest.abs() {
+                let bucket = match (quotient - nearest).abs() <= 4.0 * f64::EPSILON * nearest.abs() {
                     true if rounded(nearest * width) <= number => nearest,
                     true => nearest - 1.0,
                     false => quotient.floor(),
                 };
                 // Turns -0.0 into 0.0.
-                return Some(place * width + 0.0);
+                return Some(bucket * width + 0.0);
             }
             (Self::Width(_), NumberOrTime::Time(_)) | (_, NumberOrTime::Number(_)) => return None,
             (_, NumberOrTime::Time(ms)) => ms,

@@ -371,7 +371,7 @@ impl Engine {
         }
         let Some(Values::Bits(bytes)) = self.stored_values(key)? else { return Ok(None) };
         let size = 1.0 / (self.dimension as f32).sqrt();
-        let sign = |place: usize| if bytes[place / 8] & (128 >> (place % 8)) == 0 { -size } else { size };
+        let sign = |bit: usize| if bytes[bit / 8] & (128 >> (bit % 8)) == 0 { -size } else { size };
         Ok(Embedding::unscaled((0..self.dimension).map(sign).collect()))
     }
 

@@ -57,7 +57,7 @@ fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Re
         Ok((row.get::<_, String>(0)?, unsigned(row.get(1)?)))
     })?;
     let none = counts.iter().position(|(language, _)| language == NONE);
-    let missing = none.map_or(0, |place| counts.remove(place).1);
+    let missing = none.map_or(0, |index| counts.remove(index).1);
     counts.truncate(limit);
     let values = counts.into_iter().map(|(language, documents)| FacetValue { value: Scalar::Text(language), documents });
     Ok((values.collect(), missing))

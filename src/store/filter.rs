@@ -101,8 +101,8 @@ impl Compiler<'_> {
         if filters.is_empty() {
             self.sql(empty);
         }
-        for (place, filter) in filters.iter().enumerate() {
-            if place > 0 {
+        for (index, filter) in filters.iter().enumerate() {
+            if index > 0 {
                 self.sql(word);
             }
             self.filter(filter);
@@ -130,9 +130,9 @@ impl Compiler<'_> {
                 self.sql(")");
             }
             Test::In(scalars) => {
-                let places: Vec<&Scalar> = scalars.iter().filter(|scalar| fits(scalar)).collect();
+                let fitting: Vec<&Scalar> = scalars.iter().filter(|scalar| fits(scalar)).collect();
                 self.sql(&format!("({column} is not null and {column} in ("));
-                self.scalars(&places);
+                self.scalars(&fitting);
                 self.sql("))");
             }
             Test::Compare(relation, scalar) if fits(scalar) => {
@@ -227,8 +227,8 @@ impl Compiler<'_> {
             }
             Test::In(scalars) if !scalars.is_empty() => {
                 self.sql(&format!("{expression} in ("));
-                for (place, scalar) in scalars.iter().enumerate() {
-                    self.sql(if place > 0 { ", " } else { "" });
+                for (index, scalar) in scalars.iter().enumerate() {
+                    self.sql(if index > 0 { ", " } else { "" });
                     self.candidate(scalar);
                 }
                 self.sql(")");
@@ -260,8 +260,8 @@ impl Compiler<'_> {
     }
 
     fn scalars(&mut self, scalars: &[&Scalar]) {
-        for (place, scalar) in scalars.iter().enumerate() {
-            self.sql(if place > 0 { ", " } else { "" });
+        for (index, scalar) in scalars.iter().enumerate() {
+            self.sql(if index > 0 { ", " } else { "" });
             self.scalar(scalar);
         }
     }

@@ -124,9 +124,9 @@ fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str)
     if columns.is_empty() {
         return Ok(());
     }
-    let places = vec!["?"; columns.len()].join(", ");
+    let placeholders = vec!["?"; columns.len()].join(", ");
     let columns_sql = columns.join(", ");
-    let mut insert = ours.prepare(&format!("insert into {table} ({columns_sql}) values ({places})"))?;
+    let mut insert = ours.prepare(&format!("insert into {table} ({columns_sql}) values ({placeholders})"))?;
     // Reads in storage order. If a row occurs twice, as in a maliciously linked tree, it violates our keys.
     let mut select = foreign.connection.prepare(&format!("select {columns_sql} from main.{table} not indexed"))?;
     let mut rows = select.query([])?;

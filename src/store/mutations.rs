@@ -24,9 +24,9 @@ pub(super) fn upsert(
 ) -> Result<Vec<Upserted>, Fault> {
     let mut outcomes: Vec<Upserted> = Vec::with_capacity(documents.len());
     let mut last: HashMap<&DocumentId, usize> = HashMap::with_capacity(documents.len());
-    for (place, document) in documents.iter().enumerate() {
+    for (index, document) in documents.iter().enumerate() {
         outcomes.push(upsert_one(transaction, document, terms_of)?);
-        if let Some(earlier) = last.insert(&document.id, place) {
+        if let Some(earlier) = last.insert(&document.id, index) {
             outcomes[earlier].pending.clear();
         }
     }
@@ -175,8 +175,8 @@ fn reusable_passages(
         let same_embedding = own.is_none_or(|own| stored.as_ref() == Some(own));
         let headings = row.get_ref(5)?.as_str_or_null().map_err(rusqlite::Error::from)?;
         let is_same = |span: &&PassageSpan| {
-            let same_place = (span.range.start as i64, span.range.end as i64) == (start, end);
-            same_place && span.headings.as_deref() == headings && same_embedding
+            let same_range = (span.range.start as i64, span.range.end as i64) == (start, end);
+            same_range && span.headings.as_deref() == headings && same_embedding
         };
         let Some(span) = spans.next().filter(is_same) else { return Ok(None) };
         if row.get(3)? {

@@ -139,7 +139,7 @@ pub(super) const PASSAGE_COLUMNS: &str =
 
 /// Reads `PASSAGE_COLUMNS`, which follow `DOCUMENT_COLUMNS`.
 pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
-    let at = |place: usize| row.get::<_, i64>(DOCUMENT_COLUMNS_COUNT + place);
+    let at = |index: usize| row.get::<_, i64>(DOCUMENT_COLUMNS_COUNT + index);
     let stored = [at(0)?, at(1)?, at(2)?, at(3)?, at(4)?];
     let [id, _, _, start, end] = stored;
     let checksum: Option<i64> = row.get(DOCUMENT_COLUMNS_COUNT + stored.len())?;

@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::HnswSettings;
 
 fn embedding(number: usize) -> Embedding {
-    Embedding::normalized((0..16).map(|place| ((number * 16 + place) as f32 * 0.7).sin()).collect()).unwrap()
+    Embedding::normalized((0..16).map(|index| ((number * 16 + index) as f32 * 0.7).sin()).collect()).unwrap()
 }
 
 #[test]

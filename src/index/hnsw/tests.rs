@@ -275,8 +275,8 @@ fn near_duplicates_are_removed_one_by_one_in_any_order() {
     let mut order: Vec<usize> = (0..2_600).collect();
     let mut random = Random(3);
     order.sort_by_cached_key(|_| random.next());
-    for (turn, place) in order.into_iter().enumerate() {
-        let (key, embedding) = &crowd.passages[place];
+    for (turn, number) in order.into_iter().enumerate() {
+        let (key, embedding) = &crowd.passages[number];
         assert!(index.remove(PassageId(*key)).unwrap());
         assert!(!index.remove(PassageId(*key)).unwrap());
         if turn % 97 == 0 {

@@ -17,12 +17,12 @@ const ORIGIN: &str = "c0ffee";
 /// Returns a different direction for each number.
 fn embedding(number: u64) -> Embedding {
     // The output function of SplitMix64.
-    let value = |place: u64| {
-        let z = (number * 8 + place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let value = |index: u64| {
+        let z = (number * 8 + index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 40
     };
-    Embedding::normalized((0..8).map(|place| value(place) as f32 / (1 << 24) as f32 - 0.5).collect()).unwrap()
+    Embedding::normalized((0..8).map(|index| value(index) as f32 / (1 << 24) as f32 - 0.5).collect()).unwrap()
 }
 
 fn index_of(keys: std::ops::Range<u64>) -> Index {
@@ -285,9 +285,9 @@ fn files_of_an_unfinished_save_are_removed() {
 fn saved_by_an_earlier_version(folder: &Path, parameters: &IndexParameters) -> Vec<(PassageId, Embedding)> {
     let around = |key: u64| {
         let center = embedding(key % 8);
-        let values = (0..parameters.dimension).map(|place| {
-            let noise = embedding(key * 1_000 + place as u64).as_slice()[place % 8];
-            center.as_slice()[place % 8] + 1.2 * noise
+        let values = (0..parameters.dimension).map(|index| {
+            let noise = embedding(key * 1_000 + index as u64).as_slice()[index % 8];
+            center.as_slice()[index % 8] + 1.2 * noise
         });
         (PassageId(key), Embedding::normalized(values.collect()).unwrap())
     };
@@ -307,9 +307,9 @@ fn saved_by_an_earlier_version(folder: &Path, parameters: &IndexParameters) -> V
     for round in 0..12 {
         let begin = round % 4 * 1_000;
         passages[begin..begin + 1_000].iter().for_each(|(key, _)| assert_eq!(graph.remove(key.0).unwrap(), 1));
-        for (place, key) in (begin..begin + 1_000).zip(4_000 + 1_000 * round as u64..) {
-            passages[place] = around(key);
-            graph.add(key, passages[place].1.as_slice()).unwrap();
+        for (index, key) in (begin..begin + 1_000).zip(4_000 + 1_000 * round as u64..) {
+            passages[index] = around(key);
+            graph.add(key, passages[index].1.as_slice()).unwrap();
         }
     }
     // Leaves some slots free at the end.

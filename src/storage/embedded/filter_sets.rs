@@ -76,8 +76,8 @@ impl FilterSets {
     /// too large.
     fn put(&self, entry: Entry) {
         let mut entries = self.lock();
-        let place = entries.iter().position(|other| other.filter == entry.filter);
-        let known = place.map(|place| entries.remove(place));
+        let index = entries.iter().position(|other| other.filter == entry.filter);
+        let known = index.map(|index| entries.remove(index));
         let newest = match known {
             Some(known) if known.sequence > entry.sequence => known,
             _ => entry,

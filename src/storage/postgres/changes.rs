@@ -222,7 +222,7 @@ impl Postgres {
 /// Returns the versions of documents, in the order of `ids`, or `None` for one that does not exist.
 fn versions(writing: &mut Writing<'_>, ids: &[&str]) -> Result<Vec<Option<Sequence>>, Fault> {
     let sql = format!(
-        "select d.sequence from unnest($1) with ordinality as n (id, place) left join {} d on d.id = n.id order by n.place",
+        "select d.sequence from unnest($1) with ordinality as n (id, position) left join {} d on d.id = n.id order by n.position",
         writing.live
     );
     let rows = writing.session.rows(&sql, &[&ids])?;

@@ -40,12 +40,12 @@ impl Postgres {
             // A document is read if the texts before it are within the limit; the first one always is.
             let sql = format!(
                 "with page as materialized (
-                     select n.document, n.place, coalesce(sum(octet_length(d.text)) over
-                         (order by n.place rows between unbounded preceding and 1 preceding), 0) as bytes_before
-                     from unnest($1) with ordinality as n (document, place) left join {documents} d on d.document = n.document
+                     select n.document, n.position, coalesce(sum(octet_length(d.text)) over
+                         (order by n.position rows between unbounded preceding and 1 preceding), 0) as bytes_before
+                     from unnest($1) with ordinality as n (document, position) left join {documents} d on d.document = n.document
                  )
                  select {} from page left join {documents} d on d.document = page.document
-                 where page.place = 1 or page.bytes_before < $2::bigint order by page.place",
+                 where page.position = 1 or page.bytes_before < $2::bigint order by page.position",
                 document_columns(&self.names)
             );
             let bytes_max = to_sql(bytes_max as u64);

@@ -118,7 +118,8 @@ impl Postgres {
     pub(crate) fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
         self.read_latest("reading passages", |session| {
             let sql = format!(
-                "select p.passage from {REQUESTED_PASSAGES} {} p on p.passage = n.passage where p.ordinal = 0 order by n.place",
+                "select p.passage from {REQUESTED_PASSAGES} {} p on p.passage = n.passage where p.ordinal = 0
+                 order by n.position",
                 self.names.passages
             );
             session.rows(&sql, &[&keys(ids)])?.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
@@ -135,8 +136,8 @@ impl Postgres {
                 MiningUnit::Document => String::new(),
             };
             let sql = format!(
-                "select p.passage from unnest($1) with ordinality as n (id, place) left join {documents} d on d.id = n.id
-                 left join {passages} p on p.document = d.document and p.ordinal = 0 {alone} order by n.place"
+                "select p.passage from unnest($1) with ordinality as n (id, position) left join {documents} d on d.id = n.id
+                 left join {passages} p on p.document = d.document and p.ordinal = 0 {alone} order by n.position"
             );
             let read = |row: &Row| Ok(row.try_get::<_, Option<i64>>(0)?.map(passage_id));
             session.rows(&sql, &[&texts(ids)])?.iter().map(read).collect()
@@ -147,20 +148,20 @@ impl Postgres {
         self.read_latest("reading embeddings", |session| {
             let passages = &self.names.passages;
             let sql = format!(
-                "select n.place, p.passage, p.embedding from {REQUESTED_PASSAGES} {passages} wanted on wanted.passage = n.passage
-                 join {passages} p on p.document = wanted.document where p.embedded_sequence is not null
-                 order by n.place, p.ordinal"
+                "select n.position, p.passage, p.embedding from {REQUESTED_PASSAGES} {passages} wanted
+                 on wanted.passage = n.passage join {passages} p on p.document = wanted.document where p.embedded_sequence is not null
+                 order by n.position, p.ordinal"
             );
             let mut found: Vec<(i64, Vec<Embedding>)> = Vec::new();
             for row in session.rows(&sql, &[&keys(ids)])? {
-                let (place, embedding) = (row.try_get(0)?, read_embedding(&row, 1)?.1);
-                match found.last_mut().filter(|(last, _)| *last == place) {
+                let (position, embedding) = (row.try_get(0)?, read_embedding(&row, 1)?.1);
+                match found.last_mut().filter(|(last, _)| *last == position) {
                     Some((_, embeddings)) => embeddings.push(embedding),
-                    None => found.push((place, vec![embedding])),
+                    None => found.push((position, vec![embedding])),
                 }
             }
-            let with_documents = |(place, embeddings): (i64, Vec<Embedding>)| {
-                let wanted = usize::try_from(place - 1).ok().and_then(|place| ids.get(place));
+            let with_documents = |(position, embeddings): (i64, Vec<Embedding>)| {
+                let wanted = usize::try_from(position - 1).ok().and_then(|position| ids.get(position));
                 wanted.map(|wanted| (*wanted, embeddings))
             };
             Ok(found.into_iter().filter_map(with_documents).collect())
@@ -192,8 +193,8 @@ impl Postgres {
         let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
         self.read_latest_snapshot("reading embeddings", |session| {
             let sql = format!(
-                "select d.document, d.id, d.language from unnest($1) with ordinality as n (document, place)
-                 join {} d on d.document = n.document order by n.place",
+                "select d.document, d.id, d.language from unnest($1) with ordinality as n (document, position)
+                 join {} d on d.document = n.document order by n.position",
                 self.live()
             );
             let documents = session.rows(&sql, &[&keys])?;
@@ -215,7 +216,7 @@ impl Postgres {
         self.read_latest("reading languages", |session| {
             let sql = format!(
                 "select d.document, d.language, case when $2 then d.metadata end
-                 from unnest($1) with ordinality as n (id, place) left join {} d on d.id = n.id order by n.place",
+                 from unnest($1) with ordinality as n (id, position) left join {} d on d.id = n.id order by n.position",
                 self.live()
             );
             let read = |row: &Row| {

@@ -110,8 +110,8 @@ fn write_value(value: &Value, form: NumberFormat, json: &mut String) {
         },
         Value::Array(elements) => {
             json.push('[');
-            for (place, element) in elements.iter().enumerate() {
-                json.push_str(if place > 0 { "," } else { "" });
+            for (index, element) in elements.iter().enumerate() {
+                json.push_str(if index > 0 { "," } else { "" });
                 self::write_value(element, form, json);
             }
             json.push(']');
@@ -125,8 +125,8 @@ fn write_value(value: &Value, form: NumberFormat, json: &mut String) {
 
 fn write_object(members: &Metadata, form: NumberFormat, json: &mut String) {
     json.push('{');
-    for (place, (key, member)) in members.iter().enumerate() {
-        json.push_str(if place > 0 { "," } else { "" });
+    for (index, (key, member)) in members.iter().enumerate() {
+        json.push_str(if index > 0 { "," } else { "" });
         write_string(key, json);
         json.push(':');
         write_value(member, form, json);

@@ -154,8 +154,8 @@ impl Compiler<'_> {
         if filters.is_empty() {
             self.sql(empty);
         }
-        for (place, filter) in filters.iter().enumerate() {
-            if place > 0 {
+        for (index, filter) in filters.iter().enumerate() {
+            if index > 0 {
                 self.sql(word);
             }
             self.filter(filter);

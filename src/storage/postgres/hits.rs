@@ -14,7 +14,7 @@ use crate::domain::{DocumentHead, DocumentId, Embedding, Passage, PassageId};
 use crate::store::{DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError, passage_range};
 
 /// The requested passages in their order, as `n`, to be joined with `passages p`.
-pub(super) const REQUESTED_PASSAGES: &str = "unnest($1) with ordinality as n (passage, place) join";
+pub(super) const REQUESTED_PASSAGES: &str = "unnest($1) with ordinality as n (passage, position) join";
 
 impl Postgres {
     /// Selects `columns` of `passages p` and `documents d` for passages of documents that have not expired, in the order of
@@ -27,7 +27,8 @@ impl Postgres {
         read: impl Fn(&Row) -> Result<T, Fault>,
     ) -> Result<Vec<T>, Fault> {
         let sql = format!(
-            "select {columns} from {REQUESTED_PASSAGES} {} p on p.passage = n.passage join {} d on d.document = p.document order by n.place",
+            "select {columns} from {REQUESTED_PASSAGES} {} p on p.passage = n.passage join {} d on d.document = p.document
+             order by n.position",
             self.names.passages,
             self.live()
         );
@@ -64,7 +65,7 @@ impl Postgres {
     pub(super) fn embeddings_in(&self, session: &mut Session, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, Fault> {
         let sql = format!(
             "select p.passage, p.embedding from {REQUESTED_PASSAGES} {} p on p.passage = n.passage
-             where p.embedded_sequence is not null order by n.place",
+             where p.embedded_sequence is not null order by n.position",
             self.names.passages
         );
         session.rows(&sql, &[&keys(ids)])?.iter().map(|row| read_embedding(row, 0)).collect()
@@ -104,7 +105,7 @@ impl Postgres {
             let columns = format!("{}, p.passage, p.begins, p.ends", document_columns(&self.names));
             let rows = self.select_for_passages(session, &columns, &there, |row| {
                 let document = rows::document(row)?;
-                let at = |place| row.try_get::<_, i64>(DOCUMENT_COLUMNS + place);
+                let at = |index| row.try_get::<_, i64>(DOCUMENT_COLUMNS + index);
                 let range = passage_range(at(0)?, at(1)?, at(2)?, &document.text)?;
                 let passage = Passage { id: passage_id(at(0)?), start: range.start, end: range.end };
                 Ok(PassageRow { passage, document })
@@ -118,8 +119,8 @@ impl Postgres {
         self.search("filtering passages", |session| {
             let (number, keys) = (condition.next(), keys(ids));
             let sql = format!(
-                "select p.passage from unnest(${number}) with ordinality as n (passage, place)
-                 join {} p on p.passage = n.passage join {} d on d.document = p.document where {} order by n.place",
+                "select p.passage from unnest(${number}) with ordinality as n (passage, position)
+                 join {} p on p.passage = n.passage join {} d on d.document = p.document where {} order by n.position",
                 self.names.passages,
                 self.live(),
                 condition.sql

@@ -55,10 +55,10 @@ impl Builder<'_> {
         self.phrases += 1;
         let terms: Vec<String> = split(texts).collect();
         let Some(last) = terms.len().checked_sub(1) else { return number };
-        let conditions: Vec<String> = (0..=last).map(|place| self.term(place, &terms[place], prefix && place == last)).collect();
+        let conditions: Vec<String> = (0..=last).map(|index| self.term(index, &terms[index], prefix && index == last)).collect();
         let table = self.table;
         let others: String = (1..=last)
-            .map(|place| format!(" join {table} t{place} on t{place}.document = t0.document and t{place}.passage = t0.passage"))
+            .map(|index| format!(" join {table} t{index} on t{index}.document = t0.document and t{index}.passage = t0.passage"))
             .collect();
         let [words, without] = ["words", "folded"].map(|column| frequency(column, last));
         let frequency = if folded { format!("{words} + {FOLDED} * {without}") } else { words };
@@ -70,12 +70,12 @@ impl Builder<'_> {
         number
     }
 
-    fn term(&mut self, place: usize, term: &str, prefix: bool) -> String {
+    fn term(&mut self, index: usize, term: &str, prefix: bool) -> String {
         let end = if prefix { prefix_upper_bound(term) } else { None };
         let term = self.value(stored_term(term));
         match end {
-            None => format!("t{place}.term = {term}"),
-            Some(end) => format!("t{place}.term >= {term} and t{place}.term < {}", self.value(end)),
+            None => format!("t{index}.term = {term}"),
+            Some(end) => format!("t{index}.term >= {term} and t{index}.term < {}", self.value(end)),
         }
     }
 
@@ -89,8 +89,8 @@ fn frequency(column: &str, last: usize) -> String {
     if last == 0 {
         return format!("cardinality(t0.{column})");
     }
-    let follows: Vec<String> = (1..=last).map(|place| format!("at.place + {place} = any(t{place}.{column})")).collect();
-    format!("(select count(*) from unnest(t0.{column}) as at (place) where {})", follows.join(" and "))
+    let follows: Vec<String> = (1..=last).map(|index| format!("at.position + {index} = any(t{index}.{column})")).collect();
+    format!("(select count(*) from unnest(t0.{column}) as at (position) where {})", follows.join(" and "))
 }
 
 /// Returns a condition that a passage has one of these phrases.

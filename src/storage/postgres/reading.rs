@@ -75,11 +75,11 @@ pub(super) fn read_page(
     // it.
     let sql = format!(
         "with page as materialized (
-             select document, row_number() over () as place, sum(bytes) over (rows unbounded preceding) as bytes
+             select document, row_number() over () as position, sum(bytes) over (rows unbounded preceding) as bytes
              from (select d.document, {BYTES} as bytes from {live} d where {which} order by {order} limit {most} + 1) first
          )
          select {}, (select count(*) from page) from page join {documents} d on d.document = page.document
-         where page.place = 1 or (page.place <= {most} and page.bytes <= {}) order by page.place",
+         where page.position = 1 or (page.position <= {most} and page.bytes <= {}) order by page.position",
         document_columns(names),
         to_sql(bytes_max)
     );
@@ -112,10 +112,10 @@ impl Postgres {
             let ids: Vec<&str> = page.documents.iter().map(|document| document.id.as_str()).collect();
             let (documents, passages) = (&self.names.documents, &self.names.passages);
             let sql = format!(
-                "select p.passage, p.embedding from unnest($1) with ordinality as n (id, place) join {documents} d on d.id = n.id
-                 left join {passages} p on p.document = d.document and p.ordinal = 0 and p.embedded_sequence is not null
+                "select p.passage, p.embedding from unnest($1) with ordinality as n (id, position)
+                 join {documents} d on d.id = n.id left join {passages} p on p.document = d.document and p.ordinal = 0 and p.embedded_sequence is not null
                      and not exists (select 1 from {passages} other where other.document = d.document and other.ordinal > 0)
-                 order by n.place"
+                 order by n.position"
             );
             let found = session.rows(&sql, &[&ids])?;
             let embedding = |row: &Row| match row.try_get::<_, Option<i64>>(0)? {

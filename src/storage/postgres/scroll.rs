@@ -55,16 +55,16 @@ impl OrderKey {
             (Some(has_value), Some(_)) => format!("not {has_value} or "),
             (None, _) => String::new(),
         };
-        let places = match (self.columns.len(), &position.value) {
+        let values = match (self.columns.len(), &position.value) {
             (0, _) => Some(Vec::new()),
             (1, Some(Scalar::Integer(ms))) => Some(vec![condition.integer(*ms)]),
             (3, Some(value)) => sort_values(value, condition),
             _ => None,
         };
-        let Some(mut places) = places else { return "false".to_owned() };
-        places.push(id);
+        let Some(mut values) = values else { return "false".to_owned() };
+        values.push(id);
         let columns: Vec<&str> = self.columns.iter().map(String::as_str).chain(["d.id"]).collect();
-        format!("({none}({}) {sign} ({}))", columns.join(", "), places.join(", "))
+        format!("({none}({}) {sign} ({}))", columns.join(", "), values.join(", "))
     }
 
     fn order(&self, direction: &str) -> String {

@@ -23,22 +23,22 @@ pub(super) struct TermRow {
 
 /// Returns the terms of a passage, and their total number with repetitions.
 pub(super) fn term_rows(terms: &PassageTerms) -> (Vec<TermRow>, i32) {
-    let mut places: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
+    let mut positions: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
     let mut length = 0;
     for (column, text) in [&terms.words, &terms.folded].into_iter().enumerate() {
-        for (place, term) in split(text).enumerate() {
-            places.entry(stored_term(&term)).or_default()[column].push(place);
+        for (position, term) in split(text).enumerate() {
+            positions.entry(stored_term(&term)).or_default()[column].push(position);
             length += 1;
         }
     }
     let row = |(term, [words, folded]): (String, [Vec<usize>; 2])| TermRow { term, words: array(&words), folded: array(&folded) };
-    (places.into_iter().map(row).collect(), length)
+    (positions.into_iter().map(row).collect(), length)
 }
 
-fn array(places: &[usize]) -> String {
+fn array(positions: &[usize]) -> String {
     let mut text = String::from("{");
-    for (at, place) in places.iter().enumerate() {
-        let _ = write!(text, "{}{place}", if at > 0 { "," } else { "" });
+    for (at, position) in positions.iter().enumerate() {
+        let _ = write!(text, "{}{position}", if at > 0 { "," } else { "" });
     }
     text.push('}');
     text

@@ -186,9 +186,9 @@ fn reusable_passages(stored: &[StoredPassage], document: &PreparedDocument) -> R
     }
     let mut pending = Vec::new();
     for (passage, span) in stored.iter().zip(&document.passages) {
-        let same_place = (span.range.start as i64, span.range.end as i64) == (passage.begins, passage.ends);
+        let same_range = (span.range.start as i64, span.range.end as i64) == (passage.begins, passage.ends);
         let same_embedding = document.embedding.as_ref().is_none_or(|own| passage.embedding.as_ref() == Some(own));
-        if !same_place || span.headings != passage.headings || !same_embedding {
+        if !same_range || span.headings != passage.headings || !same_embedding {
             return Ok(None);
         }
         if passage.is_pending {

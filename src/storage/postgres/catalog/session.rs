@@ -41,8 +41,8 @@ impl CatalogSession for ServerSession<'_> {
     fn insert_texts(&mut self, classifier: i64, texts: &[ClassifierText]) -> Result<(), StoreError> {
         let sql = "insert into dragoman.classifier_texts (classifier, description, text, labels, language, embedding)
                    select $1, n.description, n.text, n.labels, n.language, n.embedding
-                   from unnest($2, $3, $4, $5, $6) with ordinality as n (description, text, labels, language, embedding, place)
-                   order by n.place";
+                   from unnest($2, $3, $4, $5, $6) with ordinality as n (description, text, labels, language, embedding, position)
+                   order by n.position";
         let descriptions: Vec<bool> = texts.iter().map(|one| one.description).collect();
         let bodies: Vec<_> = texts.iter().map(|one| escape(&one.text).into_owned()).collect();
         let labels: Vec<_> = texts.iter().map(|one| escape(&catalog_json(&one.labels)).into_owned()).collect();

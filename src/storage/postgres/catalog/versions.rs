@@ -41,8 +41,8 @@ pub(super) fn read(session: &mut Session) -> Result<(CatalogVersions, i64), Faul
     let row = session.row(&format!("select {columns}, {NOW_MS} from dragoman.catalog_state"), &[])?;
     let row = row.ok_or(StoreError::CorruptRow { table: "catalog_state", row: 0, problem: "it is missing" })?;
     let mut versions = CatalogVersions::default();
-    for (place, version) in versions.0.iter_mut().enumerate() {
-        *version = row.try_get(place)?;
+    for (index, version) in versions.0.iter_mut().enumerate() {
+        *version = row.try_get(index)?;
     }
     Ok((versions, row.try_get(versions.0.len())?))
 }
