@@ -113,7 +113,8 @@ impl Postgres {
             let (documents, passages) = (&self.names.documents, &self.names.passages);
             let sql = format!(
                 "select p.passage, p.embedding from unnest($1) with ordinality as n (id, position)
-                 join {documents} d on d.id = n.id left join {passages} p on p.document = d.document and p.ordinal = 0 and p.embedded_sequence is not null
+                 join {documents} d on d.id = n.id
+                 left join {passages} p on p.document = d.document and p.ordinal = 0 and p.embedded_sequence is not null
                      and not exists (select 1 from {passages} other where other.document = d.document and other.ordinal > 0)
                  order by n.position"
             );
