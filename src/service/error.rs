@@ -127,7 +127,7 @@ pub enum Error {
     JobNotFound { id: JobId },
     #[error("job {id} has already {}", status.name())]
     JobFinished { id: JobId, status: JobStatus },
-    #[error("job {id} is of type {}, and only imports have a result for each line; {}", kind.name(), place_of_results(*kind, id))]
+    #[error("job {id} is of type {}, and only imports have a result for each line; {}", kind.name(), results_location(*kind, id))]
     NoLines { id: JobId, kind: JobType },
     #[error("{limit} jobs are already running or waiting, the most that are allowed; nothing was accepted")]
     JobsWaiting { limit: usize },
@@ -255,7 +255,7 @@ fn describe(collection: &CollectionName, damage: &Damage) -> String {
 }
 
 /// Says where the results of a job are that is not an import.
-fn place_of_results(kind: JobType, id: &JobId) -> String {
+fn results_location(kind: JobType, id: &JobId) -> String {
     match kind {
         JobType::Mine => format!("GET /v1/jobs/{id}/pairs returns its pairs"),
         JobType::Duplicates => format!("GET /v1/jobs/{id}/clusters returns its clusters"),

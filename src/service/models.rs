@@ -64,7 +64,7 @@ impl Service {
 
 /// Returns the positions of texts that were longer than what the model reads.
 fn truncated(texts: &[Embedded]) -> Vec<usize> {
-    texts.iter().enumerate().filter(|(_, text)| text.truncated).map(|(place, _)| place).collect()
+    texts.iter().enumerate().filter(|(_, text)| text.truncated).map(|(index, _)| index).collect()
 }
 
 /// Computes a cosine, clamped because rounding may push it out of range.

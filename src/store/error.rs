@@ -110,9 +110,9 @@ pub enum StoreError {
         path.display(), stored.0, reached.0
     )]
     DatabaseBehind { path: PathBuf, stored: Sequence, reached: Sequence },
-    /// The write-ahead log does not match its checksums at some place, and there are committed transactions after that place.
-    #[error("{place} of its write-ahead log {} does not match its checksum; {transactions} later commits are lost", path.display())]
-    LogDamaged { path: PathBuf, place: String, transactions: u64 },
+    /// The write-ahead log does not match its checksums at some point, and there are committed transactions after that point.
+    #[error("{part} of its write-ahead log {} does not match its checksum; {transactions} later commits are lost", path.display())]
+    LogDamaged { path: PathBuf, part: String, transactions: u64 },
     /// A document has a passage that is not part of its text, or that splits a character.
     #[error("bytes {start} to {end} are not a passage of document {id}")]
     InvalidPassage { id: DocumentId, start: usize, end: usize },

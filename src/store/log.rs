@@ -36,7 +36,7 @@ pub(super) fn check(database: &Path) -> Result<(), StoreError> {
     };
     match lost.map_err(|error| file_error(&path, error))? {
         None => Ok(()),
-        Some(Lost { place, transactions }) => Err(StoreError::LogDamaged { path, place, transactions }),
+        Some(Lost { part, transactions }) => Err(StoreError::LogDamaged { path, part, transactions }),
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn log_path(database: &Path) -> PathBuf {
 #[derive(Debug, PartialEq, Eq)]
 struct Lost {
     /// What does not match: "the header", "frame 7".
-    place: String,
+    part: String,
     /// Number of transactions after it that were certainly committed.
     transactions: u64,
 }
@@ -101,7 +101,7 @@ fn lost_after_bad_frame<R: Read>(frames: &mut Frames<R>, salts: &[u8]) -> io::Re
         commit_before = ours && frame.commits;
     }
     let lost = bad.filter(|_| transactions > 0);
-    Ok(lost.map(|bad| Lost { place: format!("frame {bad}"), transactions }))
+    Ok(lost.map(|bad| Lost { part: format!("frame {bad}"), transactions }))
 }
 
 /// Looks for committed transactions after a header that does not match. The header was on disk before the first frame was
@@ -111,7 +111,7 @@ fn lost_after_bad_header<R: Read>(frames: &mut Frames<R>) -> io::Result<Option<L
     while let Some(frame) = frames.next()? {
         transactions += u64::from(frame.commits && frame.follows);
     }
-    Ok((transactions > 0).then(|| Lost { place: "the header".to_owned(), transactions }))
+    Ok((transactions > 0).then(|| Lost { part: "the header".to_owned(), transactions }))
 }
 
 struct Frames<R> {

@@ -177,11 +177,11 @@ async fn step(
     let Some(last) = page.last().map(|one| one.document.id.clone()) else { return Ok(false) };
     let full = page.len() == DOCUMENTS_PER_STEP;
     let documents: Vec<Document> = page.iter().map(|one| one.document.clone()).collect();
-    let asked = inputs_from_documents_patiently(context, &collection.row.name, page).await?;
+    let inputs = inputs_from_documents_patiently(context, &collection.row.name, page).await?;
     let (judging, threshold) = (Arc::clone(trained), plan.documents.threshold);
     let answers = blocking(move || {
-        let mut neighbor_source = judging.neighbor_source(&label_source, asked.len())?;
-        let scored = judging.score(&mut neighbor_source, &asked.iter().collect::<Vec<_>>())?;
+        let mut neighbor_source = judging.neighbor_source(&label_source, inputs.len())?;
+        let scored = judging.score(&mut neighbor_source, &inputs.iter().collect::<Vec<_>>())?;
         let answer = |scored: &LabelScores| (judging.decide(scored, threshold), scored.ranked.first().map(|(_, share)| *share));
         Ok(scored.iter().map(answer).collect::<Vec<_>>())
     })

@@ -75,8 +75,8 @@ impl Service {
             }
             for example in &new.examples {
                 if let Some(label) = example.labels.iter().find(|label| !labels.contains(label.as_str())) {
-                    let place = format!("example {:?}", example.text.chars().take(40).collect::<String>());
-                    return Err(ClassifierError::UnknownLabel { name: new.name.clone(), label: label.clone(), place }.into());
+                    let item = format!("example {:?}", example.text.chars().take(40).collect::<String>());
+                    return Err(ClassifierError::UnknownLabel { name: new.name.clone(), label: label.clone(), item }.into());
                 }
             }
         } else if definition.source.is_none() {

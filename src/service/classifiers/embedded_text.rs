@@ -9,7 +9,7 @@ pub(super) struct PredictionInput {
     /// The document that it belongs to, if any, with its collection.
     pub(super) document: Option<(CollectionName, DocumentId)>,
     /// Its position among the classifier's own texts, if it is one of them.
-    pub(super) place: Option<usize>,
+    pub(super) position: Option<usize>,
     /// The language, given or detected.
     pub(super) language: Option<Language>,
     pub(super) embedding: Embedding,

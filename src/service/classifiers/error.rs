@@ -18,8 +18,8 @@ pub enum ClassifierError {
          has {loaded} (fingerprint {loaded_fingerprint}); train it again"
     )]
     Model { name: ClassifierName, expected: String, expected_fingerprint: String, loaded: String, loaded_fingerprint: String },
-    #[error("classifier {name} has no label {label:?}, which {place} has")]
-    UnknownLabel { name: ClassifierName, label: String, place: String },
+    #[error("classifier {name} has no label {label:?}, which {item} has")]
+    UnknownLabel { name: ClassifierName, label: String, item: String },
     #[error("{problem}")]
     TrainingSet { problem: String },
     #[error("{problem}")]

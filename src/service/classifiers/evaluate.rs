@@ -41,10 +41,10 @@ const RESULT: &str = "evaluation.json";
 /// Texts to evaluate, and their expected labels.
 #[derive(Default)]
 struct TestSet {
-    asked: Vec<PredictionInput>,
+    inputs: Vec<PredictionInput>,
     expected: Vec<Vec<String>>,
     /// How error messages refer to each text.
-    places: Vec<String>,
+    names: Vec<String>,
 }
 
 pub(crate) struct EvaluateJob;
@@ -84,12 +84,12 @@ impl Service {
             EvaluationSet::Texts(texts) => self.known_texts(texts).await?,
             EvaluationSet::Documents(documents) => self.known_documents(&trained, documents).await?,
         };
-        if known.asked.is_empty() {
+        if known.inputs.is_empty() {
             return Err(no_labels_error().into());
         }
         blocking(move || {
             let mut evaluated = EvaluatedPredictions::default();
-            let mut neighbor_source = trained.neighbor_source(&label_source, known.asked.len())?;
+            let mut neighbor_source = trained.neighbor_source(&label_source, known.inputs.len())?;
             evaluate_answers(&trained, (&mut neighbor_source, threshold), known, &mut evaluated)?;
             Ok(evaluated.evaluation(&trained)?)
         })
@@ -151,15 +151,15 @@ impl Service {
     async fn known_texts(&self, texts: Vec<LabeledText>) -> Result<TestSet, Error> {
         let bodies = texts.iter().map(|one| one.text.clone().into()).collect();
         let embedded = embed_texts(&self.state, bodies).await?;
-        let places = (0..texts.len()).map(|place| format!("example {place}")).collect();
-        let asked = texts.iter().zip(embedded).map(|(text, (detected, embedding))| PredictionInput {
+        let names = (0..texts.len()).map(|number| format!("example {number}")).collect();
+        let inputs = texts.iter().zip(embedded).map(|(text, (detected, embedding))| PredictionInput {
             document: None,
-            place: None,
+            position: None,
             language: text.language.or(detected),
             embedding,
         });
-        let asked = asked.collect();
-        Ok(TestSet { asked, places, expected: texts.into_iter().map(|one| one.labels).collect() })
+        let inputs = inputs.collect();
+        Ok(TestSet { inputs, names, expected: texts.into_iter().map(|one| one.labels).collect() })
     }
 
     async fn known_documents(&self, trained: &Arc<TrainedClassifier>, documents: LabeledDocuments) -> Result<TestSet, Error> {
@@ -184,8 +184,8 @@ impl Service {
             retain_labeled(found, &documents, multi_label)
         };
         let (found, expected) = collection.run(read).await?;
-        let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
-        Ok(TestSet { asked: inputs_from_documents(&self.state, &collection.row.name, found).await?, expected, places })
+        let names = found.iter().map(|one| format!("document {}", one.document.id)).collect();
+        Ok(TestSet { inputs: inputs_from_documents(&self.state, &collection.row.name, found).await?, expected, names })
     }
 }
 
@@ -244,12 +244,12 @@ async fn evaluate_all(
             Ok((last, found.len(), retain_labeled(found, &documents, multi_label)?))
         });
         let (last, count, (found, expected)): (Option<DocumentId>, usize, _) = page.await?;
-        let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
-        let asked = inputs_from_documents_patiently(context, &collection.row.name, found).await?;
+        let names = found.iter().map(|one| format!("document {}", one.document.id)).collect();
+        let inputs = inputs_from_documents_patiently(context, &collection.row.name, found).await?;
         let (evaluator, near, threshold) = (Arc::clone(&trained), label_source.clone(), planned.threshold);
         evaluated = blocking(move || {
-            let mut neighbor_source = evaluator.neighbor_source(&near, asked.len())?;
-            evaluate_answers(&evaluator, (&mut neighbor_source, threshold), TestSet { asked, expected, places }, &mut evaluated)?;
+            let mut neighbor_source = evaluator.neighbor_source(&near, inputs.len())?;
+            evaluate_answers(&evaluator, (&mut neighbor_source, threshold), TestSet { inputs, expected, names }, &mut evaluated)?;
             Ok(evaluated)
         })
         .await?;
@@ -329,21 +329,21 @@ fn evaluate_answers(
     known: TestSet,
     evaluated: &mut EvaluatedPredictions,
 ) -> Result<(), Error> {
-    let TestSet { asked, expected, places } = known;
+    let TestSet { inputs, expected, names } = known;
     if !trained.is_live() {
         // A live `knn` may predict any label that its collection has. The other kinds can only predict labels they were trained
         // on, so they refuse a test set with other labels.
-        let unknown = expected.iter().zip(&places).find_map(|(labels, place)| {
+        let unknown = expected.iter().zip(&names).find_map(|(labels, item)| {
             let label = labels.iter().find(|label| trained.labels.number(label).is_none())?;
-            Some((label.clone(), place.clone()))
+            Some((label.clone(), item.clone()))
         });
-        if let Some((label, place)) = unknown {
-            return Err(ClassifierError::UnknownLabel { name: trained.name.clone(), label, place }.into());
+        if let Some((label, item)) = unknown {
+            return Err(ClassifierError::UnknownLabel { name: trained.name.clone(), label, item }.into());
         }
     }
-    let scored = trained.score(neighbor_source, &asked.iter().collect::<Vec<_>>())?;
-    for ((asked, expected), scored) in asked.iter().zip(expected).zip(&scored) {
-        evaluated.add((expected, asked.language), trained.decide(scored, threshold), scored);
+    let scored = trained.score(neighbor_source, &inputs.iter().collect::<Vec<_>>())?;
+    for ((input, expected), scored) in inputs.iter().zip(expected).zip(&scored) {
+        evaluated.add((expected, input.language), trained.decide(scored, threshold), scored);
     }
     Ok(())
 }

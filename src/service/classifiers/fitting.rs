@@ -56,15 +56,15 @@ pub(super) fn calibrate_knn(
     let chosen: Vec<(usize, &Example)> = examples.rows.iter().enumerate().step_by(step).collect();
     let collection = label_source.source.as_ref().map(|(collection, _)| &collection.row.name);
     // A `knn` takes no descriptions, so the request's examples are exactly its texts, in order.
-    let asked = chosen.iter().map(|(place, example)| PredictionInput {
+    let inputs = chosen.iter().map(|(position, example)| PredictionInput {
         document: collection.cloned().zip(example.document.clone()),
-        place: Some(*place),
+        position: Some(*position),
         language: example.language,
         embedding: example.embedding.clone(),
     });
-    let asked: Vec<PredictionInput> = asked.collect();
-    let mut neighbor_source = label_source.neighbor_source(texts, asked.len())?;
-    let neighbors = neighbor_source.neighbors(&asked.iter().collect::<Vec<_>>(), definition.knn.neighbors)?;
+    let inputs: Vec<PredictionInput> = inputs.collect();
+    let mut neighbor_source = label_source.neighbor_source(texts, inputs.len())?;
+    let neighbors = neighbor_source.neighbors(&inputs.iter().collect::<Vec<_>>(), definition.knn.neighbors)?;
     let around: Vec<(&Example, Vec<LabeledNeighbor>)> = chosen.iter().map(|(_, example)| *example).zip(neighbors).collect();
     let fitted = match (definition.knn.weight, definition.knn.temperature) {
         (NeighborWeight::Softmax, None) => best_temperature(definition, &around, &examples.report().labels)?,
@@ -225,7 +225,7 @@ mod tests {
     /// One neighbor with the first label, and three that are less near with the second.
     fn neighbors(nearest: &str, others: &str) -> Vec<LabeledNeighbor> {
         let labels = |label: &str| -> Arc<[String]> { Arc::from([label.to_owned()]) };
-        let three = (1..4).map(|place| LabeledNeighbor::of_text(place, labels(others), 0.6));
+        let three = (1..4).map(|position| LabeledNeighbor::of_text(position, labels(others), 0.6));
         [LabeledNeighbor::of_text(0, labels(nearest), 0.9)].into_iter().chain(three).collect()
     }
 

@@ -150,8 +150,8 @@ impl State {
         self.check_classifier_model(&row)?;
         {
             let mut held = self.classifiers.0.lock();
-            if let Some(place) = held.iter().position(|one| one.id == row.id && one.version == row.record.version) {
-                let found = held.remove(place);
+            if let Some(index) = held.iter().position(|one| one.id == row.id && one.version == row.record.version) {
+                let found = held.remove(index);
                 held.push(Arc::clone(&found));
                 return Ok(found);
             }

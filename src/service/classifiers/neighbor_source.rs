@@ -26,7 +26,7 @@ const OWNERS_MAX: usize = 100_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LabeledNeighbor {
-    place: NeighborPlace,
+    location: NeighborLocation,
     pub(super) labels: Arc<[String]>,
     /// Its cosine with the text.
     pub(super) score: f32,
@@ -34,7 +34,7 @@ pub(super) struct LabeledNeighbor {
 
 /// Where to read a neighbor.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum NeighborPlace {
+enum NeighborLocation {
     /// In the collection.
     Passage(PassageId),
     /// At this position among the texts that came with the classifier.
@@ -85,14 +85,14 @@ impl LabelSource {
 impl NeighborSource<'_> {
     /// Finds up to `limit` neighbors of each text, nearest first. Leaves out passages of the text's own document, because a
     /// document is not evidence for itself. Blocks.
-    pub(super) fn neighbors(&mut self, asked: &[&PredictionInput], limit: usize) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
-        let mut found = Vec::with_capacity(asked.len());
-        for part in asked.chunks(TEXTS_PER_PART) {
+    pub(super) fn neighbors(&mut self, inputs: &[&PredictionInput], limit: usize) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
+        let mut found = Vec::with_capacity(inputs.len());
+        for part in inputs.chunks(TEXTS_PER_PART) {
             found.extend(match self {
                 Self::Texts { texts, labels } => {
                     let neighbor = |(at, score): (usize, f32)| LabeledNeighbor::of_text(at, Arc::clone(&labels[at]), score);
-                    in_parallel(part, |asked| {
-                        Ok::<_, Error>(nearest_texts(texts, asked, limit).into_iter().map(neighbor).collect::<Vec<_>>())
+                    in_parallel(part, |input| {
+                        Ok::<_, Error>(nearest_texts(texts, input, limit).into_iter().map(neighbor).collect::<Vec<_>>())
                     })?
                 }
                 Self::Passages { passages, source, multi_label, owners } => {
@@ -108,20 +108,20 @@ impl NeighborSource<'_> {
         let mut rows = match self {
             Self::Texts { .. } => Vec::new(),
             Self::Passages { passages, .. } => {
-                let keys: Vec<PassageId> = neighbors.iter().filter_map(|neighbor| neighbor.place.passage()).collect();
+                let keys: Vec<PassageId> = neighbors.iter().filter_map(|neighbor| neighbor.location.passage()).collect();
                 passages.collection().with_store(|store| store.passages(&keys))?
             }
         }
         .into_iter()
         .peekable();
         let shown = |neighbor: &LabeledNeighbor| {
-            let (id, text, language) = match (self, neighbor.place) {
-                (Self::Texts { texts, .. }, NeighborPlace::Text(at)) => {
+            let (id, text, language) = match (self, neighbor.location) {
+                (Self::Texts { texts, .. }, NeighborLocation::Text(at)) => {
                     let own = texts.get(at)?;
                     (None, own.text.clone(), own.language)
                 }
-                (_, place) => {
-                    let row = rows.next_if(|row| Some(row.passage.id) == place.passage())?;
+                (_, location) => {
+                    let row = rows.next_if(|row| Some(row.passage.id) == location.passage())?;
                     let text = row.document.text.get(row.passage.start..row.passage.end)?.to_owned();
                     (Some(row.document.id), text, row.document.language)
                 }
@@ -135,12 +135,12 @@ impl NeighborSource<'_> {
 
 impl LabeledNeighbor {
     /// A neighbor among the texts that came with the classifier.
-    pub(super) fn of_text(place: usize, labels: Arc<[String]>, score: f32) -> Self {
-        Self { place: NeighborPlace::Text(place), labels, score }
+    pub(super) fn of_text(position: usize, labels: Arc<[String]>, score: f32) -> Self {
+        Self { location: NeighborLocation::Text(position), labels, score }
     }
 }
 
-impl NeighborPlace {
+impl NeighborLocation {
     fn passage(self) -> Option<PassageId> {
         match self {
             Self::Passage(passage) => Some(passage),
@@ -153,25 +153,25 @@ fn find_labeled_neighbors(
     passages: &LabeledPassages,
     (source, multi_label): (&LabeledDocuments, bool),
     owners: &mut HashMap<PassageId, Option<Owner>>,
-    (asked, limit): (&[&PredictionInput], usize),
+    (inputs, limit): (&[&PredictionInput], usize),
 ) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
-    let mut neighbors: Vec<Vec<LabeledNeighbor>> = vec![Vec::new(); asked.len()];
-    let mut waiting: Vec<usize> = (0..asked.len()).collect();
+    let mut neighbors: Vec<Vec<LabeledNeighbor>> = vec![Vec::new(); inputs.len()];
+    let mut waiting: Vec<usize> = (0..inputs.len()).collect();
     let mut wanted = Some(LabeledPassages::initial_limit(limit));
     while let Some(now) = wanted.filter(|_| !waiting.is_empty()) {
-        let near = in_parallel(&waiting, |place| passages.nearest(&asked[*place].embedding, now))?;
+        let near = in_parallel(&waiting, |index| passages.nearest(&inputs[*index].embedding, now))?;
         load_owners(passages, (source, multi_label), owners, &near)?;
         let mut short = Vec::new();
-        for (place, near) in waiting.into_iter().zip(near) {
-            let own = asked[place].document_in(&passages.collection().row.name);
+        for (index, near) in waiting.into_iter().zip(near) {
+            let own = inputs[index].document_in(&passages.collection().row.name);
             let neighbor = |neighbor: Neighbor| {
                 let owner = owners.get(&neighbor.passage)?.as_ref().filter(|owner| Some(&owner.document) != own)?;
-                let (place, labels) = (NeighborPlace::Passage(neighbor.passage), Arc::clone(owner.labels.as_ref()?));
-                Some(LabeledNeighbor { place, labels, score: neighbor.score })
+                let (location, labels) = (NeighborLocation::Passage(neighbor.passage), Arc::clone(owner.labels.as_ref()?));
+                Some(LabeledNeighbor { location, labels, score: neighbor.score })
             };
-            neighbors[place] = near.into_iter().filter_map(neighbor).take(limit).collect();
-            if neighbors[place].len() < limit {
-                short.push(place);
+            neighbors[index] = near.into_iter().filter_map(neighbor).take(limit).collect();
+            if neighbors[index].len() < limit {
+                short.push(index);
             }
         }
         waiting = short;
@@ -205,10 +205,10 @@ fn load_owners(
 }
 
 /// Returns the positions and scores of up to `limit` other texts near a text, nearest first.
-fn nearest_texts(texts: &[EmbeddedText], asked: &PredictionInput, limit: usize) -> Vec<(usize, f32)> {
-    let others = texts.iter().enumerate().filter(|(place, _)| Some(*place) != asked.place);
+fn nearest_texts(texts: &[EmbeddedText], input: &PredictionInput, limit: usize) -> Vec<(usize, f32)> {
+    let others = texts.iter().enumerate().filter(|(position, _)| Some(*position) != input.position);
     let mut scores: Vec<(usize, f32)> =
-        others.map(|(place, text)| (place, asked.embedding.cosine(&text.embedding).clamp(-1.0, 1.0))).collect();
+        others.map(|(position, text)| (position, input.embedding.cosine(&text.embedding).clamp(-1.0, 1.0))).collect();
     let nearer = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
     if limit < scores.len() {
         scores.select_nth_unstable_by(limit, nearer);
@@ -264,10 +264,12 @@ mod tests {
             embedding: Embedding::normalized(vec![x, y]).unwrap(),
         };
         let texts = [text(0.0, 1.0), text(1.0, 0.1), text(1.0, 0.0), text(-1.0, 0.0), text(1.0, 0.1)];
-        let asked = |place| PredictionInput { document: None, place, language: None, embedding: texts[2].embedding.clone() };
-        let places = |place, limit| nearest_texts(&texts, &asked(place), limit).into_iter().map(|one| one.0).collect::<Vec<_>>();
-        assert_eq!(places(None, 3), [2, 1, 4]);
-        assert_eq!(places(Some(2), 3), [1, 4, 0]);
-        assert_eq!((places(None, 9), places(None, 0)), (vec![2, 1, 4, 0, 3], vec![]));
+        let input =
+            |position| PredictionInput { document: None, position, language: None, embedding: texts[2].embedding.clone() };
+        let positions =
+            |position, limit| nearest_texts(&texts, &input(position), limit).into_iter().map(|one| one.0).collect::<Vec<_>>();
+        assert_eq!(positions(None, 3), [2, 1, 4]);
+        assert_eq!(positions(Some(2), 3), [1, 4, 0]);
+        assert_eq!((positions(None, 9), positions(None, 0)), (vec![2, 1, 4, 0, 3], vec![]));
     }
 }

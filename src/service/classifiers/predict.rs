@@ -22,10 +22,10 @@ impl Service {
     ) -> Result<Vec<Prediction>, Error> {
         let trained = self.trained(name).await?;
         let label_source = self.state.label_source(&trained, options.explain > 0)?;
-        let asked = self.resolve_inputs(items).await?;
+        let inputs = self.resolve_inputs(items).await?;
         let source = label_source.source.as_ref().map(|(collection, _)| Arc::clone(collection));
         let budget = AnswerBudget::new(self.limits().answer_bytes_max);
-        let answered = blocking(move || trained.predict(&label_source, &asked, &options, &budget)).await;
+        let answered = blocking(move || trained.predict(&label_source, &inputs, &options, &budget)).await;
         match (source, &answered) {
             (Some(collection), Err(error)) if collection.is_gone(error) => {
                 Err(Error::CollectionNotFound { name: collection.row.name.clone() })
@@ -38,13 +38,13 @@ impl Service {
         match items {
             PredictItems::Texts(texts) => {
                 let embedded = embed_texts(&self.state, texts.into_iter().map(EmbedText::from).collect()).await?;
-                let asked = embedded.into_iter().map(|(language, embedding)| PredictionInput {
+                let inputs = embedded.into_iter().map(|(language, embedding)| PredictionInput {
                     document: None,
-                    place: None,
+                    position: None,
                     language,
                     embedding,
                 });
-                Ok(asked.collect())
+                Ok(inputs.collect())
             }
             PredictItems::Documents { collection: name, ids } => {
                 let collection = self.state.collection(&name)?;

@@ -83,15 +83,15 @@ fn with_embeddings(
     embedded: Vec<(Option<Language>, Embedding)>,
 ) -> Result<Vec<PredictionInput>, Error> {
     let mut embedded = embedded.into_iter();
-    let asked = documents.into_iter().map(|EmbeddedDocument { document, embedding }| {
+    let inputs = documents.into_iter().map(|EmbeddedDocument { document, embedding }| {
         let embedding = match embedding {
             Some(embedding) => embedding,
             None => embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?.1,
         };
         let own = Some((collection.clone(), document.id));
-        Ok(PredictionInput { document: own, place: None, language: document.language, embedding })
+        Ok(PredictionInput { document: own, position: None, language: document.language, embedding })
     });
-    asked.collect()
+    inputs.collect()
 }
 
 impl SplitTexts {

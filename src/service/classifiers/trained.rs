@@ -112,25 +112,25 @@ impl TrainedClassifier {
     pub(super) fn score(
         &self,
         neighbor_source: &mut Option<NeighborSource<'_>>,
-        asked: &[&PredictionInput],
+        inputs: &[&PredictionInput],
     ) -> Result<Vec<LabelScores>, Error> {
         match (&self.model, neighbor_source) {
             (Model::Knn(rule), Some(neighbor_source)) => {
-                let neighbors = neighbor_source.neighbors(asked, self.definition.knn.neighbors)?;
+                let neighbors = neighbor_source.neighbors(inputs, self.definition.knn.neighbors)?;
                 Ok(in_parallel(&neighbors, |neighbors| count_votes(neighbors, rule))?)
             }
-            _ => self.score_alone(asked),
+            _ => self.score_alone(inputs),
         }
     }
 
     /// Returns the label probabilities of each text without neighbors: none for a `knn`. Blocks.
-    fn score_alone(&self, asked: &[&PredictionInput]) -> Result<Vec<LabelScores>, Error> {
-        let probabilities = |asked: &&PredictionInput| match &self.model {
-            Model::Mlp(mlp) => mlp.probabilities(asked.embedding.as_slice()),
-            Model::Prototype(prototypes) => prototypes.probabilities(&asked.embedding),
+    fn score_alone(&self, inputs: &[&PredictionInput]) -> Result<Vec<LabelScores>, Error> {
+        let probabilities = |input: &&PredictionInput| match &self.model {
+            Model::Mlp(mlp) => mlp.probabilities(input.embedding.as_slice()),
+            Model::Prototype(prototypes) => prototypes.probabilities(&input.embedding),
             Model::Knn(_) => Ok(Vec::new()),
         };
-        let scored = in_parallel(asked, |asked| probabilities(asked).map(|probabilities| self.ranked(probabilities)));
+        let scored = in_parallel(inputs, |input| probabilities(input).map(|probabilities| self.ranked(probabilities)));
         Ok(scored.map_err(ClassifierError::from)?)
     }
 
@@ -162,25 +162,25 @@ impl TrainedClassifier {
     pub(super) fn predict(
         &self,
         label_source: &LabelSource,
-        asked: &[PredictionInput],
+        inputs: &[PredictionInput],
         options: &PredictOptions,
         budget: &AnswerBudget,
     ) -> Result<Vec<Prediction>, Error> {
-        let all: Vec<&PredictionInput> = asked.iter().collect();
-        let mut neighbor_source = match self.neighbor_source(label_source, asked.len())? {
-            None if options.explain > 0 => Some(label_source.neighbor_source(&self.texts, asked.len())?),
+        let all: Vec<&PredictionInput> = inputs.iter().collect();
+        let mut neighbor_source = match self.neighbor_source(label_source, inputs.len())? {
+            None if options.explain > 0 => Some(label_source.neighbor_source(&self.texts, inputs.len())?),
             opened => opened,
         };
         let near = match (&self.model, &mut neighbor_source) {
             (Model::Knn(_), Some(neighbor_source)) => neighbor_source.neighbors(&all, self.definition.knn.neighbors)?,
             (_, Some(neighbor_source)) => neighbor_source.neighbors(&all, options.explain)?,
-            (_, None) => vec![Vec::new(); asked.len()],
+            (_, None) => vec![Vec::new(); inputs.len()],
         };
         let scored = match &self.model {
             Model::Knn(rule) => in_parallel(&near, |neighbors| count_votes(neighbors, rule))?,
             Model::Mlp(_) | Model::Prototype(_) => self.score_alone(&all)?,
         };
-        let answer = |((asked, scored), near): ((&PredictionInput, LabelScores), &Vec<LabeledNeighbor>)| {
+        let answer = |((input, scored), near): ((&PredictionInput, LabelScores), &Vec<LabeledNeighbor>)| {
             let voting = match &self.model {
                 Model::Knn(rule) => near.partition_point(|neighbor| rule.lets_vote(neighbor.score)),
                 Model::Mlp(_) | Model::Prototype(_) => near.len(),
@@ -196,11 +196,11 @@ impl TrainedClassifier {
             if !budget.charge(bytes as u64) {
                 return Err(budget.too_large("ask for fewer texts or documents, or lower explain and scores"));
             }
-            let id = asked.document.as_ref().map(|(_, id)| id.clone());
-            let (language, abstained) = (asked.language, labels.is_none());
+            let id = input.document.as_ref().map(|(_, id)| id.clone());
+            let (language, abstained) = (input.language, labels.is_none());
             Ok(Prediction { id, language, labels: labels.unwrap_or_default(), abstained, scores, neighbors })
         };
-        asked.iter().zip(scored).zip(&near).map(answer).collect()
+        inputs.iter().zip(scored).zip(&near).map(answer).collect()
     }
 }
 

@@ -161,14 +161,14 @@ async fn embed_all(
     let done = texts.iter().filter(|(_, text)| text.embedding.is_some()).count();
     context.measure(done as u64, (texts.len() + epochs) as u64);
     let mut done = done as u64;
-    let waiting: Vec<usize> = (0..texts.len()).filter(|place| texts[*place].1.embedding.is_none()).collect();
-    for places in waiting.chunks(TEXTS_PER_STEP) {
+    let waiting: Vec<usize> = (0..texts.len()).filter(|index| texts[*index].1.embedding.is_none()).collect();
+    for indexes in waiting.chunks(TEXTS_PER_STEP) {
         context.check()?;
-        let part = places.iter().map(|place| texts[*place].1.text.clone().into()).collect();
+        let part = indexes.iter().map(|index| texts[*index].1.text.clone().into()).collect();
         let embedded = embed_texts_patiently(context, part).await?;
-        let mut stored = Vec::with_capacity(places.len());
-        for (place, (detected, embedding)) in places.iter().zip(embedded) {
-            let (key, text) = &mut texts[*place];
+        let mut stored = Vec::with_capacity(indexes.len());
+        for (index, (detected, embedding)) in indexes.iter().zip(embedded) {
+            let (key, text) = &mut texts[*index];
             let language: Option<Language> = text.language.or(detected);
             text.language = language;
             text.embedding = Some(embedding.clone());
@@ -180,7 +180,7 @@ async fn embed_all(
             true => blocking(move || Ok(state.catalog.embed_classifier_texts(&stored)?)).await?,
             false => at_the_end.extend(stored),
         }
-        done += places.len() as u64;
+        done += indexes.len() as u64;
         context.set_done(done);
     }
     let embedded = texts.into_iter().map(|(_, text)| {
@@ -246,9 +246,9 @@ fn fit_mlp(
         trained.runs.iter().filter_map(|run| run.report.kept.validation.map(|validated| validated.quality)).collect();
     let best = trained.into_best();
     let apart: Vec<f32> =
-        split.validation.iter().flat_map(|place| examples.rows[*place as usize].embedding.as_slice().iter().copied()).collect();
+        split.validation.iter().flat_map(|row| examples.rows[*row as usize].embedding.as_slice().iter().copied()).collect();
     let logits = best.mlp.logits(&apart).map_err(ClassifierError::from)?;
-    let apart_sets: Vec<Vec<u32>> = split.validation.iter().map(|place| sets[*place as usize].clone()).collect();
+    let apart_sets: Vec<Vec<u32>> = split.validation.iter().map(|row| sets[*row as usize].clone()).collect();
     let apart_classes: Vec<u32> = apart_sets.iter().filter_map(|set| set.first().copied()).collect();
     let apart_targets = if definition.multi_label { Targets::LabelSets(&apart_sets) } else { Targets::Classes(&apart_classes) };
     let fit = fit_temperature(&logits, apart_targets, labels).map_err(ClassifierError::from)?;

@@ -80,9 +80,9 @@ pub struct DocumentProblem {
 impl InvalidDocument {
     /// Reports the problems under the first one's pointer, in one message. Pointers begin with `base`.
     pub fn failure(&self, base: &str) -> DocumentFailure {
-        let mut places = self.problems.iter().map(|problem| (format!("{base}{}", problem.pointer), problem.detail.as_str()));
-        let (pointer, first) = places.next().unwrap_or_else(|| (base.to_owned(), ""));
-        let detail = places.fold(first.to_owned(), |all, (pointer, detail)| format!("{all}; {pointer}: {detail}"));
+        let mut problems = self.problems.iter().map(|problem| (format!("{base}{}", problem.pointer), problem.detail.as_str()));
+        let (pointer, first) = problems.next().unwrap_or_else(|| (base.to_owned(), ""));
+        let detail = problems.fold(first.to_owned(), |all, (pointer, detail)| format!("{all}; {pointer}: {detail}"));
         DocumentFailure { code: self.code, pointer, detail }
     }
 }

@@ -143,8 +143,8 @@ impl CollectionHandle {
     /// request again deletes those. A repeated request with the same idempotency key deletes nothing and returns the same
     /// number.
     pub async fn delete_matching(&self, filter: Filter, request: Option<RequestKey>) -> Result<u64, Error> {
-        let delete = |collection: &OpenCollection, filter: &SearchFilter, until, place| {
-            let some = collection.store.delete_batch(filter, until, place)?;
+        let delete = |collection: &OpenCollection, filter: &SearchFilter, until, after| {
+            let some = collection.store.delete_batch(filter, until, after)?;
             if !some.rows.is_empty() {
                 collection.damage.remove_rows(&some.rows);
                 collection.remove_deleted_passages();
@@ -164,9 +164,9 @@ impl CollectionHandle {
         request: Option<RequestKey>,
     ) -> Result<[u64; 2], Error> {
         let state = Arc::clone(&self.service.state);
-        let update = move |collection: &OpenCollection, filter: &SearchFilter, until, place| {
+        let update = move |collection: &OpenCollection, filter: &SearchFilter, until, after| {
             state.check_emergency_space()?;
-            let some = collection.store.update_batch(filter, until, place, patch.clone())?;
+            let some = collection.store.update_batch(filter, until, after, patch.clone())?;
             collection.damage.remove_rows(&some.rows);
             Ok(([some.matched as u64, some.rows.len() as u64], some.next))
         };
@@ -214,7 +214,7 @@ impl CollectionHandle {
         let until = first.run(|collection| Ok(collection.store.sequence()?)).await?;
         let work = Arc::new((any_language_filter(filter), step));
         let (mut counts, mut after) = ([0; N], Some(0));
-        while let Some(place) = after {
+        while let Some(position) = after {
             self.service.check_running()?;
             let (work, begun) = (Arc::clone(&work), Arc::clone(&first));
             let some = self.write(move |collection| {
@@ -222,7 +222,7 @@ impl CollectionHandle {
                     return Ok(None);
                 }
                 let (filter, step) = &*work;
-                step(collection, filter, until, place).map(Some)
+                step(collection, filter, until, position).map(Some)
             });
             // A restore has replaced the collection. All of the restored documents were stored after this began.
             let (_, Some((counted, next))) = some.await? else { break };

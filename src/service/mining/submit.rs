@@ -302,13 +302,13 @@ fn resolve_known_pairs(
 fn known_ids<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, found: &SelectedSentences) -> Result<Vec<u64>, Error> {
     let refuse = |index, problem: String| Error::from(MineError::KnownPair { index, side, problem });
     let Some((_, collection)) = &found.collection else {
-        let place = |(index, name): (usize, &str)| {
-            let place = name.parse::<u64>().ok().filter(|place| *place < found.ids.len() as u64);
+        let position = |(index, name): (usize, &str)| {
+            let position = name.parse::<u64>().ok().filter(|position| *position < found.ids.len() as u64);
             let expected =
                 format!("must be a position in the list, from 0 to {}, got {name:?}", found.ids.len().saturating_sub(1));
-            place.ok_or_else(|| refuse(index, expected))
+            position.ok_or_else(|| refuse(index, expected))
         };
-        return names.enumerate().map(place).collect();
+        return names.enumerate().map(position).collect();
     };
     let id = |(index, name)| DocumentId::parse(name).map_err(|error| refuse(index, error.to_string()));
     let ids = names.enumerate().map(id).collect::<Result<Vec<_>, _>>()?;

@@ -1,4 +1,4 @@
-//! Reads a collection back from both places, compares it document by document, and computes a checksum of it.
+//! Reads a collection back from both locations, compares it document by document, and computes a checksum of it.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::domain::{Collection, hex};
 use crate::storage::Storage;
 use crate::store::{DocumentKey, DocumentRecord, PassageRecord, StoreError};
 
-/// Compares all documents except those that have expired by `now_ms`, because a server may have removed those from one place.
+/// Compares all documents except those that have expired by `now_ms`, because a server may have removed those from one location.
 pub(super) fn compare(
     (source, target): (&OpenLocation, &OpenLocation),
     row: &Collection,

@@ -26,7 +26,7 @@ struct CopyCheckpoint {
     sequence: Option<u64>,
 }
 
-/// A collection in both places.
+/// A collection in both locations.
 pub(super) struct CollectionPair {
     pub(super) source: Box<dyn Storage>,
     pub(super) target: Box<dyn Storage>,

@@ -4,7 +4,7 @@ use crate::domain::{CollectionName, DocumentId, JobId, JobType};
 use crate::service::error::Error;
 use crate::store::StoreError;
 
-/// Why a server's data was not moved, or is not the same in both places.
+/// Why a server's data was not moved, or is not the same in both locations.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
     /// `which` is "source" or "target", here and in the other variants.

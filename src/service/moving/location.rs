@@ -37,9 +37,9 @@ enum Engine {
 }
 
 impl OpenLocation {
-    /// Opens a place for reading, without changing anything there.
-    pub(super) fn open_for_reading(which: &'static str, place: &DataLocation) -> Result<Self, MoveError> {
-        let opened = match place {
+    /// Opens a location for reading, without changing anything there.
+    pub(super) fn open_for_reading(which: &'static str, location: &DataLocation) -> Result<Self, MoveError> {
+        let opened = match location {
             DataLocation::Folder(data_dir) => Catalog::open_read_only(data_dir).map(|catalog| {
                 let engine = Engine::Folder { collections: data_dir.join(COLLECTIONS_DIR), read_only: true };
                 Self { which, catalog: Box::new(catalog), engine }
@@ -53,9 +53,9 @@ impl OpenLocation {
     }
 
     /// Opens the target, or creates it if it does not exist.
-    pub(super) fn open_for_writing(place: &DataLocation) -> Result<Self, MoveError> {
+    pub(super) fn open_for_writing(location: &DataLocation) -> Result<Self, MoveError> {
         let which = "target";
-        let opened = match place {
+        let opened = match location {
             DataLocation::Folder(data_dir) => open_catalog(data_dir).map(|catalog| {
                 let engine = Engine::Folder { collections: data_dir.join(COLLECTIONS_DIR), read_only: false };
                 Self { which, catalog: Box::new(catalog), engine }

@@ -1,6 +1,6 @@
 //! Moves a whole server's data between a data directory and a database server, while no server uses either.
 //!
-//! The source is only read. Documents are copied first and then compared in both places. No server sees them before the catalog
+//! The source is only read. Documents are copied first and then compared in both locations. No server sees them before the catalog
 //! names their collections, which happens last and in one transaction. So a move can be interrupted at any time and continued
 //! later. Jobs, idempotency records, snapshots and maps are not moved. The first start of a server on a data directory builds
 //! its index.
@@ -21,7 +21,7 @@ pub use error::MoveError;
 pub use location::DataLocation;
 pub use progress::{MoveSummary, MovedCollection, Phase, Progress, Step};
 
-/// What a place has besides documents.
+/// What a location has besides documents.
 struct LocationContents {
     catalog: CatalogContents,
     classifiers: Vec<StoredClassifier>,
@@ -63,7 +63,7 @@ pub fn move_all(
     Ok(contents.into_summary(collections))
 }
 
-/// Compares both places without changing either. Ignores what only the target has. Blocks.
+/// Compares both locations without changing either. Ignores what only the target has. Blocks.
 pub fn compare_all(from: &DataLocation, to: &DataLocation, progress: Progress<'_>) -> Result<MoveSummary, MoveError> {
     let source = OpenLocation::open_for_reading("source", from)?;
     let target = OpenLocation::open_for_reading("target", to)?;

@@ -23,7 +23,7 @@ pub struct Step<'s> {
     pub total: u64,
 }
 
-/// What was moved, or found to be the same in both places.
+/// What was moved, or found to be the same in both locations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MoveSummary {
     /// The collections, sorted by name.
@@ -35,7 +35,7 @@ pub struct MoveSummary {
     pub jobs_left: usize,
 }
 
-/// A collection that is the same in both places.
+/// A collection that is the same in both locations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MovedCollection {
     pub name: String,

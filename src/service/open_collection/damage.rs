@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use super::OpenCollection;
-use super::found_damage::PLACES_MAX;
+use super::found_damage::DAMAGE_MAX;
 use crate::domain::{CollectionCounts, CollectionView, Damage, DocumentId, IndexState, PassageId, chain};
 use crate::service::error::Error;
 use crate::service::state::BrokenCollection;
@@ -69,7 +69,7 @@ impl OpenCollection {
 
     /// Records damage, logs it the first time, and drops a damaged embedding so that the worker computes it again.
     pub(crate) fn record_damage(&self, error: &StoreError) -> Damage {
-        let (place, document) = match *error {
+        let (key, document) = match *error {
             StoreError::CorruptRow { table: "documents", row, .. } => {
                 let id = self.embedded().ok().and_then(|embedded| embedded.store.id_of_row(row).ok().flatten());
                 (("documents", row), id)
@@ -81,7 +81,7 @@ impl OpenCollection {
         if error.damaged_embedding().is_some_and(|passage| self.discard_embedding(passage)) {
             return damage;
         }
-        if self.damage.add(place, &damage) {
+        if self.damage.add(key, &damage) {
             let (collection, document) = (&self.row.name, damage.document.as_ref().map(DocumentId::as_str));
             tracing::error!(%collection, document, problem = damage.problem, "the collection is damaged");
         }
@@ -212,7 +212,7 @@ pub(crate) fn check_after_crash(collection: &OpenCollection) {
     if collection.should_stop() || !embedded.store.recovered_log() || embedded.store.bytes() > CHECKED_BYTES_MAX {
         return;
     }
-    match embedded.store.check(PLACES_MAX) {
+    match embedded.store.check(DAMAGE_MAX) {
         Ok(found) => found.iter().for_each(|damage| drop(collection.record_damage(damage))),
         Err(StoreError::Closed | StoreError::Interrupted { .. }) => (),
         Err(error) => {

@@ -34,8 +34,8 @@ pub(super) fn reorder(
     let relevances = relevances(&scores);
     let order = diversified(&relevances, diversity, similar);
     let mut remaining: Vec<Option<Candidate>> = candidates.drain(..).map(Some).collect();
-    for (place, similarity) in order {
-        let Some(mut candidate) = remaining[place].take() else { continue };
+    for (index, similarity) in order {
+        let Some(mut candidate) = remaining[index].take() else { continue };
         candidate.ranks.similarity = similarity;
         candidates.push(candidate);
     }
@@ -68,16 +68,16 @@ fn diversified(
     diversity: f32,
     similar: impl Fn(usize, usize) -> f32,
 ) -> impl Iterator<Item = (usize, Option<f32>)> {
-    let mut left: Vec<(usize, Option<f32>)> = (0..relevances.len()).map(|place| (place, None)).collect();
+    let mut left: Vec<(usize, Option<f32>)> = (0..relevances.len()).map(|index| (index, None)).collect();
     std::iter::from_fn(move || {
-        let marginal = |&(place, nearest): &(usize, Option<f32>)| {
-            (1.0 - diversity) * relevances[place] - diversity * nearest.unwrap_or_default()
+        let marginal = |&(index, nearest): &(usize, Option<f32>)| {
+            (1.0 - diversity) * relevances[index] - diversity * nearest.unwrap_or_default()
         };
         // `max_by` returns the last of equal elements, so reverse them to get the first.
         let (at, _) = left.iter().map(marginal).enumerate().rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
         let next = left.remove(at);
-        for (place, nearest) in &mut left {
-            let similarity = similar(*place, next.0);
+        for (index, nearest) in &mut left {
+            let similarity = similar(*index, next.0);
             *nearest = Some(nearest.map_or(similarity, |nearest| nearest.max(similarity)));
         }
         Some(next)
@@ -94,7 +94,7 @@ mod tests {
     #[track_caller]
     fn check(relevances: &[f32; 5], diversity: f32, expect: &[usize]) {
         let similar = |a: usize, b: usize| if GROUPS[a] == GROUPS[b] { 0.9 } else { 0.1 };
-        let got: Vec<usize> = diversified(relevances, diversity, similar).map(|(place, _)| place).collect();
+        let got: Vec<usize> = diversified(relevances, diversity, similar).map(|(index, _)| index).collect();
         assert_eq!(got, expect, "{diversity}");
     }
 

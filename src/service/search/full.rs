@@ -67,8 +67,8 @@ impl RankedPassage {
     /// Returns its relevance and its ranks, with the final score of late interaction in place of the estimate.
     fn with_ranks(self) -> (Neighbor, HitRanks) {
         let mut ranks = self.listed.ranks;
-        if let Some((place, late)) = ranks.late.as_mut().zip(self.late) {
-            place.score = late;
+        if let Some((ranked, late)) = ranks.late.as_mut().zip(self.late) {
+            ranked.score = late;
         }
         (Neighbor { passage: self.passage, score: self.relevance }, ranks)
     }
@@ -277,7 +277,7 @@ impl Plan<'_> {
             let evidence = Evidence {
                 dense: listed.similarity.map_or(0.0, |score| cosine(metric, score)),
                 late,
-                lexical: listed.ranks.lexical.map_or(0.0, |place| lexical_share(place.score, terms, passages)),
+                lexical: listed.ranks.lexical.map_or(0.0, |ranked| lexical_share(ranked.score, terms, passages)),
                 translated: model.translated_score(passage),
                 tokens: own.len(),
             };

@@ -12,21 +12,22 @@ const TURN_SCORE_PART: f32 = 0.5;
 /// Fuses two lists. Each document gets the sum of weight / (rank constant + rank) over the lists that have it, and keeps the
 /// passage from the list where it ranks higher.
 pub(super) fn fuse(dense: Vec<Candidate>, lexical: Vec<Candidate>, fusion: &Fusion) -> Vec<Candidate> {
-    let share =
-        |weight: f32, place: Option<RankedScore>| place.map_or(0.0, |place| weight / (fusion.rank_constant + place.rank as f32));
+    let share = |weight: f32, ranked: Option<RankedScore>| {
+        ranked.map_or(0.0, |ranked| weight / (fusion.rank_constant + ranked.rank as f32))
+    };
     let mut fused = dense;
     let mut positions: HashMap<DocumentId, usize> =
-        fused.iter().enumerate().map(|(place, candidate)| (candidate.document.clone(), place)).collect();
+        fused.iter().enumerate().map(|(position, candidate)| (candidate.document.clone(), position)).collect();
     for candidate in lexical {
         match positions.get(&candidate.document) {
             None => {
                 positions.insert(candidate.document.clone(), fused.len());
                 fused.push(candidate);
             }
-            Some(&place) => {
-                let known = &mut fused[place];
+            Some(&position) => {
+                let known = &mut fused[position];
                 known.ranks.lexical = candidate.ranks.lexical;
-                let rank = |place: Option<RankedScore>| place.map_or(usize::MAX, |place| place.rank);
+                let rank = |ranked: Option<RankedScore>| ranked.map_or(usize::MAX, |ranked| ranked.rank);
                 if rank(known.ranks.lexical) < rank(known.ranks.dense) {
                     known.passage = candidate.passage;
                 }
@@ -57,7 +58,7 @@ pub(super) fn interleave_languages(mut candidates: Vec<Candidate>, metric: Metri
     // Uses the scores of the lists, because a fused score says nothing about how near a language's best hit is.
     let lists: [fn(&Candidate) -> Option<RankedScore>; 2] = [|one| one.ranks.dense, |one| one.ranks.lexical];
     let best = |list: fn(&Candidate) -> Option<RankedScore>| {
-        candidates.iter().filter_map(list).map(|place| place.score).fold(f32::NEG_INFINITY, f32::max)
+        candidates.iter().filter_map(list).map(|ranked| ranked.score).fold(f32::NEG_INFINITY, f32::max)
     };
     // Distances are negated scores: up to twice the smallest distance counts like at least half of the best score elsewhere.
     let dense_bar = |best: f32| if metric == Metric::L2 { best / TURN_SCORE_PART } else { above_zero(best * TURN_SCORE_PART) };
@@ -118,14 +119,14 @@ mod tests {
         }
     }
 
-    fn list(keys: &[u64], place: fn(RankedScore) -> HitRanks) -> Vec<Candidate> {
+    fn list(keys: &[u64], ranks: fn(RankedScore) -> HitRanks) -> Vec<Candidate> {
         let ranked = keys.iter().zip(1..);
-        ranked.map(|(key, rank)| candidate(*key, "", 0.5, place(RankedScore { rank, score: 0.5 }))).collect()
+        ranked.map(|(key, rank)| candidate(*key, "", 0.5, ranks(RankedScore { rank, score: 0.5 }))).collect()
     }
 
     fn fused(dense: &[u64], lexical: &[u64], fusion: Fusion) -> Vec<(u64, f32)> {
-        let dense = list(dense, |place| HitRanks { dense: Some(place), ..HitRanks::default() });
-        let lexical = list(lexical, |place| HitRanks { lexical: Some(place), ..HitRanks::default() });
+        let dense = list(dense, |ranked| HitRanks { dense: Some(ranked), ..HitRanks::default() });
+        let lexical = list(lexical, |ranked| HitRanks { lexical: Some(ranked), ..HitRanks::default() });
         fuse(dense, lexical, &fusion).iter().map(|candidate| (candidate.passage.0, candidate.score)).collect()
     }
 
@@ -162,8 +163,8 @@ mod tests {
     }
 
     fn turns(candidates: &[(u64, &str, f32)]) -> Vec<u64> {
-        let place = |score| HitRanks { dense: Some(RankedScore { rank: 1, score }), ..HitRanks::default() };
-        let candidates = candidates.iter().map(|(key, language, score)| candidate(*key, language, *score, place(*score)));
+        let ranks = |score| HitRanks { dense: Some(RankedScore { rank: 1, score }), ..HitRanks::default() };
+        let candidates = candidates.iter().map(|(key, language, score)| candidate(*key, language, *score, ranks(*score)));
         interleave_languages(candidates.collect(), Metric::Cosine).iter().map(|candidate| candidate.passage.0).collect()
     }
 
@@ -182,8 +183,8 @@ mod tests {
 
     #[test]
     fn l2_distances_up_to_twice_the_smallest_count_as_near() {
-        let place = |score| HitRanks { dense: Some(RankedScore { rank: 1, score }), ..HitRanks::default() };
-        let of = |key, language, score| candidate(key, language, score, place(score));
+        let ranks = |score| HitRanks { dense: Some(RankedScore { rank: 1, score }), ..HitRanks::default() };
+        let of = |key, language, score| candidate(key, language, score, ranks(score));
         let candidates = vec![of(1, "en", -1.0), of(2, "en", -1.5), of(3, "fr", -2.0), of(4, "ja", -2.5)];
         let found: Vec<u64> = interleave_languages(candidates, Metric::L2).iter().map(|candidate| candidate.passage.0).collect();
         assert_eq!(found, [1, 3, 2, 4]);
@@ -191,11 +192,11 @@ mod tests {
 
     #[test]
     fn a_hit_that_is_near_in_one_list_takes_a_turn() {
-        let place = |score| Some(RankedScore { rank: 1, score });
-        let near = candidate(1, "en", 0.03, HitRanks { dense: place(0.9), lexical: place(8.0), ..HitRanks::default() });
-        let next = candidate(2, "en", 0.02, HitRanks { dense: place(0.8), ..HitRanks::default() });
-        let by_words = candidate(3, "fr", 0.01, HitRanks { dense: place(0.1), lexical: place(5.0), ..HitRanks::default() });
-        let far = candidate(4, "ja", 0.02, HitRanks { dense: place(0.2), ..HitRanks::default() });
+        let ranked = |score| Some(RankedScore { rank: 1, score });
+        let near = candidate(1, "en", 0.03, HitRanks { dense: ranked(0.9), lexical: ranked(8.0), ..HitRanks::default() });
+        let next = candidate(2, "en", 0.02, HitRanks { dense: ranked(0.8), ..HitRanks::default() });
+        let by_words = candidate(3, "fr", 0.01, HitRanks { dense: ranked(0.1), lexical: ranked(5.0), ..HitRanks::default() });
+        let far = candidate(4, "ja", 0.02, HitRanks { dense: ranked(0.2), ..HitRanks::default() });
         let found = interleave_languages(vec![near, next, by_words, far], Metric::Cosine);
         assert_eq!(found.iter().map(|candidate| candidate.passage.0).collect::<Vec<_>>(), [1, 3, 2, 4]);
     }

@@ -38,8 +38,8 @@ pub(super) fn reorder(candidates: &mut [Candidate], preferred: &[Language]) {
 /// Returns the score that candidates are sorted by.
 pub(super) fn preferred_score(candidate: &Candidate, preferred: &[Language]) -> f32 {
     let count = preferred.len() as f32;
-    let place = preferred.iter().position(|language| Some(*language) == candidate.language);
-    let factor = 1.0 + place.map_or(0.0, |place| BONUS * (count - place as f32) / count);
+    let position = preferred.iter().position(|language| Some(*language) == candidate.language);
+    let factor = 1.0 + position.map_or(0.0, |position| BONUS * (count - position as f32) / count);
     // Scores below zero are distances, or cosines of opposite directions. Nearer to zero is better.
     if candidate.score < 0.0 { candidate.score / factor } else { candidate.score * factor }
 }

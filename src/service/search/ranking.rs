@@ -265,7 +265,7 @@ impl Plan<'_> {
         let Nearest { neighbors, documents, method } = self.collection.store.nearest(&search)?;
         let mut candidates: Vec<Candidate> = neighbors.into_iter().zip(documents).map(Candidate::from_passage).collect();
         let exhausted = candidates.len() < wanted;
-        self.drop_excluded(&mut candidates, limit, |place| HitRanks { dense: Some(place), ..HitRanks::default() });
+        self.drop_excluded(&mut candidates, limit, |ranked| HitRanks { dense: Some(ranked), ..HitRanks::default() });
         Ok(Ranking { method: Some(method), ..Ranking::new(candidates, exhausted) })
     }
 
@@ -284,7 +284,7 @@ impl Plan<'_> {
                 // If `documents` is full, it may have left documents out.
                 let exhausted = exhausted && !documents.is_full();
                 let mut candidates = documents.into_vec().into_iter().map(Candidate::from_passage).collect();
-                self.drop_excluded(&mut candidates, limit, |place| HitRanks { lexical: Some(place), ..HitRanks::default() });
+                self.drop_excluded(&mut candidates, limit, |ranked| HitRanks { lexical: Some(ranked), ..HitRanks::default() });
                 return Ok(Ranking::new(candidates, exhausted));
             }
             passages = passages.saturating_mul(GROWTH);

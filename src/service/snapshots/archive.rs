@@ -267,13 +267,13 @@ impl ArchiveBounds {
     }
 }
 
-/// Reads an archive to its end and checks everything. `place` returns the path to write a file of this name to, or `None` to
+/// Reads an archive to its end and checks everything. `path_of` returns the path to write a file of this name to, or `None` to
 /// skip it. Written files are durable, but must not be trusted before this has succeeded. `on_progress` receives the number of
 /// bytes read so far from time to time; an error from it ends the reading.
 pub(crate) fn unpack(
     path: &Path,
     bounds: ArchiveBounds,
-    place: impl Fn(&str) -> Option<PathBuf>,
+    path_of: impl Fn(&str) -> Option<PathBuf>,
     mut on_progress: impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<Unpacked, Error> {
     let file = open_archive(path)?;
@@ -307,7 +307,7 @@ pub(crate) fn unpack(
             let kind =
                 kind_of(&name).ok_or_else(|| invalid(format!("contains {name:?}, which does not belong in a snapshot")))?;
             let mut copying =
-                Copying { kind, name: &name, place: place(&name), on_progress: &mut |copied| on_progress(done + copied) };
+                Copying { kind, name: &name, path: path_of(&name), on_progress: &mut |copied| on_progress(done + copied) };
             let sum = copying.copy(&mut entry)?;
             done += sum.bytes;
             if sums.insert(name.clone(), sum).is_some() {
@@ -360,16 +360,16 @@ fn kind_of(name: &str) -> Option<DatabaseKind> {
 struct Copying<'a> {
     kind: DatabaseKind,
     name: &'a str,
-    place: Option<PathBuf>,
+    path: Option<PathBuf>,
     on_progress: &'a mut dyn FnMut(u64) -> Result<(), Error>,
 }
 
 impl Copying<'_> {
     /// Reads an entry to its end, into a new file if it is wanted.
     fn copy(&mut self, entry: &mut impl Read) -> Result<FileDigest, Error> {
-        let path = self.place.clone().unwrap_or_default();
+        let path = self.path.clone().unwrap_or_default();
         let access = |source| Error::Folder { path: path.clone(), source };
-        let mut file = self.place.as_deref().map(File::create_new).transpose().map_err(access)?;
+        let mut file = self.path.as_deref().map(File::create_new).transpose().map_err(access)?;
         let mut entry = Hashing::new(entry);
         let mut piece = Vec::with_capacity(COPY_BYTES);
         read_piece(&mut entry, &mut piece)?;

@@ -408,7 +408,7 @@ impl Restore {
         let (rows, foreign) = (self.folder.join("catalog"), self.folder.join("foreign"));
         [&rows, &foreign].into_iter().try_for_each(std::fs::create_dir_all).map_err(access)?;
         let description = state.describe(&self.plan.snapshot)?;
-        let place = |name: &str| foreign.join(name.replace('/', "-"));
+        let path_of = |name: &str| foreign.join(name.replace('/', "-"));
         let mut databases = vec![(DatabaseKind::Catalog, CATALOG.to_owned(), rows.join(CATALOG))];
         for target in &self.plan.targets {
             let entry = description.manifest.collections.iter().find(|entry| entry.name == target.from.as_str());
@@ -417,7 +417,7 @@ impl Restore {
             std::fs::create_dir(&folder).map_err(access)?;
             databases.push((DatabaseKind::Collection, file_name(&entry.id), folder.join(DATABASE)));
         }
-        let wanted = |name: &str| databases.iter().any(|(_, file, _)| file == name).then(|| place(name));
+        let wanted = |name: &str| databases.iter().any(|(_, file, _)| file == name).then(|| path_of(name));
         let collections_max = description.manifest.collections.len().max(state.limits.collections_max);
         let bounds = ArchiveBounds { bytes_max: u64::MAX, collections_max };
         let unpacked = unpack(&state.snapshot_archive(&self.plan.snapshot), bounds, wanted, |read| {
@@ -429,7 +429,7 @@ impl Restore {
         }
         let mut damage = Vec::with_capacity(databases.len());
         for (kind, name, to) in &databases {
-            let (from, watched) = (place(name), context.clone());
+            let (from, watched) = (path_of(name), context.clone());
             let foreign_import = ForeignImport { kind: *kind, from: &from, to, terms_of: passage_terms };
             damage.push(foreign_import.run(move || watched.check().is_err()).map_err(|error| to_archive_error(error.into()))?);
             std::fs::remove_file(&from).map_err(access)?;

@@ -135,8 +135,8 @@ fn rank_values<T: Clone + Eq + Hash + Ord>(values: Vec<Option<T>>, most: usize) 
     frequent.sort_unstable_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(other.0)));
     frequent.truncate(most);
     let numbers: HashMap<&T, i32> = (0..).zip(&frequent).map(|(number, (value, _))| (*value, number)).collect();
-    let places = values.iter().map(|value| value.as_ref().and_then(|value| numbers.get(value)).copied().unwrap_or(-1)).collect();
-    (frequent.iter().map(|(value, _)| (*value).clone()).collect(), places)
+    let indexes = values.iter().map(|value| value.as_ref().and_then(|value| numbers.get(value)).copied().unwrap_or(-1)).collect();
+    (frequent.iter().map(|(value, _)| (*value).clone()).collect(), indexes)
 }
 
 #[cfg(test)]

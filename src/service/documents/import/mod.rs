@@ -258,7 +258,7 @@ impl Import {
         let mut records = Records::open(&source, table, state.limits.import_line_bytes_max)?;
         let checkpoint = collection.with_store(|store| store.job_checkpoint(job))?;
         let (done, results) = match checkpoint {
-            None => (Checkpoint::at(records.place()), Results::create(&folder, state.power_safe)?),
+            None => (Checkpoint::at(records.position()), Results::create(&folder, state.power_safe)?),
             Some(json) => {
                 let done: Checkpoint = serde_json::from_str(&json).map_err(|_| broken("its checkpoint is damaged"))?;
                 records.seek(done.place).map_err(|source| Error::Folder { path: folder.clone(), source })?;
@@ -303,12 +303,12 @@ impl Import {
     fn commit(&mut self, prepared: Vec<PreparedDocument>, lines: Vec<Line>) -> Result<(), Error> {
         let stored: Vec<DocumentId> = prepared.iter().map(|document| document.id.clone()).collect();
         let ids: Vec<String> = stored.iter().map(|id| id.as_str().to_owned()).collect();
-        let (place, results_bytes) = (self.records.place(), self.results.bytes());
+        let (position, results_bytes) = (self.records.position(), self.results.bytes());
         let before = self.done.clone();
         let (sender, made) = std::sync::mpsc::sync_channel(1);
         let checkpoint = move |outcomes: &[Upserted]| {
             let created = outcomes.iter().map(|outcome| outcome.created).collect::<Vec<_>>();
-            let checkpoint = before.after(place, results_bytes, &lines, ids.iter().zip(created));
+            let checkpoint = before.after(position, results_bytes, &lines, ids.iter().zip(created));
             // Serializing numbers and text to JSON cannot fail.
             let json = serde_json::to_string(&checkpoint).unwrap_or_default();
             let _ = sender.send(checkpoint);

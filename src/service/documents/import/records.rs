@@ -33,12 +33,12 @@ pub(crate) struct Records {
     format: FileFormat,
     columns: Columns,
     bytes_max: usize,
-    place: Place,
+    position: RecordPosition,
 }
 
 /// A position between two records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct RecordPosition {
     /// Bytes before it.
     pub(crate) offset: u64,
     /// Lines before it.
@@ -50,10 +50,10 @@ impl Records {
     pub(crate) fn open(path: &Path, (format, types): (FileFormat, &ColumnTypes), bytes_max: usize) -> Result<Self, Error> {
         let access = |source| Error::Folder { path: path.to_owned(), source };
         let reader = BufReader::with_capacity(1 << 18, open_file(path).map_err(access)?);
-        let mut records = Self { reader, format, columns: Columns::default(), bytes_max, place: Place::default() };
+        let mut records = Self { reader, format, columns: Columns::default(), bytes_max, position: RecordPosition::default() };
         if records.reader.fill_buf().map_err(access)?.starts_with(BYTE_ORDER_MARK) {
             records.reader.consume(BYTE_ORDER_MARK.len());
-            records.place.offset = BYTE_ORDER_MARK.len() as u64;
+            records.position.offset = BYTE_ORDER_MARK.len() as u64;
         }
         if format == FileFormat::Ndjson {
             return Ok(records);
@@ -66,15 +66,15 @@ impl Records {
     }
 
     /// Continues from an earlier position.
-    pub(crate) fn seek(&mut self, place: Place) -> io::Result<()> {
-        self.reader.seek(SeekFrom::Start(place.offset))?;
-        self.place = place;
+    pub(crate) fn seek(&mut self, position: RecordPosition) -> io::Result<()> {
+        self.reader.seek(SeekFrom::Start(position.offset))?;
+        self.position = position;
         Ok(())
     }
 
     /// Returns the position after the last record that was read.
-    pub(crate) fn place(&self) -> Place {
-        self.place
+    pub(crate) fn position(&self) -> RecordPosition {
+        self.position
     }
 
     /// Returns the next record, or `None` at the end. Skips blank lines.
@@ -91,7 +91,7 @@ impl Records {
 
     fn next_json(&mut self) -> io::Result<Option<Record>> {
         loop {
-            let (line, mut content) = (self.place.line + 1, Vec::new());
+            let (line, mut content) = (self.position.line + 1, Vec::new());
             let Some(whole) = self.read_line(&mut content)? else { return Ok(None) };
             if !whole {
                 return Ok(Some(Record { line, content: Err(self.too_long()) }));
@@ -109,7 +109,7 @@ impl Records {
         loop {
             let buffer = self.reader.fill_buf()?;
             if buffer.is_empty() {
-                self.place.line += u64::from(any);
+                self.position.line += u64::from(any);
                 return Ok(any.then_some(whole));
             }
             any = true;
@@ -121,9 +121,9 @@ impl Records {
             }
             let taken = part.len() + usize::from(end.is_some());
             self.reader.consume(taken);
-            self.place.offset += taken as u64;
+            self.position.offset += taken as u64;
             if end.is_some() {
-                self.place.line += 1;
+                self.position.line += 1;
                 return Ok(Some(whole));
             }
         }
@@ -132,7 +132,7 @@ impl Records {
     /// Reads a row of a table, which in CSV may span several lines. Returns it with the number of its first line.
     fn next_row(&mut self) -> io::Result<Option<(u64, Row)>> {
         loop {
-            let line = self.place.line + 1;
+            let line = self.position.line + 1;
             let mut cells = Cells::new(self.format == FileFormat::Csv, self.bytes_max);
             loop {
                 let buffer = self.reader.fill_buf()?;
@@ -141,12 +141,12 @@ impl Records {
                 }
                 let taken = cells.take(buffer);
                 self.reader.consume(taken);
-                self.place.offset += taken as u64;
+                self.position.offset += taken as u64;
                 if cells.is_complete() {
                     break;
                 }
             }
-            self.place.line += cells.lines();
+            self.position.line += cells.lines();
             match cells.finish() {
                 None if self.reader.fill_buf()?.is_empty() => return Ok(None),
                 None => (),
@@ -197,7 +197,7 @@ mod tests {
         let found = read_all(&mut records);
         let found: Vec<_> = found.iter().map(|(line, text)| (*line, text.as_str())).collect();
         assert_eq!(found, expect, "{content:?}");
-        assert_eq!(records.place().offset, content.len() as u64);
+        assert_eq!(records.position().offset, content.len() as u64);
     }
 
     #[track_caller]
@@ -297,7 +297,7 @@ mod tests {
                 let mut first = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
                 (0..taken).for_each(|_| drop(first.next().unwrap()));
                 let mut second = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
-                second.seek(first.place()).unwrap();
+                second.seek(first.position()).unwrap();
                 assert_eq!(read_all(&mut second), all[taken..]);
             }
         }

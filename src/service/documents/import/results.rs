@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::records::Place;
+use super::records::RecordPosition;
 use crate::domain::{RefusedDocument, UpsertCounts};
 use crate::service::error::Error;
 use crate::service::folders::{create_file, open_regular, open_with_length, sync_dir};
@@ -27,7 +27,7 @@ pub(crate) struct Line {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checkpoint {
     /// The position after the last record that was stored or refused.
-    pub(crate) place: Place,
+    pub(crate) place: RecordPosition,
     created: u64,
     updated: u64,
     failed: u64,
@@ -46,15 +46,15 @@ pub(crate) struct Counts {
 
 impl Checkpoint {
     /// Makes the checkpoint before the first record.
-    pub(crate) fn at(place: Place) -> Self {
-        Self { place, created: 0, updated: 0, failed: 0, results_bytes: 0, results: String::new() }
+    pub(crate) fn at(position: RecordPosition) -> Self {
+        Self { place: position, created: 0, updated: 0, failed: 0, results_bytes: 0, results: String::new() }
     }
 
     /// Makes the checkpoint that follows another batch. `stored` has the id of each stored document, in order, and whether the
     /// document is new.
     pub(crate) fn after<'a>(
         mut self,
-        place: Place,
+        position: RecordPosition,
         results_bytes: u64,
         lines: &[Line],
         mut stored: impl Iterator<Item = (&'a String, bool)>,
@@ -84,7 +84,7 @@ impl Checkpoint {
             self.results.push_str(&result.to_string());
             self.results.push('\n');
         }
-        self.place = place;
+        self.place = position;
         self.results_bytes = results_bytes;
         self
     }
