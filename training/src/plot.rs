@@ -38,14 +38,14 @@ fn read(csv: &Path, text: &str, columns: &[&str]) -> Result<Vec<Curve>, Error> {
     let find =
         |name: &str| header.iter().position(|&column| column == name).ok_or_else(|| content(format!("expected a column {name}")));
     let (stage_at, step_at) = (find(STAGE_COLUMN)?, find(STEP_COLUMN)?);
-    let places: Vec<usize> = columns.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
+    let columns_at: Vec<usize> = columns.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
     let mut curves: Vec<Curve> = columns.iter().map(|name| Curve { name: (*name).to_owned(), points: Vec::new() }).collect();
     let (mut stage, mut stage_start, mut last) = ("", 0.0, 0.0);
     for (number, line) in text.lines().enumerate().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
-        let field = |place: usize| fields.get(place).copied().unwrap_or_default();
-        let number_at = |place: usize| {
-            field(place).parse::<f64>().map_err(|_| Error::Line {
+        let field = |column: usize| fields.get(column).copied().unwrap_or_default();
+        let number_at = |column: usize| {
+            field(column).parse::<f64>().map_err(|_| Error::Line {
                 path: csv.to_owned(),
                 line: number + 1,
                 problem: "expected a number",
@@ -55,11 +55,11 @@ fn read(csv: &Path, text: &str, columns: &[&str]) -> Result<Vec<Curve>, Error> {
             (stage, stage_start) = (field(stage_at), last);
         }
         let step = stage_start + number_at(step_at)?;
-        for (curve, &place) in curves.iter_mut().zip(&places) {
+        for (curve, &column) in curves.iter_mut().zip(&columns_at) {
             // A resumed run repeated some steps; the later values count.
             curve.points.retain(|point| point.0 < step);
-            if !field(place).is_empty() {
-                curve.points.push((step, number_at(place)?));
+            if !field(column).is_empty() {
+                curve.points.push((step, number_at(column)?));
             }
         }
         last = step;

@@ -1,9 +1,9 @@
 //! Moves a whole server's data between a data directory and a database server, while no server uses either.
 //!
-//! The source is only read. Documents are copied first and then compared in both locations. No server sees them before the catalog
-//! names their collections, which happens last and in one transaction. So a move can be interrupted at any time and continued
-//! later. Jobs, idempotency records, snapshots and maps are not moved. The first start of a server on a data directory builds
-//! its index.
+//! The source is only read. Documents are copied first and then compared in both locations. No server sees them before the
+//! catalog names their collections, which happens last and in one transaction. So a move can be interrupted at any time and
+//! continued later. Jobs, idempotency records, snapshots and maps are not moved. The first start of a server on a data directory
+//! builds its index.
 
 mod comparing;
 mod copying;

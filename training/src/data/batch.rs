@@ -59,15 +59,15 @@ impl Batch {
     /// Makes a batch with only the encoder's input, in groups of `group_rows` sentences (the last may have fewer).
     pub fn new(pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
         let sentences = sides(pairs);
-        let (distinct, placed) = place(&sentences);
-        Self::assemble(&sentences, &distinct, &placed, group_rows)
+        let (distinct, positions) = token_positions(&sentences);
+        Self::assemble(&sentences, &distinct, &positions, group_rows)
     }
 
     /// Makes a batch of the left sides for an encoder that learns, with a separate batch of the right sides for a frozen one.
     pub fn with_frozen_right(pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
         let side = |sentences: Vec<&Sentence>| {
-            let (distinct, placed) = place(&sentences);
-            Self { pairs: pairs.len(), ..Self::assemble(&sentences, &distinct, &placed, group_rows) }
+            let (distinct, positions) = token_positions(&sentences);
+            Self { pairs: pairs.len(), ..Self::assemble(&sentences, &distinct, &positions, group_rows) }
         };
         let passages = side(pairs.iter().map(|pair| &pair.1).collect());
         Self { passages: Some(Box::new(passages)), ..side(pairs.iter().map(|pair| &pair.0).collect()) }
@@ -77,15 +77,15 @@ impl Batch {
     /// sees the mask's row, which comes after the last distinct token.
     pub fn masked(pairs: &[(Sentence, Sentence)], group_rows: usize, hidden: &[Option<usize>]) -> Self {
         let sentences = sides(pairs);
-        let (distinct, mut placed) = place(&sentences);
+        let (distinct, mut positions) = token_positions(&sentences);
         let mut ids = vec![-1i64; sentences.len()];
-        for (number, &place) in hidden.iter().enumerate() {
-            if let Some(place) = place {
-                ids[number] = i64::from(sentences[number].ids[place]);
-                placed[number][place] = distinct.len() as i64;
+        for (number, &position) in hidden.iter().enumerate() {
+            if let Some(position) = position {
+                ids[number] = i64::from(sentences[number].ids[position]);
+                positions[number][position] = distinct.len() as i64;
             }
         }
-        Self { masked: Some(Tensor::from_slice(&ids)), ..Self::assemble(&sentences, &distinct, &placed, group_rows) }
+        Self { masked: Some(Tensor::from_slice(&ids)), ..Self::assemble(&sentences, &distinct, &positions, group_rows) }
     }
 
     /// Adds the targets of XTR and similar objectives.
@@ -103,9 +103,9 @@ impl Batch {
 
     /// Adds the subset of pairs that are translations.
     pub fn with_translations(mut self, pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
-        let places: Vec<usize> = (0..pairs.len()).filter(|&place| pairs[place].0.translated).collect();
-        let chosen: Vec<(Sentence, Sentence)> = places.iter().map(|&place| pairs[place].clone()).collect();
-        let sides = [0, pairs.len()].into_iter().flat_map(|side| places.iter().map(move |place| (side + place) as i64));
+        let indexes: Vec<usize> = (0..pairs.len()).filter(|&index| pairs[index].0.translated).collect();
+        let chosen: Vec<(Sentence, Sentence)> = indexes.iter().map(|&index| pairs[index].clone()).collect();
+        let sides = [0, pairs.len()].into_iter().flat_map(|side| indexes.iter().map(move |index| (side + index) as i64));
         self.translations = Some(Translations {
             rows: Tensor::from_slice(&sides.collect::<Vec<_>>()),
             batch: (!chosen.is_empty()).then(|| Box::new(Self::new(&chosen, group_rows))),
@@ -113,15 +113,15 @@ impl Batch {
         self
     }
 
-    fn assemble(sentences: &[&Sentence], distinct: &[i64], placed: &[Vec<i64>], group_rows: usize) -> Self {
+    fn assemble(sentences: &[&Sentence], distinct: &[i64], positions: &[Vec<i64>], group_rows: usize) -> Self {
         let mut by_length: Vec<usize> = (0..sentences.len()).collect();
-        by_length.sort_by_key(|&index| placed[index].len());
+        by_length.sort_by_key(|&index| positions[index].len());
         let mut order = vec![0i64; sentences.len()];
         for (row, &index) in by_length.iter().enumerate() {
             order[index] = row as i64;
         }
         let mut offset = 0;
-        let offsets: Vec<i64> = placed
+        let offsets: Vec<i64> = positions
             .iter()
             .map(|ids| {
                 let start = offset;
@@ -133,7 +133,7 @@ impl Batch {
             pairs: sentences.len() / 2,
             groups: by_length
                 .chunks(group_rows)
-                .map(|rows| pad(&rows.iter().map(|&row| placed[row].as_slice()).collect::<Vec<_>>()))
+                .map(|rows| pad(&rows.iter().map(|&row| positions[row].as_slice()).collect::<Vec<_>>()))
                 .collect(),
             order: Tensor::from_slice(&order),
             languages: Tensor::from_slice(&sentences.iter().map(|sentence| sentence.language).collect::<Vec<_>>()),
@@ -142,7 +142,7 @@ impl Batch {
             translations: None,
             passages: None,
             masked: None,
-            flat: Tensor::from_slice(&placed.concat()),
+            flat: Tensor::from_slice(&positions.concat()),
             offsets: Tensor::from_slice(&offsets),
             distinct: Tensor::from_slice(distinct),
         }
@@ -177,22 +177,22 @@ fn sides(pairs: &[(Sentence, Sentence)]) -> Vec<&Sentence> {
 }
 
 /// The distinct token ids, and for each token its position among them.
-fn place(sentences: &[&Sentence]) -> (Vec<i64>, Vec<Vec<i64>>) {
-    let mut places: FxHashMap<u16, i64> = FxHashMap::default();
+fn token_positions(sentences: &[&Sentence]) -> (Vec<i64>, Vec<Vec<i64>>) {
+    let mut known: FxHashMap<u16, i64> = FxHashMap::default();
     let mut distinct = Vec::new();
-    let placed = sentences
+    let positions = sentences
         .iter()
         .map(|sentence| {
-            let place = |&id: &u16| {
-                *places.entry(id).or_insert_with(|| {
+            let position = |&id: &u16| {
+                *known.entry(id).or_insert_with(|| {
                     distinct.push(i64::from(id));
                     distinct.len() as i64 - 1
                 })
             };
-            sentence.ids.iter().map(place).collect()
+            sentence.ids.iter().map(position).collect()
         })
         .collect();
-    (distinct, placed)
+    (distinct, positions)
 }
 
 /// Pads rows of ids to the longest, rounded up: on the CPU, every new shape has its kernels compiled, which costs more than the
@@ -213,8 +213,8 @@ fn targets(sentences: &[&Sentence]) -> Tensor {
     let length = sentences.iter().map(|sentence| sentence.whole().len()).max().unwrap_or(0);
     let mut padded = vec![-1i64; sentences.len() * length];
     for (number, sentence) in sentences.iter().enumerate() {
-        for (place, &id) in sentence.whole().iter().enumerate() {
-            padded[number * length + place] = i64::from(id);
+        for (column, &id) in sentence.whole().iter().enumerate() {
+            padded[number * length + column] = i64::from(id);
         }
     }
     Tensor::from_slice(&padded).view([sentences.len() as i64, length as i64])
@@ -222,9 +222,9 @@ fn targets(sentences: &[&Sentence]) -> Tensor {
 
 /// `distinct` has the token ids of the batch; the tensors hold positions in it.
 fn interaction(pairs: &[(Sentence, Sentence)], distinct: &[i64]) -> Interaction {
-    let places: FxHashMap<i64, i64> = distinct.iter().zip(0..).map(|(&id, place)| (id, place)).collect();
-    let (left, lefts) = place(&pairs.iter().map(|pair| &pair.0).collect::<Vec<_>>());
-    let (right, rights) = place(&pairs.iter().map(|pair| &pair.1).collect::<Vec<_>>());
+    let positions: FxHashMap<i64, i64> = distinct.iter().zip(0..).map(|(&id, position)| (id, position)).collect();
+    let (left, lefts) = token_positions(&pairs.iter().map(|pair| &pair.0).collect::<Vec<_>>());
+    let (right, rights) = token_positions(&pairs.iter().map(|pair| &pair.1).collect::<Vec<_>>());
     let mut counts = vec![0f32; pairs.len() * left.len()];
     for (row, tokens) in lefts.iter().enumerate() {
         tokens.iter().for_each(|&token| counts[row * left.len() + token as usize] += 1.0);
@@ -235,7 +235,7 @@ fn interaction(pairs: &[(Sentence, Sentence)], distinct: &[i64]) -> Interaction 
         tokens.extend_from_slice(text);
         tokens.extend(std::iter::repeat_n(text[0], length - text.len()));
     }
-    let of_batch = |ids: &[i64]| Tensor::from_slice(&ids.iter().map(|id| places[id]).collect::<Vec<i64>>());
+    let of_batch = |ids: &[i64]| Tensor::from_slice(&ids.iter().map(|id| positions[id]).collect::<Vec<i64>>());
     let pairs = pairs.len() as i64;
     Interaction {
         counts: Tensor::from_slice(&counts).view([pairs, left.len() as i64]),
@@ -311,8 +311,9 @@ mod tests {
         let batch = Batch::new(&pairs, 4).with_interaction(&pairs, 2);
         let distinct = Vec::<i64>::try_from(&batch.distinct).unwrap();
         let texts = batch.interaction.unwrap();
-        let ids =
-            |places: &Tensor| Vec::<i64>::try_from(places).unwrap().iter().map(|&at| distinct[at as usize]).collect::<Vec<_>>();
+        let ids = |positions: &Tensor| {
+            Vec::<i64>::try_from(positions).unwrap().iter().map(|&at| distinct[at as usize]).collect::<Vec<_>>()
+        };
         assert_eq!(ids(&texts.left), [5, 6, 7]);
         assert_eq!(Vec::<f32>::try_from(texts.counts.flatten(0, -1)).unwrap(), [2.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
         assert_eq!(ids(&texts.right), [9, 6, 8]);

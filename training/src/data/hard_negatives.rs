@@ -27,10 +27,10 @@ impl Miner {
         let bags: Vec<Vec<f32>> = texts.iter().map(|ids| self.bag(ids)).collect();
         let Some(first) = bags.first() else { return Vec::new() };
         let cosine = |bag: &Vec<f32>| bag.iter().zip(first).map(|(a, b)| a * b).sum::<f32>();
-        let mut others: Vec<(f32, usize)> = (1..bags.len()).map(|place| (cosine(&bags[place]), place)).collect();
+        let mut others: Vec<(f32, usize)> = (1..bags.len()).map(|index| (cosine(&bags[index]), index)).collect();
         others.retain(|(cosine, _)| *cosine < DUPLICATE_COSINE_MIN);
         others.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal).then(a.1.cmp(&b.1)));
-        std::iter::once(0).chain(others.into_iter().map(|(_, place)| place)).collect()
+        std::iter::once(0).chain(others.into_iter().map(|(_, index)| index)).collect()
     }
 
     /// The direction of the sum of a text's token vectors.

@@ -38,9 +38,9 @@ mod tests {
         let (left, right) = hidden.split_at(400);
         assert!(left.iter().zip(right).all(|(left, right)| left.is_some() != right.is_some()));
         // Each side about 200 times, with a standard deviation of 10; each position of the left side about 67 times.
-        let count = |place: usize| left.iter().filter(|&&hidden| hidden == Some(place)).count();
+        let count = |position: usize| left.iter().filter(|&&hidden| hidden == Some(position)).count();
         assert!((150..250).contains(&right.iter().flatten().count()));
-        assert!((0..3).all(|place| (30..105).contains(&count(place))));
+        assert!((0..3).all(|position| (30..105).contains(&count(position))));
     }
 
     #[test]

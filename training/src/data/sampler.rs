@@ -258,7 +258,7 @@ impl Sampler {
         let mut taken = FxHashSet::default();
         rows.extend(drawn.filter(|row| taken.insert(*row)));
         let texts: Vec<Vec<u16>> = rows.iter().map(|&row| self.shards[unit.shard].ids(unit.left, row, usize::MAX)).collect();
-        miner.nearest_to_first(&texts).into_iter().map(|place| rows[place]).collect()
+        miner.nearest_to_first(&texts).into_iter().map(|index| rows[index]).collect()
     }
 
     /// Adds rows whose texts are concatenated to the first one's, as long as both sides stay within `tokens_max`.
@@ -366,8 +366,8 @@ fn units_of(shard: &Shard, number: usize, weight: f64, languages: &[Language]) -
         })
         .collect();
     let mut units = Vec::new();
-    for (place, (left, of_left)) in present.iter().enumerate() {
-        for (right, of_right) in &present[place + 1..] {
+    for (index, (left, of_left)) in present.iter().enumerate() {
+        for (right, of_right) in &present[index + 1..] {
             let pairs: u32 = of_left.iter().zip(of_right).map(|(a, b)| (a & b).count_ones()).sum();
             if pairs > 0 {
                 units.push(Unit { shard: number, left: *left, right: *right, amount: weight * f64::from(pairs) });

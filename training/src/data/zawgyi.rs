@@ -32,7 +32,7 @@ pub fn is_zawgyi(text: &str) -> bool {
         '\u{1060}'..='\u{1064}' | '\u{1066}'..='\u{107c}' | '\u{1085}'..='\u{108f}' | '\u{1091}'..='\u{1097}' => true,
         _ => false,
     };
-    let evidence = chars.iter().enumerate().filter(|&place| impossible(place)).count();
+    let evidence = chars.iter().enumerate().filter(|&letter| impossible(letter)).count();
     evidence >= if chars.len() < LONG { 1 } else { EVIDENCE_MIN }
 }
 
@@ -160,9 +160,9 @@ impl Syllable {
             self.medials[2] |= char == '\u{1096}';
             return true;
         }
-        let medial = |syllable: &mut Self, places: &[usize]| {
+        let medial = |syllable: &mut Self, indexes: &[usize]| {
             (syllable.asat_first, syllable.asat) = (syllable.asat_first | syllable.asat, false);
-            places.iter().for_each(|&place| syllable.medials[place] = true);
+            indexes.iter().for_each(|&index| syllable.medials[index] = true);
         };
         match char {
             VIRAMA => self.asat = true,

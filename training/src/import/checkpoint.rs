@@ -47,9 +47,9 @@ impl Checkpoint {
     /// `state_dict`, `model_state_dict` or `model`. Other contents (an optimizer's state, counters) are ignored.
     pub fn state_dict(&self, landmark: &str) -> Result<Vec<(String, StoredTensor)>, Error> {
         let within = |name: &str| self.pickle.entries(&self.pickle.root)?.find(|(key, _)| *key == name).map(|(_, value)| value);
-        let places = [Some(&self.pickle.root)].into_iter().chain(STATE_DICTS.iter().map(|name| within(name)));
-        for place in places.flatten() {
-            let tensors = self.tensors(place);
+        let candidates = [Some(&self.pickle.root)].into_iter().chain(STATE_DICTS.iter().map(|name| within(name)));
+        for candidate in candidates.flatten() {
+            let tensors = self.tensors(candidate);
             if tensors.iter().any(|(name, _)| name.ends_with(landmark)) {
                 return Ok(tensors);
             }
@@ -58,9 +58,9 @@ impl Checkpoint {
             Some(entries) => entries.map(|(key, _)| key).take(10).collect(),
             None => Vec::new(),
         };
-        let places = STATE_DICTS.join(", ");
+        let names = STATE_DICTS.join(", ");
         Err(self.refuse(format!(
-            "expected a state dict with a tensor …{landmark} at the top or under {places}, got the keys {keys:?}"
+            "expected a state dict with a tensor …{landmark} at the top or under {names}, got the keys {keys:?}"
         )))
     }
 

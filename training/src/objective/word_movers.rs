@@ -106,14 +106,14 @@ impl Plan<'_> {
         }
         let mut mass = supply.min(self.demand[end]);
         self.walk(&paths, row, end, |plan, _, backward| {
-            if let Some(place) = backward {
-                mass = mass.min(plan.flow[place]);
+            if let Some(edge) = backward {
+                mass = mass.min(plan.flow[edge]);
             }
         });
         self.walk(&paths, row, end, |plan, forward, backward| {
             plan.flow[forward] += mass;
-            if let Some(place) = backward {
-                plan.flow[place] -= mass;
+            if let Some(edge) = backward {
+                plan.flow[edge] -= mass;
             }
         });
         self.demand[end] -= mass;

@@ -62,8 +62,8 @@ pub fn levels(asked: &[RankedQuestion], weights: &RelevanceWeights) -> Levels {
 /// The value that `share` of the values reach or exceed; 0 without values.
 fn reached_by(share: f64, mut values: Vec<f32>) -> f32 {
     values.sort_by(|a, b| b.total_cmp(a));
-    let place = (share * values.len() as f64) as usize;
-    values.get(place.min(values.len().saturating_sub(1))).copied().unwrap_or(0.0)
+    let rank = (share * values.len() as f64) as usize;
+    values.get(rank.min(values.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
 fn features(evidence: &Evidence) -> Features {

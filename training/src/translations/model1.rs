@@ -32,7 +32,7 @@ impl Model {
     pub fn fit(&self) -> Vec<(u32, Vec<(u32, f64)>)> {
         let pairs = self.pairs();
         // The positions in `pairs` of all co-occurring word pairs, sentence after sentence.
-        let places: Vec<u32> = self
+        let positions: Vec<u32> = self
             .sentences
             .par_iter()
             .flat_map_iter(|(words, translation, _)| {
@@ -42,7 +42,7 @@ impl Model {
             .collect();
         let mut likely = vec![1.0_f32; pairs.len()];
         for round in 0..ROUNDS {
-            let counts = self.expect(&places, &likely);
+            let counts = self.expect(&positions, &likely);
             let doubt = if round + 1 == ROUNDS { DOUBT } else { 0.0 };
             maximize(&pairs, &counts, doubt, &mut likely);
         }
@@ -61,16 +61,16 @@ impl Model {
     }
 
     /// The expected number of times that the words of each pair translate each other.
-    fn expect(&self, places: &[u32], likely: &[f32]) -> Vec<f32> {
+    fn expect(&self, positions: &[u32], likely: &[f32]) -> Vec<f32> {
         let mut counts = vec![0.0; likely.len()];
-        let mut rest = places;
+        let mut rest = positions;
         for (words, translation, weight) in &self.sentences {
             for _ in translation {
                 let (own, others) = rest.split_at(words.len());
                 rest = others;
-                let total: f32 = own.iter().map(|&place| likely[place as usize]).sum();
-                for &place in own {
-                    counts[place as usize] += weight * likely[place as usize] / total.max(f32::MIN_POSITIVE);
+                let total: f32 = own.iter().map(|&position| likely[position as usize]).sum();
+                for &position in own {
+                    counts[position as usize] += weight * likely[position as usize] / total.max(f32::MIN_POSITIVE);
                 }
             }
         }
@@ -88,8 +88,8 @@ fn maximize(pairs: &[u64], counts: &[f32], doubt: f64, likely: &mut [f32]) {
     for word in pairs.chunk_by(|a, b| a >> 32 == b >> 32) {
         let own = from..from + word.len();
         let total = counts[own.clone()].iter().map(|count| f64::from(*count)).sum::<f64>() + doubt;
-        for place in own {
-            likely[place] = (f64::from(counts[place]) / total.max(f64::MIN_POSITIVE)) as f32;
+        for position in own {
+            likely[position] = (f64::from(counts[position]) / total.max(f64::MIN_POSITIVE)) as f32;
         }
         from += word.len();
     }

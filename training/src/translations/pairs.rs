@@ -79,8 +79,8 @@ fn read(folder: &Path, languages: [Language; 2], excluded: &FxHashSet<u64>) -> R
 fn spread<T>(all: Vec<T>, count: usize) -> impl Iterator<Item = T> {
     let step = (all.len() as f64 / count.max(1) as f64).max(1.0);
     let mut next = 0.0;
-    all.into_iter().enumerate().filter_map(move |(place, one)| {
-        let taken = place as f64 >= next;
+    all.into_iter().enumerate().filter_map(move |(index, one)| {
+        let taken = index as f64 >= next;
         next += if taken { step } else { 0.0 };
         taken.then_some(one)
     })

@@ -35,16 +35,16 @@ pub fn candidates(words: &[CountedWord], characters: &FxHashSet<char>, settings:
         .collect();
     for length in 1..=settings.piece_characters_max {
         let mut counts: FxHashMap<&[char], u64> = FxHashMap::default();
-        for ((word, count), places) in words.iter().zip(&mut open) {
-            places.retain(|&at| part(word, at, length).is_some_and(|part| characters.contains(&part[length - 1])));
-            for &at in places.iter() {
+        for ((word, count), starts) in words.iter().zip(&mut open) {
+            starts.retain(|&at| part(word, at, length).is_some_and(|part| characters.contains(&part[length - 1])));
+            for &at in starts.iter() {
                 *counts.entry(&word[usize::from(at)..usize::from(at) + length]).or_default() += u64::from(*count);
             }
         }
         if length > 1 {
             counts.retain(|_, count| *count >= settings.candidate_count_min);
-            for ((word, _), places) in words.iter().zip(&mut open) {
-                places.retain(|&at| part(word, at, length).is_some_and(|part| counts.contains_key(part)));
+            for ((word, _), starts) in words.iter().zip(&mut open) {
+                starts.retain(|&at| part(word, at, length).is_some_and(|part| counts.contains_key(part)));
             }
         }
         found.extend(counts.into_iter().map(|(piece, count)| (piece.to_vec(), (count * length as u64) as f64)));
