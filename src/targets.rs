@@ -46,11 +46,11 @@ pub enum TargetError {
     /// The name of the target is not valid.
     #[error("{0}")]
     Invalid(String),
-    #[error("cannot {doing} {target}")]
-    Store { doing: &'static str, target: String, source: object_store::Error },
+    #[error("cannot {operation} {target}")]
+    Store { operation: &'static str, target: String, source: object_store::Error },
     /// A local file cannot be read or written.
-    #[error("cannot {doing}")]
-    File { doing: String, source: io::Error },
+    #[error("cannot {operation}")]
+    File { operation: String, source: io::Error },
     #[error("{name} has {problem}")]
     Damaged { name: String, problem: String },
     #[error("there is no snapshot {id} in {target}")]
@@ -142,7 +142,7 @@ impl Target {
     fn folder(name: &str) -> Result<Self, TargetError> {
         use std::os::unix::fs::DirBuilderExt as _;
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(name);
-        made.map_err(|source| TargetError::File { doing: format!("make the folder {name}"), source })?;
+        made.map_err(|source| TargetError::File { operation: format!("make the folder {name}"), source })?;
         let store = LocalFileSystem::new_with_prefix(name).map_err(failed("use", name))?.with_fsync(true);
         Ok(Self { store: Arc::new(store), prefix: Path::default(), name: name.to_owned(), is_local: true })
     }
@@ -222,7 +222,7 @@ impl Target {
         let mut content = got.into_stream();
         let (mut hash, mut bytes) = (Sha256::new(), 0);
         while let Some(piece) = content.try_next().await.map_err(failed("read", from.as_ref()))? {
-            to.write_all(&piece).map_err(|source| TargetError::File { doing: "write the archive".to_owned(), source })?;
+            to.write_all(&piece).map_err(|source| TargetError::File { operation: "write the archive".to_owned(), source })?;
             hash.update(&piece);
             bytes += piece.len() as u64;
             copied(bytes);
@@ -272,7 +272,7 @@ impl Target {
     }
 
     async fn send(&self, about: &StoredSnapshot, archive: File, upload: &mut WriteMultipart) -> Result<(), TargetError> {
-        let read = |source| TargetError::File { doing: "read the archive".to_owned(), source };
+        let read = |source| TargetError::File { operation: "read the archive".to_owned(), source };
         let (mut archive, mut hash, mut bytes) = (archive, Sha256::new(), 0);
         loop {
             let piece = tokio::task::spawn_blocking(move || {
@@ -345,9 +345,9 @@ pub fn parse<'n>(name: &'n str, endpoint: Option<&str>) -> Result<Option<(&'n st
     }
 }
 
-fn failed(doing: &'static str, target: &str) -> impl FnOnce(object_store::Error) -> TargetError {
+fn failed(operation: &'static str, target: &str) -> impl FnOnce(object_store::Error) -> TargetError {
     let target = target.to_owned();
-    move |source| TargetError::Store { doing, target, source }
+    move |source| TargetError::Store { operation, target, source }
 }
 
 /// Checks the size and checksum of an archive.

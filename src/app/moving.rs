@@ -100,8 +100,8 @@ impl Bars<'_> {
         if !self.current.as_ref().is_some_and(same) {
             self.clear();
             let bar = self.output.progress(Some(step.total), Unit::Items("documents"));
-            let doing = if step.phase == Phase::Copying { "copying" } else { "comparing" };
-            bar.set_message(format!("{doing} {}", step.collection));
+            let phase = if step.phase == Phase::Copying { "copying" } else { "comparing" };
+            bar.set_message(format!("{phase} {}", step.collection));
             self.current = Some((step.collection.clone(), step.phase, bar));
         }
         if let Some((.., bar)) = &self.current {

@@ -109,25 +109,25 @@ impl Catalog {
         })
     }
 
-    /// Runs statements. Errors name the operation `doing`.
+    /// Runs statements. Errors name the operation.
     pub(super) fn run<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let connection = self.connection.lock();
-        work(&connection).map_err(|fault| fault.into_store_error(doing))
+        work(&connection).map_err(|fault| fault.into_store_error(operation))
     }
 }
 
 impl CatalogStorage for Catalog {
-    fn run_work(&self, doing: &'static str, within: Within, work: &mut CatalogWork<'_>) -> Result<(), StoreError> {
-        self.run(doing, |connection| {
+    fn run_work(&self, operation: &'static str, within: Within, work: &mut CatalogWork<'_>) -> Result<(), StoreError> {
+        self.run(operation, |connection| {
             if within == Within::Statements {
-                return Ok(work(&mut SqliteSession { connection, doing })?);
+                return Ok(work(&mut SqliteSession { connection, operation })?);
             }
             let transaction = connection.unchecked_transaction()?;
-            work(&mut SqliteSession { connection: &transaction, doing })?;
+            work(&mut SqliteSession { connection: &transaction, operation })?;
             Ok(transaction.commit()?)
         })
     }

@@ -16,8 +16,8 @@ use crate::domain::{Collection, CollectionName};
 /// with `StoreError::CatalogChanged` if this server does not know the catalog's current state. A change of a job fails with
 /// `StoreError::JobTakenOver` if the job belongs to another server.
 pub trait CatalogStorage: Any + Send + Sync {
-    /// Runs `work` once on a connection, and keeps what it changed unless it fails. Errors name the operation `doing`.
-    fn run_work(&self, doing: &'static str, within: Within, work: &mut CatalogWork<'_>) -> Result<(), StoreError>;
+    /// Runs `work` once on a connection, and keeps what it changed unless it fails. Errors name the operation.
+    fn run_work(&self, operation: &'static str, within: Within, work: &mut CatalogWork<'_>) -> Result<(), StoreError>;
 
     /// Returns the number of this server, if several may share the catalog.
     fn server_number(&self) -> Option<i64>;
@@ -64,11 +64,11 @@ impl dyn CatalogStorage {
     pub(super) fn run_in<T>(
         &self,
         within: Within,
-        doing: &'static str,
+        operation: &'static str,
         mut work: impl FnMut(&mut dyn CatalogSession) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let mut done = None;
-        self.run_work(doing, within, &mut |session| {
+        self.run_work(operation, within, &mut |session| {
             done = Some(work(session)?);
             Ok(())
         })?;

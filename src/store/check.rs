@@ -26,7 +26,7 @@ pub(super) fn check(connection: &Connection, limit: usize) -> Result<Vec<StoreEr
 }
 
 /// Returns what SQLite's own check finds: inconsistent pages, and indexes that do not match their tables.
-pub(super) fn check_structure(connection: &Connection, doing: &'static str, limit: usize) -> Result<Vec<StoreError>, Fault> {
+pub(super) fn check_structure(connection: &Connection, operation: &'static str, limit: usize) -> Result<Vec<StoreError>, Fault> {
     let mut statement = connection.prepare(&format!("pragma integrity_check({limit})"))?;
     let mut rows = statement.query([])?;
     let mut found = Vec::new();
@@ -35,14 +35,14 @@ pub(super) fn check_structure(connection: &Connection, doing: &'static str, limi
             Ok(Some(row)) => row.get(0)?,
             Ok(None) => return Ok(found),
             Err(error) => {
-                found.push(into_damage(error, doing)?);
+                found.push(into_damage(error, operation)?);
                 return Ok(found);
             }
         };
         if message != "ok" {
             let source: Box<dyn std::error::Error + Send + Sync> = message.replace('\n', " ").into();
             let source: Cause = Arc::from(source);
-            found.push(StoreError::Damaged { doing, source });
+            found.push(StoreError::Damaged { operation, source });
         }
     }
 }
@@ -86,7 +86,7 @@ fn read_all_rows(
 }
 
 /// Separates damage from unrelated failures.
-fn into_damage(fault: impl Into<Fault>, doing: &'static str) -> Result<StoreError, Fault> {
-    let error = fault.into().into_store_error(doing);
+fn into_damage(fault: impl Into<Fault>, operation: &'static str) -> Result<StoreError, Fault> {
+    let error = fault.into().into_store_error(operation);
     if error.is_damage() { Ok(error) } else { Err(error.into()) }
 }

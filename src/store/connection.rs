@@ -192,7 +192,7 @@ fn sync_folder(path: &Path) -> Result<(), StoreError> {
 pub(super) fn file_error(path: &Path, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::ReadOnlyFilesystem => {
-            StoreError::StorageUnavailable { doing: "creating a file", source: Arc::new(error) }
+            StoreError::StorageUnavailable { operation: "creating a file", source: Arc::new(error) }
         }
         _ => StoreError::File { path: path.to_owned(), source: Arc::new(error) },
     }

@@ -68,8 +68,8 @@ mod tests {
             let reading = scope.spawn(|| store.read("counting", count));
             let writing = scope.spawn(|| store.write_patiently("writing", |transaction| count(transaction.connection)));
             store.interrupt_after(Instant::now() + Duration::from_millis(50));
-            for (ended, doing) in [(reading.join().unwrap(), "counting"), (writing.join().unwrap(), "writing")] {
-                assert!(matches!(&ended, Err(StoreError::Interrupted { doing: of }) if *of == doing), "{ended:?}");
+            for (ended, operation) in [(reading.join().unwrap(), "counting"), (writing.join().unwrap(), "writing")] {
+                assert!(matches!(&ended, Err(StoreError::Interrupted { operation: of }) if *of == operation), "{ended:?}");
             }
         });
         store.close().unwrap();
@@ -88,7 +88,7 @@ mod tests {
             drop(callers);
             for read in reads {
                 let ended = read.join().unwrap();
-                assert!(matches!(&ended, Err(StoreError::Interrupted { doing: "counting" })), "{ended:?}");
+                assert!(matches!(&ended, Err(StoreError::Interrupted { operation: "counting" })), "{ended:?}");
             }
         });
         assert_eq!(

@@ -363,19 +363,19 @@ impl DocumentStore {
 
     pub(super) fn read<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&rusqlite::Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.connections.lease()?.opened.readers.read(doing, work)
+        self.connections.lease()?.opened.readers.read(operation, work)
     }
 
     /// Runs a caller's write. Fails immediately if the queue is full.
     pub(super) fn write<T: Send + 'static>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let written = self.connections.lease()?.opened.writer()?.write(doing, work);
+        let written = self.connections.lease()?.opened.writer()?.write(operation, work);
         self.writes.fetch_add(1, Ordering::SeqCst);
         written
     }
@@ -383,10 +383,10 @@ impl DocumentStore {
     /// Runs a write of the server itself. Waits for a place in the queue if the queue is full.
     pub(super) fn write_patiently<T: Send + 'static>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let written = self.connections.lease()?.opened.writer()?.write_patiently(doing, work);
+        let written = self.connections.lease()?.opened.writer()?.write_patiently(operation, work);
         self.writes.fetch_add(1, Ordering::SeqCst);
         written
     }

@@ -16,17 +16,17 @@ pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    #[error("SQLite failed while {doing}")]
-    Sqlite { doing: &'static str, source: Cause },
+    #[error("SQLite failed while {operation}")]
+    Sqlite { operation: &'static str, source: Cause },
     /// The disk is full, read-only or failing. Nothing of the write was stored; reads may still work.
-    #[error("the storage is full, read-only or failing, which stopped {doing}")]
-    StorageUnavailable { doing: &'static str, source: Cause },
-    #[error("the database server failed while {doing}")]
-    Server { doing: &'static str, source: Cause },
+    #[error("the storage is full, read-only or failing, which stopped {operation}")]
+    StorageUnavailable { operation: &'static str, source: Cause },
+    #[error("the database server failed while {operation}")]
+    Server { operation: &'static str, source: Cause },
     /// A database server cannot be reached, or has no connection left. If the connection was lost during a write, the write may
     /// have been stored.
-    #[error("the database server cannot be reached, which stopped {doing}")]
-    ServerUnreachable { doing: &'static str, source: Cause },
+    #[error("the database server cannot be reached, which stopped {operation}")]
+    ServerUnreachable { operation: &'static str, source: Cause },
     /// A database server cannot do what is needed.
     #[error("the database server is not suitable: {problem}")]
     UnsuitableServer { problem: String },
@@ -81,8 +81,8 @@ pub enum StoreError {
     #[error("the database's {kind} {name} {problem}")]
     SchemaMismatch { kind: String, name: String, problem: &'static str },
     /// A statement was ended because the store closes or its caller canceled it. Nothing of a write was stored.
-    #[error("interrupted while {doing}")]
-    Interrupted { doing: &'static str },
+    #[error("interrupted while {operation}")]
+    Interrupted { operation: &'static str },
     /// The queue of the collection's writer is full. Nothing of this write was stored.
     #[error("{limit} writes already wait for this collection")]
     WriteQueueFull { limit: usize },
@@ -92,8 +92,8 @@ pub enum StoreError {
     #[error("row {row} of table {table} is damaged: {problem}")]
     CorruptRow { table: &'static str, row: i64, problem: &'static str },
     /// SQLite found the file damaged, or it is not a database at all. Other parts of it may still be readable.
-    #[error("the database is damaged; found while {doing}")]
-    Damaged { doing: &'static str, source: Cause },
+    #[error("the database is damaged; found while {operation}")]
+    Damaged { operation: &'static str, source: Cause },
     #[error("its folder {} is missing", path.display())]
     FolderLost { path: PathBuf },
     /// The database is missing, although its folder exists.
@@ -180,20 +180,20 @@ pub(crate) enum Fault {
 
 impl Fault {
     /// Adds the name of the failed operation.
-    pub(super) fn into_store_error(self, doing: &'static str) -> StoreError {
+    pub(super) fn into_store_error(self, operation: &'static str) -> StoreError {
         match self {
             Self::Store(error) => error,
             Self::Sqlite(source) => match source.sqlite_error_code() {
                 Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure) => {
-                    StoreError::StorageUnavailable { doing, source: Arc::new(source) }
+                    StoreError::StorageUnavailable { operation, source: Arc::new(source) }
                 }
-                Some(ErrorCode::OperationInterrupted) => StoreError::Interrupted { doing },
+                Some(ErrorCode::OperationInterrupted) => StoreError::Interrupted { operation },
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                    StoreError::Damaged { doing, source: Arc::new(source) }
+                    StoreError::Damaged { operation, source: Arc::new(source) }
                 }
                 // A value whose type is not that of its column, or a text that is not UTF-8.
-                None if is_unreadable(&source) => StoreError::Damaged { doing, source: Arc::new(source) },
-                _ => StoreError::Sqlite { doing, source: Arc::new(source) },
+                None if is_unreadable(&source) => StoreError::Damaged { operation, source: Arc::new(source) },
+                _ => StoreError::Sqlite { operation, source: Arc::new(source) },
             },
         }
     }

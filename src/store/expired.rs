@@ -33,18 +33,18 @@ impl DocumentStore {
     /// Removes some of the documents that have expired, in a short transaction, so other writes can run in between. A crash
     /// leaves the rest to the next call. Waits for a place in the write queue if the queue is full.
     pub fn delete_expired(&self) -> Result<Expired, StoreError> {
-        const DOING: &str = "removing expired documents";
-        let keys = self.read(DOING, expired_keys)?;
+        const OPERATION: &str = "removing expired documents";
+        let keys = self.read(OPERATION, expired_keys)?;
         let more = keys.len() == REMOVED_PER_TRANSACTION;
         let (rows, damage) = match keys.is_empty() {
             true => Default::default(),
-            false => self.write_patiently(DOING, move |transaction| remove(transaction, &keys))?,
+            false => self.write_patiently(OPERATION, move |transaction| remove(transaction, &keys))?,
         };
         if !more {
             // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
             let next = &self.connections.next_expiry;
             next.clear();
-            let first = self.read(DOING, first_expiry).inspect_err(|_| next.note(i64::MIN))?;
+            let first = self.read(OPERATION, first_expiry).inspect_err(|_| next.note(i64::MIN))?;
             next.note(first.unwrap_or(i64::MAX));
         }
         Ok(Expired { rows, more, damage })

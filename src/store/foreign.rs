@@ -99,9 +99,9 @@ fn any_document(database: &Path) -> Result<bool, Fault> {
 
 /// Returns the number of migrations of a database with this header.
 fn version(schema: &Schema, head: &[u8]) -> Result<usize, StoreError> {
-    let doing = "reading its first bytes";
+    let operation = "reading its first bytes";
     let head = head.get(..HEAD_BYTES).filter(|head| head.starts_with(MAGIC));
-    let head = head.ok_or_else(|| StoreError::Damaged { doing, source: cause("the file is not an SQLite database") })?;
+    let head = head.ok_or_else(|| StoreError::Damaged { operation, source: cause("the file is not an SQLite database") })?;
     let number = |at: usize| i64::from(i32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
     let (found, version) = (number(APPLICATION_ID_AT), number(USER_VERSION_AT));
     if found != schema.application_id {
@@ -130,7 +130,7 @@ impl ForeignDatabase {
             Ok(foreign)
         });
         opened.map_err(|fault| match fault.into_store_error(INSPECTING) {
-            StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
+            StoreError::Sqlite { operation, source } => StoreError::Damaged { operation, source },
             error => error,
         })
     }

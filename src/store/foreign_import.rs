@@ -34,7 +34,7 @@ const DAMAGE_MAX: usize = 100;
 const TITLE_BYTES_MAX: usize = TITLE_CHARS_MAX * CHAR_BYTES_MAX;
 const HEADINGS_BYTES_MAX: usize = HEADINGS_MAX * (HEADING_CHARS_MAX * CHAR_BYTES_MAX + 1);
 const CHAR_BYTES_MAX: usize = 4;
-const DOING: &str = "reading a foreign database";
+const OPERATION: &str = "reading a foreign database";
 
 /// The tables whose rows are copied, in an order that satisfies references. Checkpoints of jobs are out of date, indexes are
 /// saved again, and archives never contain keys.
@@ -59,12 +59,12 @@ impl ForeignImport<'_> {
     /// returns true, this ends with `StoreError::Interrupted`. The file is durable when this returns.
     pub fn run(&self, stop: impl Fn() -> bool + Clone + Send + 'static) -> Result<Vec<StoreError>, StoreError> {
         let foreign = ForeignDatabase::open(self.kind, self.from, stop.clone())?;
-        let failed = |fault: Fault| match fault.into_store_error(DOING) {
-            StoreError::Interrupted { doing } if foreign.took_too_long() => {
-                StoreError::Damaged { doing, source: cause("reading a row never ends") }
+        let failed = |fault: Fault| match fault.into_store_error(OPERATION) {
+            StoreError::Interrupted { operation } if foreign.took_too_long() => {
+                StoreError::Damaged { operation, source: cause("reading a row never ends") }
             }
             // Our own statements are correct, so if SQLite refuses something, the file is to blame.
-            StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
+            StoreError::Sqlite { operation, source } => StoreError::Damaged { operation, source },
             error => error,
         };
         let damage = self.copy(&foreign, stop).map_err(failed)?;
@@ -224,7 +224,7 @@ fn check_rows(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>, F
     let mut damage = Vec::new();
     let mut record = |found: Result<(), Fault>| -> Result<bool, Fault> {
         let Err(fault) = found else { return Ok(true) };
-        let error = fault.into_store_error(DOING);
+        let error = fault.into_store_error(OPERATION);
         if !error.is_damage() {
             return Err(error.into());
         }

@@ -26,10 +26,11 @@ impl DocumentStore {
         request: RequestKey,
         answer: impl FnOnce(&[Upserted]) -> String + Send + 'static,
     ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
-        const DOING: &str = "storing documents";
+        const OPERATION: &str = "storing documents";
         let terms_of = self.terms_of;
-        self.write(DOING, move |transaction| {
-            let (mut records, now_ms) = (SqliteSession { connection: transaction.connection, doing: DOING }, transaction.now_ms);
+        self.write(OPERATION, move |transaction| {
+            let (mut records, now_ms) =
+                (SqliteSession { connection: transaction.connection, operation: OPERATION }, transaction.now_ms);
             if let Some(before) = find(&mut records, &request, now_ms)? {
                 return Ok(Idempotent::Replayed(before));
             }
@@ -41,20 +42,20 @@ impl DocumentStore {
 
     /// Returns the stored answer of a request. Fails with `StoreError::KeyReused` if the same key was used for another request.
     pub fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
-        const DOING: &str = "reading an idempotency record";
+        const OPERATION: &str = "reading an idempotency record";
         let request = request.clone();
-        self.write(DOING, move |transaction| {
-            let mut records = SqliteSession { connection: transaction.connection, doing: DOING };
+        self.write(OPERATION, move |transaction| {
+            let mut records = SqliteSession { connection: transaction.connection, operation: OPERATION };
             Ok(find(&mut records, &request, transaction.now_ms)?)
         })
     }
 
     /// Stores the answer of a request whose work is already done, unless there is an earlier record.
     pub fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
-        const DOING: &str = "storing an answer";
+        const OPERATION: &str = "storing an answer";
         let request = request.clone();
-        self.write_patiently(DOING, move |transaction| {
-            let mut records = SqliteSession { connection: transaction.connection, doing: DOING };
+        self.write_patiently(OPERATION, move |transaction| {
+            let mut records = SqliteSession { connection: transaction.connection, operation: OPERATION };
             store_answer(&mut records, &request, &answer, transaction.now_ms, ANSWERS_MAX)?;
             Ok(())
         })

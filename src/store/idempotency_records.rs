@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn session(connection: &Connection) -> SqliteSession<'_> {
-        SqliteSession { connection, doing: "testing" }
+        SqliteSession { connection, operation: "testing" }
     }
 
     fn request(key: &str, fingerprint: &str) -> RequestKey {

@@ -129,10 +129,10 @@ impl dyn CatalogStorage {
     }
 
     /// Changes the job whose id is the first value. If it belongs to another server, fails with `StoreError::JobTakenOver`.
-    fn change_own_job(&self, doing: &'static str, change: &str, values: &[CatalogValue<'_>]) -> Result<(), StoreError> {
+    fn change_own_job(&self, operation: &'static str, change: &str, values: &[CatalogValue<'_>]) -> Result<(), StoreError> {
         let owner = self.server_number().map_or_else(String::new, |me| format!(" and owner = {me}"));
         let sql = format!("update dragoman.jobs set {change} where id = $1{owner}");
-        self.run_in(Within::Statements, doing, |session| match session.execute(&sql, values)? {
+        self.run_in(Within::Statements, operation, |session| match session.execute(&sql, values)? {
             0 if self.server_number().is_some() => Err(StoreError::JobTakenOver),
             _ => Ok(()),
         })

@@ -82,13 +82,13 @@ impl DocumentStore {
     /// is 0 at first. The transaction is short, so that other writes can run between two calls. A document that no longer
     /// matches when its turn comes stays. Waits for a place in the write queue if the queue is full.
     pub fn delete_batch(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError> {
-        const DOING: &str = "deleting documents";
+        const OPERATION: &str = "deleting documents";
         let condition = self.compile(filter);
-        let keys = self.read(DOING, |connection| candidates(connection, &condition, until, after))?;
+        let keys = self.read(OPERATION, |connection| candidates(connection, &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(DeletedBatch { rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
         let delete = move |transaction: &mut WriteTransaction<'_>| delete_keys(transaction, &condition, until, &keys);
-        let rows = self.write_patiently(DOING, delete)?;
+        let rows = self.write_patiently(OPERATION, delete)?;
         Ok(DeletedBatch { rows, next })
     }
 
@@ -101,12 +101,12 @@ impl DocumentStore {
         after: i64,
         patch: DocumentPatch,
     ) -> Result<UpdatedBatch, StoreError> {
-        const DOING: &str = "changing documents";
+        const OPERATION: &str = "changing documents";
         let (condition, terms_of) = (self.compile(filter), self.terms_of);
-        let keys = self.read(DOING, |connection| candidates(connection, &condition, until, after))?;
+        let keys = self.read(OPERATION, |connection| candidates(connection, &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(UpdatedBatch { matched: 0, rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
-        self.write_patiently(DOING, move |transaction| {
+        self.write_patiently(OPERATION, move |transaction| {
             let sql =
                 format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ? and d.sequence <= ? and {}", condition.sql);
             let (mut matched, mut rows) = (0, Vec::new());

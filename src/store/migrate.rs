@@ -90,7 +90,7 @@ pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(
         None => Ok(()),
         Some((name, _)) => {
             let source: Box<dyn std::error::Error + Send + Sync> = format!("the definition of {name} has changed").into();
-            Err(StoreError::Damaged { doing: "checking the schema", source: Arc::from(source) }.into())
+            Err(StoreError::Damaged { operation: "checking the schema", source: Arc::from(source) }.into())
         }
     }
 }

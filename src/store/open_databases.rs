@@ -162,9 +162,9 @@ impl OpenConnections {
     }
 
     pub(super) fn writer(&self) -> Result<&Writer, StoreError> {
-        const DOING: &str = "writing a database that was opened to be read";
+        const OPERATION: &str = "writing a database that was opened to be read";
         let refused = || StoreError::StorageUnavailable {
-            doing: DOING,
+            operation: OPERATION,
             source: Arc::new(std::io::Error::from(ErrorKind::ReadOnlyFilesystem)),
         };
         self.writer.as_ref().ok_or_else(refused)

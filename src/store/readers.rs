@@ -46,16 +46,16 @@ impl Readers {
 
     pub(super) fn read<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        let _span = tracing::info_span!("store_read", doing).entered();
+        let _span = tracing::info_span!("store_read", doing = operation).entered();
         let run = || {
-            let lease = self.acquire(doing)?;
+            let lease = self.acquire(operation)?;
             let transaction = ReadTransaction::begin(lease.connection()?)?;
             work(transaction.0)
         };
-        run().map_err(|fault: Fault| fault.into_store_error(doing))
+        run().map_err(|fault: Fault| fault.into_store_error(operation))
     }
 
     /// Waits for the running reads and closes the connections. Later reads fail with `StoreError::Closed`.
@@ -69,11 +69,11 @@ impl Readers {
         }
     }
 
-    fn acquire(&self, doing: &'static str) -> Result<Lease<'_>, Fault> {
+    fn acquire(&self, operation: &'static str) -> Result<Lease<'_>, Fault> {
         let mut pool = self.pool.lock();
         while pool.idle.is_empty() && pool.leased >= self.connections_max && !pool.closed {
             if caller::is_caller_gone() {
-                return Err(StoreError::Interrupted { doing }.into());
+                return Err(StoreError::Interrupted { operation }.into());
             }
             if caller::has_caller() {
                 self.changed.wait_for(&mut pool, CALLER_PAUSE);
@@ -230,7 +230,7 @@ mod tests {
         let readers = Readers::new(folder.path().join("absent.sqlite"), 1, Deadline::default(), system_clock);
         for _ in 0..2 {
             let error = readers.read("testing", count).unwrap_err();
-            assert!(matches!(error, StoreError::Sqlite { doing: "testing", .. }), "{error:?}");
+            assert!(matches!(error, StoreError::Sqlite { operation: "testing", .. }), "{error:?}");
         }
     }
 

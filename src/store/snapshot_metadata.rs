@@ -47,11 +47,11 @@ impl Catalog {
     /// the other data of a snapshot from there. Collections are matched by name, because one may have been re-embedded since
     /// its row was read, and then has another id there.
     pub fn fill(&self, collections: &[Collection], origin: Option<&Path>) -> Result<(), StoreError> {
-        const DOING: &str = "filling a catalog";
-        self.run(DOING, |connection| {
+        const OPERATION: &str = "filling a catalog";
+        self.run(OPERATION, |connection| {
             attached(connection, origin, |connection| {
                 let transaction = connection.unchecked_transaction()?;
-                insert_all(&mut SqliteSession { connection: &transaction, doing: DOING }, collections)?;
+                insert_all(&mut SqliteSession { connection: &transaction, operation: OPERATION }, collections)?;
                 if origin.is_some() {
                     transaction.execute_batch(&format!(
                         "insert into aliases (name, collection)
@@ -74,11 +74,11 @@ impl Catalog {
     /// replaced has the name of a new collection, or if any collection has the name of a new alias. Fails with
     /// `StoreError::AliasExists` or `StoreError::ClassifierExists` if one exists and must not be replaced.
     pub fn replace(&self, change: &Replacement) -> Result<(), StoreError> {
-        const DOING: &str = "replacing collections";
-        self.run(DOING, |connection| {
+        const OPERATION: &str = "replacing collections";
+        self.run(OPERATION, |connection| {
             attached(connection, change.metadata.origin.as_deref(), |connection| {
                 let transaction = connection.unchecked_transaction()?;
-                let session = &mut SqliteSession { connection: &transaction, doing: DOING };
+                let session = &mut SqliteSession { connection: &transaction, operation: OPERATION };
                 let aliases = aliases_of(&transaction, &change.replaced)?;
                 for collection in &change.replaced {
                     transaction.execute("delete from collections where id = ?1", [&collection.id.0])?;

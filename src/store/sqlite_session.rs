@@ -21,15 +21,15 @@ const SPELLINGS: [(&str, &str); 8] = [
     ("$", "?"),
 ];
 
-/// A connection for the operation `doing`.
+/// A connection for one operation.
 pub(super) struct SqliteSession<'c> {
     pub(super) connection: &'c Connection,
-    pub(super) doing: &'static str,
+    pub(super) operation: &'static str,
 }
 
 impl SqliteSession<'_> {
     fn run<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
-        work(self.connection).map_err(|fault| fault.into_store_error(self.doing))
+        work(self.connection).map_err(|fault| fault.into_store_error(self.operation))
     }
 }
 
@@ -43,7 +43,7 @@ impl CatalogSession for SqliteSession<'_> {
             let mut statement = connection.prepare_cached(&translate(sql))?;
             let mut rows = statement.query(params_from_iter(values))?;
             while let Some(row) = rows.next()? {
-                take(&SqliteRow { row, doing: self.doing })?;
+                take(&SqliteRow { row, operation: self.operation })?;
             }
             Ok(())
         })
@@ -93,15 +93,15 @@ impl ToSql for CatalogValue<'_> {
     }
 }
 
-/// A row that was read for the operation `doing`.
+/// A row that was read for one operation.
 struct SqliteRow<'r, 's> {
     row: &'r Row<'s>,
-    doing: &'static str,
+    operation: &'static str,
 }
 
 impl SqliteRow<'_, '_> {
     fn get<T: rusqlite::types::FromSql>(&self, column: usize) -> Result<T, StoreError> {
-        self.row.get(column).map_err(|error| Fault::from(error).into_store_error(self.doing))
+        self.row.get(column).map_err(|error| Fault::from(error).into_store_error(self.operation))
     }
 }
 

@@ -53,11 +53,11 @@ impl Writer {
     /// Runs a caller's write and waits until it is durable. Fails immediately if the queue is full.
     pub(super) fn write<T: Send + 'static>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let _span = tracing::info_span!("store_write", doing).entered();
-        let (command, result) = command(doing, work);
+        let _span = tracing::info_span!("store_write", doing = operation).entered();
+        let (command, result) = command(operation, work);
         self.sender()?.try_send(command).map_err(|error| match error {
             TrySendError::Full(_) => StoreError::WriteQueueFull { limit: self.limit },
             TrySendError::Disconnected(_) => StoreError::Closed,
@@ -69,10 +69,10 @@ impl Writer {
     /// work that was already accepted must not be refused.
     pub(super) fn write_patiently<T: Send + 'static>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (command, result) = command(doing, work);
+        let (command, result) = command(operation, work);
         self.sender()?.send(command).map_err(|_| StoreError::Closed)?;
         wait(&result)
     }
@@ -175,19 +175,19 @@ fn wait<T>(result: &Receiver<Result<T, StoreError>>) -> Result<T, StoreError> {
 }
 
 struct Work<T, F> {
-    doing: &'static str,
+    operation: &'static str,
     work: Option<F>,
     result: Option<Result<T, StoreError>>,
     answer: SyncSender<Result<T, StoreError>>,
 }
 
-fn command<T, F>(doing: &'static str, work: F) -> (Box<dyn Command>, Receiver<Result<T, StoreError>>)
+fn command<T, F>(operation: &'static str, work: F) -> (Box<dyn Command>, Receiver<Result<T, StoreError>>)
 where
     T: Send + 'static,
     F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
 {
     let (answer, result) = sync_channel(1);
-    (Box::new(Work { doing, work: Some(work), result: None, answer }), result)
+    (Box::new(Work { operation, work: Some(work), result: None, answer }), result)
 }
 
 impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> Command for Work<T, F> {
@@ -195,7 +195,7 @@ impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> C
         let Some(work) = self.work.take() else { return Ok(()) };
         let connection = transaction.connection;
         connection.prepare_cached("savepoint command")?.execute([])?;
-        let result = work(transaction).map_err(|fault| fault.into_store_error(self.doing));
+        let result = work(transaction).map_err(|fault| fault.into_store_error(self.operation));
         if let Err(error) = &result {
             if connection.is_autocommit() {
                 return Err(error.clone().into());
@@ -309,12 +309,12 @@ mod tests {
         }
 
         /// Puts a write into the queue without waiting for its result.
-        fn queue<T, F>(&self, doing: &'static str, work: F) -> Waiting<T>
+        fn queue<T, F>(&self, operation: &'static str, work: F) -> Waiting<T>
         where
             T: Send + 'static,
             F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
         {
-            let (command, result) = command(doing, work);
+            let (command, result) = command(operation, work);
             self.writer.sender().unwrap().try_send(command).unwrap();
             result
         }
@@ -383,7 +383,7 @@ mod tests {
         let after = fixture.submit(3);
         drop(gate);
         let error = wait(&failing).unwrap_err();
-        assert!(matches!(error, StoreError::Sqlite { doing: "failing", .. }), "{error:?}");
+        assert!(matches!(error, StoreError::Sqlite { operation: "failing", .. }), "{error:?}");
         assert_eq!((wait(&before).unwrap(), wait(&after).unwrap()), (1, 1));
         assert_eq!(fixture.keys(), [1, 3]);
     }
@@ -400,7 +400,7 @@ mod tests {
         });
         let after = fixture.submit(3);
         drop(gate);
-        let committing = |error: &StoreError| matches!(error, StoreError::Sqlite { doing: "committing", .. });
+        let committing = |error: &StoreError| matches!(error, StoreError::Sqlite { operation: "committing", .. });
         assert!(committing(&wait(&stalled).unwrap_err()));
         for answer in [before, violating, after] {
             assert!(committing(&wait(&answer).unwrap_err()));
@@ -428,7 +428,7 @@ mod tests {
             Ok(transaction.connection.execute(sql, ["x".repeat(1 << 20)])?)
         };
         let error = fixture.writer.write("storing", large).unwrap_err();
-        assert!(matches!(error, StoreError::StorageUnavailable { doing: "storing", .. }), "{error:?}");
+        assert!(matches!(error, StoreError::StorageUnavailable { operation: "storing", .. }), "{error:?}");
         wait(&fixture.submit(1)).unwrap();
         pages(smallest + 1_000);
         assert_eq!(fixture.writer.write("storing", large).unwrap(), 1);

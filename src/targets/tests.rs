@@ -163,5 +163,5 @@ async fn invalid_and_unreachable_targets_are_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     check(file.path().join("in").to_str().unwrap(), None, "make the folder");
     let closed = Target::open("s3://bucket/a", Some("http://127.0.0.1:1")).unwrap();
-    assert!(matches!(closed.check_writable().await, Err(TargetError::Store { doing: "write to", .. })));
+    assert!(matches!(closed.check_writable().await, Err(TargetError::Store { operation: "write to", .. })));
 }

@@ -70,7 +70,7 @@ fn a_file_that_is_not_a_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("documents.sqlite"), "not a database, but long enough to be looked at".repeat(100)).unwrap();
     let error = DocumentStore::open(folder.path(), &OPTIONS).err().unwrap();
-    assert!(matches!(error, StoreError::Damaged { doing: "opening a database", .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Damaged { operation: "opening a database", .. }), "{error:?}");
 }
 
 #[test]

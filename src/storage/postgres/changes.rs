@@ -143,13 +143,13 @@ impl Postgres {
     }
 
     pub(crate) fn delete_batch(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError> {
-        const DOING: &str = "deleting documents";
+        const OPERATION: &str = "deleting documents";
         let condition = self.compile(filter);
         let until = to_sql(until.0);
-        let keys = self.run(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
+        let keys = self.run(OPERATION, |session| candidates(session, &self.live(), &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(DeletedBatch { rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
-        let rows = self.write_patiently(DOING, |writing| {
+        let rows = self.write_patiently(OPERATION, |writing| {
             let found = still_matching(writing, "d.document", &condition, (&keys, until))?;
             let still = found.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
             delete_keys(writing, &still)?;
@@ -165,13 +165,13 @@ impl Postgres {
         after: i64,
         patch: DocumentPatch,
     ) -> Result<UpdatedBatch, StoreError> {
-        const DOING: &str = "changing documents";
+        const OPERATION: &str = "changing documents";
         let condition = self.compile(filter);
         let until = to_sql(until.0);
-        let keys = self.run(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
+        let keys = self.run(OPERATION, |session| candidates(session, &self.live(), &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(UpdatedBatch { matched: 0, rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
-        self.write_patiently(DOING, |writing| {
+        self.write_patiently(OPERATION, |writing| {
             let columns = document_columns(writing.names);
             let found = still_matching(writing, &columns, &condition, (&keys, until))?;
             let mut changed = Vec::new();

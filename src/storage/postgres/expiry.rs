@@ -12,20 +12,20 @@ impl Postgres {
     }
 
     pub(crate) fn delete_expired(&self) -> Result<Expired, StoreError> {
-        const DOING: &str = "removing expired documents";
+        const OPERATION: &str = "removing expired documents";
         let documents = &self.names.documents;
         let due = format!(
             "select document from {documents} where expires_at_ms <= {} order by expires_at_ms, document
              limit {CHANGED_PER_TRANSACTION}",
             self.now()
         );
-        let keys = self.run(DOING, |session| {
+        let keys = self.run(OPERATION, |session| {
             session.rows(&due, &[])?.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()
         })?;
         let more = keys.len() == CHANGED_PER_TRANSACTION;
         let rows = match keys.is_empty() {
             true => Vec::new(),
-            false => self.write_patiently(DOING, |writing| {
+            false => self.write_patiently(OPERATION, |writing| {
                 // Selects again, because a write may have extended their time meanwhile.
                 let sql = format!(
                     "select document from {documents} where document = any($1) and expires_at_ms <= $2
@@ -41,7 +41,7 @@ impl Postgres {
             // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
             self.next_expiry.clear();
             let sql = format!("select min(expires_at_ms) from {documents} where expires_at_ms is not null");
-            let first = self.run(DOING, |session| {
+            let first = self.run(OPERATION, |session| {
                 let row = session.row(&sql, &[])?;
                 Ok(row.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten())
             });

@@ -20,34 +20,34 @@ pub(super) enum Fault {
 
 impl Fault {
     /// Adds the name of the failed operation.
-    pub(super) fn into_store_error(self, doing: &'static str) -> StoreError {
+    pub(super) fn into_store_error(self, operation: &'static str) -> StoreError {
         let source = match self {
             Self::Store(error) => return error,
-            Self::Pool(source) => return StoreError::ServerUnreachable { doing, source: Arc::new(source) },
+            Self::Pool(source) => return StoreError::ServerUnreachable { operation, source: Arc::new(source) },
             Self::Server(source) => source,
         };
         let Some(state) = source.code() else {
             // There is no SQLSTATE if the connection broke or an answer could not be read.
             return match source.is_closed() || is_io(&source) {
-                true => StoreError::ServerUnreachable { doing, source: Arc::new(source) },
-                false => StoreError::Server { doing, source: Arc::new(source) },
+                true => StoreError::ServerUnreachable { operation, source: Arc::new(source) },
+                false => StoreError::Server { operation, source: Arc::new(source) },
             };
         };
         match *state {
             SqlState::DISK_FULL | SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::IO_ERROR => {
-                StoreError::StorageUnavailable { doing, source: Arc::new(source) }
+                StoreError::StorageUnavailable { operation, source: Arc::new(source) }
             }
             // In a deadlock the database ends one statement. It succeeds when it is repeated.
             SqlState::QUERY_CANCELED | SqlState::T_R_DEADLOCK_DETECTED | SqlState::LOCK_NOT_AVAILABLE => {
-                StoreError::Interrupted { doing }
+                StoreError::Interrupted { operation }
             }
             // The collection has just been deleted.
             SqlState::UNDEFINED_TABLE => StoreError::Closed,
-            SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => StoreError::Damaged { doing, source: Arc::new(source) },
+            SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => StoreError::Damaged { operation, source: Arc::new(source) },
             _ => match &state.code()[..2] {
                 // Connection failures, too many connections, and a server that is stopping or starting.
-                "08" | "53" | "57" => StoreError::ServerUnreachable { doing, source: Arc::new(source) },
-                _ => StoreError::Server { doing, source: Arc::new(source) },
+                "08" | "53" | "57" => StoreError::ServerUnreachable { operation, source: Arc::new(source) },
+                _ => StoreError::Server { operation, source: Arc::new(source) },
             },
         }
     }

@@ -51,12 +51,12 @@ impl Member {
     }
 
     fn acquire(server: &Arc<PostgresServer>, sharing: Sharing) -> Result<Self, StoreError> {
-        const DOING: &str = "joining the servers of a database";
+        const OPERATION: &str = "joining the servers of a database";
         let begun = Instant::now();
         // Clears the sign bit, because positive numbers are easier to read.
         let id = (Uuid::new_v4().as_u64_pair().0 >> 1) as i64;
         let session = loop {
-            match try_lock(server, id, sharing).map_err(|fault| fault.into_store_error(DOING))? {
+            match try_lock(server, id, sharing).map_err(|fault| fault.into_store_error(OPERATION))? {
                 Some(session) => break session,
                 None if begun.elapsed() > PATIENCE => return Err(StoreError::DatabaseInUse),
                 None => std::thread::sleep(Duration::from_millis(100)),
@@ -88,7 +88,7 @@ impl Member {
     /// Reads on a connection that nothing else uses. If it has broken since the last time, reconnects and tries once more.
     pub(super) fn read_on_own_connection<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         read: impl Fn(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let read_with_retry = || {
@@ -104,7 +104,7 @@ impl Member {
             *read_session = Some(session);
             Ok(done)
         };
-        run_blocking(read_with_retry).map_err(|fault: Fault| fault.into_store_error(doing))
+        run_blocking(read_with_retry).map_err(|fault: Fault| fault.into_store_error(operation))
     }
 }
 

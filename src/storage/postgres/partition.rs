@@ -218,36 +218,36 @@ impl Postgres {
     /// put a transaction around several.
     pub(super) fn run<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         if self.running.is_closed.load(Ordering::SeqCst) {
             return Err(StoreError::Closed);
         }
         let work = |mut session: PooledConnection<Manager>| self.interruptible(&mut session, work);
-        run_blocking(|| self.server.session().and_then(work)).map_err(|fault| fault.into_store_error(doing))
+        run_blocking(|| self.server.session().and_then(work)).map_err(|fault| fault.into_store_error(operation))
     }
 
     /// Runs a read of several statements, which all see the same state.
     pub(super) fn snapshot<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.run(doing, |session| session.in_transaction(SNAPSHOT, work))
+        self.run(operation, |session| session.in_transaction(SNAPSHOT, work))
     }
 
     /// Runs a caller's write in a transaction. Fails immediately if too many writes are waiting.
     pub(super) fn write<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&mut Writing<'_>) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let waiting = Waiting(&self.writes_waiting);
         if self.writes_waiting.fetch_add(1, Ordering::SeqCst) >= self.writes_max {
             return Err(StoreError::WriteQueueFull { limit: self.writes_max });
         }
-        let written = self.write_patiently(doing, work);
+        let written = self.write_patiently(operation, work);
         drop(waiting);
         written
     }
@@ -255,7 +255,7 @@ impl Postgres {
     /// Runs a write of the server itself in a transaction, when it is its turn.
     pub(super) fn write_patiently<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&mut Writing<'_>) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let _turn = self.writing.lock();
@@ -263,7 +263,7 @@ impl Postgres {
         let now = self.clock.map_or_else(|| NOW_MS.to_owned(), |clock| time_literal(clock()));
         let writer = self.server.member_id();
         let mut first_expiry_ms = i64::MAX;
-        let written = self.run(doing, |session| {
+        let written = self.run(operation, |session| {
             session.in_transaction("begin", |session| {
                 let mut writing = Writing::begin(session, names, key, terms_of, &now)?;
                 writing.writer = writer;

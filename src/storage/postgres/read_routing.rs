@@ -64,43 +64,43 @@ impl Postgres {
     /// Runs a read of one statement, which a replica may answer. It may see a state as old as the options allow.
     pub(super) fn search<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.read_on_replica(doing, true, &mut work)?.map_or_else(|| self.run(doing, work), Ok)
+        self.read_on_replica(operation, true, &mut work)?.map_or_else(|| self.run(operation, work), Ok)
     }
 
     /// Like `search`, but for several statements that all see the same state.
     pub(super) fn search_snapshot<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.read_on_replica(doing, true, &mut work)?.map_or_else(|| self.snapshot(doing, work), Ok)
+        self.read_on_replica(operation, true, &mut work)?.map_or_else(|| self.snapshot(operation, work), Ok)
     }
 
     /// Like `search`, but for jobs, which always see the last change.
     pub(super) fn read_latest<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.read_on_replica(doing, false, &mut work)?.map_or_else(|| self.run(doing, work), Ok)
+        self.read_on_replica(operation, false, &mut work)?.map_or_else(|| self.run(operation, work), Ok)
     }
 
     /// Like `read_latest`, but for several statements that all see the same state.
     pub(super) fn read_latest_snapshot<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.read_on_replica(doing, false, &mut work)?.map_or_else(|| self.snapshot(doing, work), Ok)
+        self.read_on_replica(operation, false, &mut work)?.map_or_else(|| self.snapshot(operation, work), Ok)
     }
 
     /// Runs a read on the replica. Returns `None` if the primary has to answer.
     fn read_on_replica<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         may_lag: bool,
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
     ) -> Result<Option<T>, StoreError> {
@@ -114,7 +114,7 @@ impl Postgres {
             Some(recent) => {
                 Some(RequiredState { mark: recent.mark, sequence: 0, log_bytes: Some(recent.bytes), now_ms: recent.now_ms })
             }
-            None => self.required_state(doing, replica)?,
+            None => self.required_state(operation, replica)?,
         };
         let Some(wanted) = wanted else {
             replica.count(Outcome::Behind);
@@ -129,7 +129,7 @@ impl Postgres {
                 if !matches!(fault, Fault::Store(_)) {
                     replica.tracker.pause();
                 }
-                let error = fault.into_store_error(doing);
+                let error = fault.into_store_error(operation);
                 tracing::debug!(error = &error as &dyn std::error::Error, "the primary answers a read instead of the replica");
                 (Outcome::Failed, None)
             }
@@ -139,9 +139,9 @@ impl Postgres {
     }
 
     /// Returns what a read must see to see every change. `None` if the collection is gone or the timeline has no mark yet.
-    fn required_state(&self, doing: &'static str, replica: &Replica) -> Result<Option<RequiredState>, StoreError> {
+    fn required_state(&self, operation: &'static str, replica: &Replica) -> Result<Option<RequiredState>, StoreError> {
         let system = replica.tracker.system();
-        self.run(doing, |session| {
+        self.run(operation, |session| {
             let Some(row) = session.row(NEWEST, &[&self.key, &system])? else { return Ok(None) };
             let (sequence, now_ms): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
             let mark: Option<String> = row.try_get(2)?;

@@ -32,15 +32,15 @@ impl BlockedWrites {
     /// Runs statements in the transaction, with the collection's key.
     pub(super) fn run<T>(
         &mut self,
-        doing: &'static str,
+        operation: &'static str,
         work: impl FnOnce(&mut Session, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let session = self.session.as_mut().ok_or(StoreError::Closed)?;
-        run_blocking(|| work(session, self.key)).map_err(|fault| fault.into_store_error(doing))
+        run_blocking(|| work(session, self.key)).map_err(|fault| fault.into_store_error(operation))
     }
 
-    pub(super) fn commit(&mut self, doing: &'static str) -> Result<(), StoreError> {
-        self.run(doing, |session, _| session.commit())
+    pub(super) fn commit(&mut self, operation: &'static str) -> Result<(), StoreError> {
+        self.run(operation, |session, _| session.commit())
     }
 }
 

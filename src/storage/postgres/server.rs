@@ -98,7 +98,7 @@ impl PostgresServer {
     }
 
     fn connect_as(options: &PostgresOptions, replica: Option<&ReplicaOptions>, read_only: bool) -> Result<Arc<Self>, StoreError> {
-        const DOING: &str = "connecting";
+        const OPERATION: &str = "connecting";
         let tls = Tls::trusting(options.authorities.as_deref()).map_err(|source| StoreError::File {
             path: options.authorities.clone().unwrap_or_default(),
             source: Arc::new(source),
@@ -107,7 +107,7 @@ impl PostgresServer {
         if read_only {
             manager = manager.read_only();
         }
-        let mut session = manager.connect().map_err(|error| Fault::from(error).into_store_error(DOING))?;
+        let mut session = manager.connect().map_err(|error| Fault::from(error).into_store_error(OPERATION))?;
         manager = manager.with_types(prepare(&mut session, read_only)?);
         drop(session);
         let pool = Pool::builder()
@@ -115,7 +115,7 @@ impl PostgresServer {
             .min_idle(Some(0))
             .connection_timeout(CONNECTION_TIMEOUT)
             .build(manager.clone())
-            .map_err(|error| Fault::from(error).into_store_error(DOING))?;
+            .map_err(|error| Fault::from(error).into_store_error(OPERATION))?;
         let replica = replica.map(|replica| Replica::start(replica, &manager, options.connections_max)).transpose()?;
         Ok(Arc::new(Self {
             pool: Some(pool),
@@ -217,12 +217,12 @@ fn unsuitable(problem: &str) -> StoreError {
 
 /// Checks a server and brings its tables up to date, or for reading only checks that they are. Returns the types of pgvector.
 fn prepare(session: &mut Session, read_only: bool) -> Result<VectorTypes, StoreError> {
-    const DOING: &str = "checking a database server";
-    check_server(session).map_err(|fault| fault.into_store_error(DOING))?;
-    check_pgvector(session).map_err(|fault| fault.into_store_error(DOING))?;
+    const OPERATION: &str = "checking a database server";
+    check_server(session).map_err(|fault| fault.into_store_error(OPERATION))?;
+    check_pgvector(session).map_err(|fault| fault.into_store_error(OPERATION))?;
     let migrate = if read_only { check_migrated } else { migrate };
     migrate(session).map_err(|fault| fault.into_store_error("creating tables"))?;
-    vector_types(session).map_err(|fault| fault.into_store_error(DOING))
+    vector_types(session).map_err(|fault| fault.into_store_error(OPERATION))
 }
 
 fn check_server(session: &mut Session) -> Result<(), Fault> {

@@ -36,7 +36,7 @@ impl PostgresCatalog {
         files_here: &[JobId],
         model_fingerprint: &str,
     ) -> Result<TakenOverJobs, StoreError> {
-        const DOING: &str = "taking over jobs";
+        const OPERATION: &str = "taking over jobs";
         let me = self.member.id();
         let with_files: Vec<&str> = with_files.iter().map(|kind| kind.name()).collect();
         let files_here: Vec<&str> = files_here.iter().map(JobId::as_str).collect();
@@ -49,9 +49,10 @@ impl PostgresCatalog {
                  for update skip locked
              ) returning {JOB_COLUMNS}"
         );
-        let (others, mut jobs) = self.transaction(DOING, |session| {
+        let (others, mut jobs) = self.transaction(OPERATION, |session| {
             let others = remove_dead_servers(session, me)?;
-            let jobs = session.rows(&sql, &values)?.into_iter().map(|row| Ok(read_job(&CatalogRow { row, doing: DOING })?));
+            let jobs =
+                session.rows(&sql, &values)?.into_iter().map(|row| Ok(read_job(&CatalogRow { row, operation: OPERATION })?));
             Ok((others, jobs.collect::<Result<Vec<Job>, Fault>>()?))
         })?;
         jobs.sort_by(|a, b| a.id.cmp(&b.id));

@@ -114,10 +114,10 @@ impl PostgresCatalog {
 
     /// Reads what a server keeps in memory about collections.
     pub fn names(&self) -> Result<CatalogNames, StoreError> {
-        const DOING: &str = "reading the names";
-        self.run(DOING, |session| {
+        const OPERATION: &str = "reading the names";
+        self.run(OPERATION, |session| {
             session.in_transaction(SNAPSHOT, |session| {
-                let mut rows = ServerSession { session, doing: DOING };
+                let mut rows = ServerSession { session, operation: OPERATION };
                 let (collections, aliases) = (read_collections(&mut rows)?, read_aliases(&mut rows)?);
                 let session = rows.session;
                 let sql =
@@ -136,9 +136,9 @@ impl PostgresCatalog {
     }
 
     fn try_delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
-        const DOING: &str = "deleting a collection";
-        self.change_part(DOING, CatalogPart::Names, |session| {
-            let deleted = delete_collection(&mut ServerSession { session, doing: DOING }, name)?;
+        const OPERATION: &str = "deleting a collection";
+        self.change_part(OPERATION, CatalogPart::Names, |session| {
+            let deleted = delete_collection(&mut ServerSession { session, operation: OPERATION }, name)?;
             if let Some(found) = &deleted {
                 drop_collection(session, &found.id)?;
             }
@@ -150,25 +150,29 @@ impl PostgresCatalog {
         Self { server: Arc::clone(server), member, known: KnownVersions::default(), others: Mutex::default() }
     }
 
-    /// Runs statements. Errors name the operation `doing`.
-    fn run<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
+    /// Runs statements. Errors name the operation.
+    fn run<T>(&self, operation: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
         run_blocking(|| self.server.session().and_then(|mut session| work(&mut session)))
-            .map_err(|fault| fault.into_store_error(doing))
+            .map_err(|fault| fault.into_store_error(operation))
     }
 
-    fn transaction<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
-        self.run(doing, |session| session.in_transaction("begin", work))
+    fn transaction<T>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&mut Session) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        self.run(operation, |session| session.in_transaction("begin", work))
     }
 
     /// Runs a change of a part. Fails with `StoreError::CatalogChanged` if this server does not know the part's current
     /// version.
     fn change_part<T>(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         part: CatalogPart,
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        let (done, version) = self.transaction(doing, |session| {
+        let (done, version) = self.transaction(operation, |session| {
             let version = versions::increment(session, part, self.known_version(part))?;
             Ok((work(session)?, version))
         })?;
@@ -178,13 +182,13 @@ impl PostgresCatalog {
 }
 
 impl CatalogStorage for PostgresCatalog {
-    fn run_work(&self, doing: &'static str, within: Within, work: &mut CatalogWork<'_>) -> Result<(), StoreError> {
-        let run = |session: &mut Session| -> Result<(), Fault> { Ok(work(&mut ServerSession { session, doing })?) };
+    fn run_work(&self, operation: &'static str, within: Within, work: &mut CatalogWork<'_>) -> Result<(), StoreError> {
+        let run = |session: &mut Session| -> Result<(), Fault> { Ok(work(&mut ServerSession { session, operation })?) };
         match within {
-            Within::Statements => self.run(doing, run),
-            Within::Snapshot => self.run(doing, |session| session.in_transaction(SNAPSHOT, run)),
-            Within::Transaction => self.transaction(doing, run),
-            Within::ChangeOf(part) => self.change_part(doing, part, run),
+            Within::Statements => self.run(operation, run),
+            Within::Snapshot => self.run(operation, |session| session.in_transaction(SNAPSHOT, run)),
+            Within::Transaction => self.transaction(operation, run),
+            Within::ChangeOf(part) => self.change_part(operation, part, run),
         }
     }
 

@@ -9,15 +9,15 @@ use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::session::{Parameter, Session, SqlValue};
 use crate::store::{CatalogSession, CatalogValue, ClassifierText, Columns, RowConsumer, StoreError, TextEmbedding, catalog_json};
 
-/// A connection for the operation `doing`.
+/// A connection for one operation.
 pub(super) struct ServerSession<'s> {
     pub(super) session: &'s mut Session,
-    pub(super) doing: &'static str,
+    pub(super) operation: &'static str,
 }
 
 impl ServerSession<'_> {
     fn run<T>(&mut self, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
-        work(self.session).map_err(|fault| fault.into_store_error(self.doing))
+        work(self.session).map_err(|fault| fault.into_store_error(self.operation))
     }
 }
 
@@ -30,7 +30,7 @@ impl CatalogSession for ServerSession<'_> {
     fn for_each_row(&mut self, sql: &str, values: &[CatalogValue<'_>], take: &mut RowConsumer<'_>) -> Result<(), StoreError> {
         let values = encode(values);
         let rows = self.run(|session| session.rows(sql, &parameters(&values)))?;
-        rows.into_iter().try_for_each(|row| take(&CatalogRow { row, doing: self.doing }))
+        rows.into_iter().try_for_each(|row| take(&CatalogRow { row, operation: self.operation }))
     }
 
     fn lock_request_key(&mut self, request: &RequestKey) -> Result<(), StoreError> {
@@ -78,15 +78,15 @@ fn parameters(values: &[Box<dyn SqlValue + Sync>]) -> Vec<Parameter<'_>> {
     values.iter().map(|value| &**value).collect()
 }
 
-/// A row that was read for the operation `doing`.
+/// A row that was read for one operation.
 pub(super) struct CatalogRow {
     pub(super) row: Row,
-    pub(super) doing: &'static str,
+    pub(super) operation: &'static str,
 }
 
 impl CatalogRow {
     fn get<'r, T: FromSql<'r>>(&'r self, column: usize) -> Result<T, StoreError> {
-        self.row.try_get(column).map_err(|error| Fault::from(error).into_store_error(self.doing))
+        self.row.try_get(column).map_err(|error| Fault::from(error).into_store_error(self.operation))
     }
 }
 

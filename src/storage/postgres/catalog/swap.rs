@@ -22,8 +22,8 @@ impl PostgresCatalog {
         old: &CollectionId,
         new: &Collection,
     ) -> Result<bool, StoreError> {
-        const DOING: &str = "replacing a collection";
-        let swapped = blocked.run(DOING, |session, old_key| {
+        const OPERATION: &str = "replacing a collection";
+        let swapped = blocked.run(OPERATION, |session, old_key| {
             let version = versions::increment(session, CatalogPart::Names, self.known_version(CatalogPart::Names))?;
             check_job(session, job, self.member.id())?;
             if rename(session, old, new)? == 0 {
@@ -40,7 +40,7 @@ impl PostgresCatalog {
             Ok(Some(version))
         })?;
         let Some(version) = swapped else { return Ok(false) };
-        blocked.commit(DOING)?;
+        blocked.commit(OPERATION)?;
         self.set_known_version(CatalogPart::Names, version);
         Ok(true)
     }
