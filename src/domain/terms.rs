@@ -202,13 +202,13 @@ pub struct LiteralPart {
     pub words: Vec<u32>,
     /// Its share of the words of the query, by their count.
     pub share: f32,
-    /// When it is sought.
-    pub sought: Sought,
+    /// When to search for it.
+    pub condition: SearchCondition,
 }
 
-/// When a part of a query is sought as it is written. Words are given by their numbers (`text::plain_words::word_key`).
+/// When to search for a part of a query as it is written. Words are given by their numbers (`text::plain_words::word_key`).
 #[derive(Debug, Clone, PartialEq)]
-pub enum Sought {
+pub enum SearchCondition {
     /// Always.
     Always,
     /// As the beginning of a longer word, unless the collection has this word or one that probably means the same.
@@ -221,7 +221,7 @@ pub enum Sought {
     Split {
         /// The word.
         word: u32,
-        /// The words of each phrase, which is only sought if the collection has all of them.
+        /// The words of each phrase, which is only searched if the collection has all of them.
         words: Vec<Vec<u32>>,
     },
 }

@@ -6,7 +6,7 @@ use super::plain_words::for_each_word;
 use super::runs::{Class, Run, class, normalized, runs, truncate_term};
 use super::spellings::{beginnings, key};
 use super::terms::phrase;
-use crate::domain::terms::{LiteralPart, Sought, TermPhrase};
+use crate::domain::terms::{LiteralPart, SearchCondition, TermPhrase};
 
 /// Maximum number of words of a query with literal parts. A part of a longer one, such as a log, would be too small a share of it.
 const QUERY_WORDS_MAX: usize = 32;
@@ -50,7 +50,7 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<Lit
     let part = |mut phrases: Vec<TermPhrase>, at: usize, runs: &[Run<'_>]| {
         phrases.retain(|phrase| phrase.terms.len() <= GROUPS_MAX);
         let (words, share) = (word_keys(runs), share * runs.len() as f32);
-        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, words, share, sought: Sought::Always })
+        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, words, share, condition: SearchCondition::Always })
     };
     let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
     if has_digits && runs.iter().all(|run| run.class == Class::Word) {
@@ -69,7 +69,13 @@ fn beginning(normal: &str, count: usize, share: f32) -> Option<LiteralPart> {
     let is_long = last.characters().len() >= BEGINNING_MIN && last.text.contains(char::is_alphabetic);
     let phrases = beginnings(truncate_term(last.text)).collect();
     let word = key(last.text);
-    is_long.then_some(LiteralPart { phrases, at: count - 1, words: vec![word], share, sought: Sought::Beginning(word) })
+    is_long.then_some(LiteralPart {
+        phrases,
+        at: count - 1,
+        words: vec![word],
+        share,
+        condition: SearchCondition::Beginning(word),
+    })
 }
 
 /// Returns the numbers of the words of some runs.
@@ -134,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn long_numbers_and_codes_are_also_sought_in_groups() {
+    fn long_numbers_and_codes_are_also_searched_in_groups() {
         assert_eq!(parts("1299"), [part(&["1 299"], 100)]);
         assert_eq!(parts("(1299)!"), [part(&["1 299"], 100)]);
         assert_eq!(parts("1299.00"), [part(&["1299 00", "1 299 00"], 100)]);
@@ -165,9 +171,9 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_word_has_the_number_of_its_plain_form() {
-        let sought = |query: &str| literal_parts(query)[0].sought.clone();
-        assert_eq!(sought("Züge"), Sought::Beginning(word_key("zuge")));
-        assert_eq!(sought("cafe"), sought("café"));
+        let condition = |query: &str| literal_parts(query)[0].condition.clone();
+        assert_eq!(condition("Züge"), SearchCondition::Beginning(word_key("zuge")));
+        assert_eq!(condition("cafe"), condition("café"));
     }
 
     #[test]

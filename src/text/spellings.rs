@@ -7,9 +7,9 @@ use super::runs::{Class, Run, class, exact, fold, normalized, runs, truncate_ter
 use super::stems::stemmer;
 use super::terms::forms;
 use crate::domain::Language;
-use crate::domain::terms::{LiteralPart, Sought, TermPhrase};
+use crate::domain::terms::{LiteralPart, SearchCondition, TermPhrase};
 
-/// Maximum number of words of a query of which other spellings are sought. In a sentence, each word is a small share.
+/// Maximum number of words of a query of which other spellings are searched for. In a sentence, each word is a small share.
 const QUERY_WORDS_MAX: usize = 8;
 /// Maximum number of words that are written as one.
 const JOINED_MAX: usize = 3;
@@ -29,16 +29,16 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
         return Vec::new();
     }
     let share = 1.0 / words.len().max(1) as f32;
-    let part = |at, own: &[Run<'_>], phrases: Vec<TermPhrase>, sought| {
+    let part = |at, own: &[Run<'_>], phrases: Vec<TermPhrase>, condition| {
         let words = own.iter().map(|word| key(word.text)).collect();
-        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, words, share: share * own.len() as f32, sought })
+        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, words, share: share * own.len() as f32, condition })
     };
     let mut parts = Vec::new();
     for at in 0..words.len() {
         for count in 2..=JOINED_MAX {
             let Some(together) = words.get(at..at + count).filter(|words| are_joinable(words)) else { break };
             let joined: String = together.iter().map(|word| word.text).collect();
-            parts.extend(part(at, together, vec![single(&joined)], Sought::Joined(key(&joined))));
+            parts.extend(part(at, together, vec![single(&joined)], SearchCondition::Joined(key(&joined))));
         }
     }
     let cased: Vec<Run<'_>> = runs(query).take(QUERY_WORDS_MAX + 1).collect();
@@ -49,12 +49,12 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
             forms(truncate_term(word.text), stemmer.as_ref()).into_iter().map(TermPhrase::single_word).collect();
         others.extend(with_umlauts(truncate_term(word.text)).map(|word| single(&word)));
         if others.len() > 1 {
-            parts.extend(part(at, own, others, Sought::Unfound(key(word.text))));
+            parts.extend(part(at, own, others, SearchCondition::Unfound(key(word.text))));
         }
         // Normalizing may have joined or removed words.
         let cased = cased.get(at).filter(|_| cased.len() == words.len()).map_or("", |run| run.text);
         let (phrases, keys) = splits(word.text, cased).into_iter().map(|terms| (phrase(&terms), keys(&terms))).unzip();
-        parts.extend(part(at, own, phrases, Sought::Split { word: key(word.text), words: keys }));
+        parts.extend(part(at, own, phrases, SearchCondition::Split { word: key(word.text), words: keys }));
     }
     parts
 }
@@ -139,22 +139,22 @@ pub(super) fn key(word: &str) -> u32 {
 mod tests {
     use super::*;
 
-    /// The ways to write each part that is sought in this case.
-    fn ways(query: &str, language: &str, sought: impl Fn(&Sought) -> bool) -> Vec<Vec<String>> {
-        let parts = spellings(query, Language::parse(language)).into_iter().filter(|part| sought(&part.sought));
+    /// The ways to write each part that is searched for under this condition.
+    fn ways(query: &str, language: &str, accepts: impl Fn(&SearchCondition) -> bool) -> Vec<Vec<String>> {
+        let parts = spellings(query, Language::parse(language)).into_iter().filter(|part| accepts(&part.condition));
         parts.map(|part| part.phrases.iter().map(|phrase| phrase.terms.join(" ")).collect()).collect()
     }
 
     fn joined(query: &str) -> Vec<Vec<String>> {
-        ways(query, "en", |sought| matches!(sought, Sought::Joined(_)))
+        ways(query, "en", |condition| matches!(condition, SearchCondition::Joined(_)))
     }
 
     fn split(query: &str) -> Vec<Vec<String>> {
-        ways(query, "en", |sought| matches!(sought, Sought::Split { .. }))
+        ways(query, "en", |condition| matches!(condition, SearchCondition::Split { .. }))
     }
 
     fn otherwise(query: &str, language: &str) -> Vec<Vec<String>> {
-        ways(query, language, |sought| matches!(sought, Sought::Unfound(_)))
+        ways(query, language, |condition| matches!(condition, SearchCondition::Unfound(_)))
     }
 
     #[test]

@@ -54,13 +54,13 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
     PassageTerms { words, folded, plain: plain_words::count_words(plain) }
 }
 
-/// Whether `sought` accepts a word of a passage, or one of the word's terms. `stemmer` is that of the passage's language. The
+/// Whether `is_wanted` accepts a word of a passage, or one of the word's terms. `stemmer` is that of the passage's language. The
 /// terms are the same as those of `passage_terms`.
-pub(super) fn has_term(text: &str, stemmer: Option<&Stemmer>, sought: impl Fn(&str) -> bool) -> bool {
+pub(super) fn has_term(text: &str, stemmer: Option<&Stemmer>, is_wanted: impl Fn(&str) -> bool) -> bool {
     let has = |word: &str| {
-        sought(&exact(word))
-            || fold(word).is_some_and(|plain| sought(&plain))
-            || stemmer.and_then(|stemmer| plain_stem(stemmer, word)).is_some_and(|stem| sought(&stem))
+        is_wanted(&exact(word))
+            || fold(word).is_some_and(|plain| is_wanted(&plain))
+            || stemmer.and_then(|stemmer| plain_stem(stemmer, word)).is_some_and(|stem| is_wanted(&stem))
     };
     // Most words are already in the form of terms, and seeing that is faster than making it.
     if text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {

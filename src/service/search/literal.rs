@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::Error;
 use super::ranking::Plan;
 use super::tokens::with_tokens;
-use crate::domain::{LiteralPart, PassageId, QueryTerm, QueryTerms, Sought, TermPhrase};
+use crate::domain::{LiteralPart, PassageId, QueryTerm, QueryTerms, SearchCondition, TermPhrase};
 use crate::ranking::{Translations, WordIndex, WordScores};
 use crate::storage::{PassageSet, RequiredPassages};
 
@@ -18,16 +18,16 @@ const BEGINNING: f32 = 0.7;
 const IN_ORDER: f32 = 0.3;
 /// Minimum number of characters of a term that is marked wherever it occurs, not only as part of its phrase.
 const MARKED_CHARS_MIN: usize = 3;
-/// Maximum number of parts in other spellings that are sought, those that make up most of the query.
+/// Maximum number of parts in other spellings that are searched for, those that make up most of the query.
 const SPELLINGS_MAX: usize = 8;
-/// Maximum number of ways to split one word that are sought.
+/// Maximum number of ways to split one word that are searched for.
 const SPLITS_MAX: usize = 3;
 /// If a word is a smaller share of its query than this, the query is a sentence. Its last word is taken for the beginning of a
 /// longer one only if no language has it.
 const SENTENCE_SHARE: f32 = 0.3;
 
-/// Maximum number of passages of a collection in which words are sought by their beginning, because this reads every passage that
-/// has one.
+/// Maximum number of passages of a collection in which words are searched for by their beginning, because this reads every
+/// passage that has one.
 const PREFIXES_MAX: usize = 200_000;
 
 /// The passages that have literal parts of a query.
@@ -130,29 +130,29 @@ impl Plan<'_> {
         let mut matches = LiteralMatches::default();
         let parts = &self.resolved.literal_parts;
         let Some(translations) = self.evidence.translations.filter(|_| !parts.is_empty()) else { return Ok(matches) };
-        let mut sought: Vec<(&LiteralPart, Vec<TermPhrase>)> = with_tokens(self.collection, Some(translations), |_, words| {
-            parts.iter().map(|part| (part, sought(part, words, translations))).collect()
+        let mut searched: Vec<(&LiteralPart, Vec<TermPhrase>)> = with_tokens(self.collection, Some(translations), |_, words| {
+            parts.iter().map(|part| (part, searched_phrases(part, words, translations))).collect()
         })?;
         let passages = self.collection.store.searchable()?.0;
-        sought.retain(|(_, phrases)| !phrases.is_empty());
-        sought.sort_by(|(a, _), (b, _)| b.share.total_cmp(&a.share));
+        searched.retain(|(_, phrases)| !phrases.is_empty());
+        searched.sort_by(|(a, _), (b, _)| b.share.total_cmp(&a.share));
         let mut spellings = 0;
-        for (part, phrases) in sought {
+        for (part, phrases) in searched {
             let has_prefix = phrases.iter().any(|phrase| phrase.prefix);
-            spellings += usize::from(part.sought != Sought::Always);
-            if spellings > SPELLINGS_MAX && part.sought != Sought::Always || has_prefix && passages > PREFIXES_MAX {
+            spellings += usize::from(part.condition != SearchCondition::Always);
+            if spellings > SPELLINGS_MAX && part.condition != SearchCondition::Always || has_prefix && passages > PREFIXES_MAX {
                 continue;
             }
             let terms = QueryTerms { required: vec![phrases.clone()], ..QueryTerms::default() };
             let found = self.collection.store.required_matches(&terms).map_err(|error| self.add_preparation_progress(error))?;
             let Some(RequiredPassages::Only(found)) = found else { continue };
-            let (least, gain, is_uncounted) = match part.sought {
-                Sought::Always => (AS_WRITTEN, IN_ORDER, false),
-                Sought::Joined(_) => (AS_WRITTEN, 0.0, false),
-                Sought::Beginning(_) => (BEGINNING, 0.0, true),
-                Sought::Unfound(_) | Sought::Split { .. } => (AS_WRITTEN, 0.0, true),
+            let (least, gain, is_uncounted) = match part.condition {
+                SearchCondition::Always => (AS_WRITTEN, IN_ORDER, false),
+                SearchCondition::Joined(_) => (AS_WRITTEN, 0.0, false),
+                SearchCondition::Beginning(_) => (BEGINNING, 0.0, true),
+                SearchCondition::Unfound(_) | SearchCondition::Split { .. } => (AS_WRITTEN, 0.0, true),
             };
-            if part.sought != Sought::Always && !found.is_empty() {
+            if part.condition != SearchCondition::Always && !found.is_empty() {
                 matches.terms.extend(phrases.into_iter().flat_map(query_terms));
             }
             let (words, share) = (part.words.clone(), part.share);
@@ -163,24 +163,24 @@ impl Plan<'_> {
     }
 }
 
-/// Returns the phrases of a part that are sought in a collection with these words.
-fn sought(part: &LiteralPart, words: &WordIndex, translations: &Translations) -> Vec<TermPhrase> {
-    let is_sought = match &part.sought {
-        Sought::Always => true,
-        Sought::Beginning(word) => {
+/// Returns the phrases of a part to search for in a collection with these words.
+fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Translations) -> Vec<TermPhrase> {
+    let is_searched = match &part.condition {
+        SearchCondition::Always => true,
+        SearchCondition::Beginning(word) => {
             let is_sentence = part.share < SENTENCE_SHARE;
             !(words.finds(*word, translations) || is_sentence && translations.has(*word))
         }
-        Sought::Unfound(word) => !words.finds(*word, translations),
-        Sought::Joined(word) => words.has(*word),
-        Sought::Split { word, words: split } => {
+        SearchCondition::Unfound(word) => !words.finds(*word, translations),
+        SearchCondition::Joined(word) => words.has(*word),
+        SearchCondition::Split { word, words: split } => {
             let is_missing = !words.finds(*word, translations);
             let ways = part.phrases.iter().zip(split).filter(|_| is_missing);
             let known = ways.filter(|(_, own)| own.iter().all(|one| words.has(*one)));
             return known.map(|(phrase, _)| phrase.clone()).take(SPLITS_MAX).collect();
         }
     };
-    if is_sought { part.phrases.clone() } else { Vec::new() }
+    if is_searched { part.phrases.clone() } else { Vec::new() }
 }
 
 /// Returns the terms of a phrase that are marked in passages. Of several, short ones are not: the passages have them elsewhere too.
