@@ -25,8 +25,8 @@ impl ConfirmArgs {
         }
         let failed = CliError::io("ask on the terminal");
         let mut answer = String::new();
-        let asked = write!(io::stderr(), "{what}? [y/N] ").and_then(|()| io::stdin().lock().read_line(&mut answer));
-        asked.map_err(failed)?;
+        let read = write!(io::stderr(), "{what}? [y/N] ").and_then(|()| io::stdin().lock().read_line(&mut answer));
+        read.map_err(failed)?;
         match answer.trim().to_ascii_lowercase().as_str() {
             "y" | "yes" => Ok(()),
             _ => Err(CliError::Input("canceled; nothing was changed".to_owned())),

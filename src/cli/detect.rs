@@ -34,9 +34,9 @@ pub fn run(args: DetectArgs, output: &Output, client: &Client) -> Result<Outcome
 }
 
 fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliError> {
-    let ask = |asked: &[&String]| {
-        let call = Call::post(&["v1", "detect"]).repeatable().json(&json!({ "texts": asked }));
-        client.rows(&call, "detections", asked.len(), &plural(asked.len() as u64, "detection"))
+    let ask = |texts: &[&String]| {
+        let call = Call::post(&["v1", "detect"]).repeatable().json(&json!({ "texts": texts }));
+        client.rows(&call, "detections", texts.len(), &plural(texts.len() as u64, "detection"))
     };
     let detections = answers_in_place(texts, |text| is_blank(text), ask)?;
     for (text, detection) in texts.iter().zip(detections) {

@@ -87,8 +87,8 @@ pub fn answers_in_place<T, A>(
     is_blank: impl Fn(&T) -> bool,
     ask: impl FnOnce(&[&T]) -> Result<Vec<A>, CliError>,
 ) -> Result<Vec<Option<A>>, CliError> {
-    let asked: Vec<&T> = items.iter().filter(|item| !is_blank(item)).collect();
-    let answers = if asked.is_empty() { Vec::new() } else { ask(&asked)? };
+    let filled: Vec<&T> = items.iter().filter(|item| !is_blank(item)).collect();
+    let answers = if filled.is_empty() { Vec::new() } else { ask(&filled)? };
     let mut answers = answers.into_iter();
     Ok(items.iter().map(|item| if is_blank(item) { None } else { answers.next() }).collect())
 }

@@ -67,7 +67,7 @@ impl Output {
     pub fn json_status(&self, value: &impl Serialize) -> Result<(), CliError> {
         match self.object(value) {
             Err(CliError::OutputClosed) => Ok(()),
-            told => told,
+            result => result,
         }
     }
 

@@ -67,19 +67,21 @@ fn measure_pair(
     queries: usize,
     encoder: &mut dyn SentenceEncoder,
 ) -> Result<CandidatesScore, EvaluationError> {
-    let mut asked = lines::sentences(first)?;
-    asked.truncate(queries);
+    let mut sentences = lines::sentences(first)?;
+    sentences.truncate(queries);
     let candidates = lines::sentences(second)?;
-    if candidates.len() < asked.len() {
-        let problem = format!("expected one translation for each of the {} queries, got {} lines", asked.len(), candidates.len());
+    if candidates.len() < sentences.len() {
+        let problem =
+            format!("expected one translation for each of the {} queries, got {} lines", sentences.len(), candidates.len());
         return Err(EvaluationError::Content { path: second.to_owned(), problem });
     }
-    let (forward, backward) = bidirectional_neighbors(&encoder.encode(&asked)?, &encoder.encode(&candidates)?, NEIGHBORS)?;
-    let percent = |right: usize| 100.0 * right as f64 / asked.len() as f64;
-    let nearest = (0..asked.len()).filter(|&query| forward.of(query).next().is_some_and(|(found, _)| found as usize == query));
+    let (forward, backward) = bidirectional_neighbors(&encoder.encode(&sentences)?, &encoder.encode(&candidates)?, NEIGHBORS)?;
+    let percent = |right: usize| 100.0 * right as f64 / sentences.len() as f64;
+    let nearest =
+        (0..sentences.len()).filter(|&query| forward.of(query).next().is_some_and(|(found, _)| found as usize == query));
     let scores = MarginScores::new(&forward, &backward, Margin::Ratio)?;
     Ok(CandidatesScore {
-        queries: asked.len(),
+        queries: sentences.len(),
         candidates: candidates.len(),
         by_cosine: percent(nearest.count()),
         by_margin: percent(scores.best_forward().filter(|pair| pair.first == pair.second).count()),

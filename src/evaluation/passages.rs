@@ -195,7 +195,8 @@ impl RankMetrics {
 impl PassagesReport {
     fn of(pairs: BTreeMap<String, PassagesScore>) -> Self {
         let among = |counts: &dyn Fn(&str, &str) -> bool| {
-            let chosen = pairs.iter().filter(|(pair, _)| pair.split_once('-').is_some_and(|(asked, found)| counts(asked, found)));
+            let chosen =
+                pairs.iter().filter(|(pair, _)| pair.split_once('-').is_some_and(|(query, passage)| counts(query, passage)));
             let chosen: Vec<RankingMetrics> = chosen.map(|(_, score)| score.ranked).collect();
             let by = |way: &dyn Fn(&RankingMetrics) -> Option<RankMetrics>| {
                 let ranks: Vec<RankMetrics> = chosen.iter().filter_map(way).collect();
@@ -208,9 +209,9 @@ impl PassagesReport {
             }
         };
         Self {
-            same_language: among(&|asked, found| asked == found),
-            across: among(&|asked, found| asked != found),
-            with_english: among(&|asked, found| asked != found && (asked == ENGLISH || found == ENGLISH)),
+            same_language: among(&|query, passage| query == passage),
+            across: among(&|query, passage| query != passage),
+            with_english: among(&|query, passage| query != passage && (query == ENGLISH || passage == ENGLISH)),
             pairs,
         }
     }

@@ -133,7 +133,7 @@ impl Scan {
 
     /// Approximately the nearest `limit` of those passages, nearest first.
     pub(super) fn nearest(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Vec<PassageId> {
-        let (asked, integers) = round(query.as_slice());
+        let (step, integers) = round(query.as_slice());
         let dimension = self.center.len();
         let mut nearest = Nearest::new(limit);
         let row = |position: usize| &self.integers[position * dimension..][..dimension];
@@ -149,7 +149,7 @@ impl Scan {
             prefetch(part.iter().map(|position| row(*position)));
             for &position in part {
                 let product = i8::dot(row(position), &integers).unwrap_or_default() as f32;
-                nearest.offer(self.keys[position], product * asked * self.steps[position]);
+                nearest.offer(self.keys[position], product * step * self.steps[position]);
             }
         }
         nearest.into_sorted().into_iter().map(|neighbor| neighbor.passage).collect()
@@ -162,10 +162,10 @@ impl Scan {
         let Some(signs) = signs else { return (0..self.keys.len()).filter(|row| accept(*row)).collect() };
         let estimates = signs.estimates(&self.centered(query.as_slice()));
         let mut sample: Vec<f32> = estimates.iter().step_by(SAMPLED_PART).copied().collect();
-        let (mut chosen, mut inner, mut asked) = (Vec::new(), f32::INFINITY, wanted + wanted / SLACK_PART);
+        let (mut chosen, mut inner, mut count) = (Vec::new(), f32::INFINITY, wanted + wanted / SLACK_PART);
         // Rings around the query, each with several times as many rows as all before: `accept` may take longer than a comparison.
         while chosen.len() < wanted && inner > f32::NEG_INFINITY {
-            let rank = asked / SAMPLED_PART;
+            let rank = count / SAMPLED_PART;
             let outer = match rank < sample.len() {
                 true => *sample.select_nth_unstable_by(rank, |a, b| b.total_cmp(a)).1,
                 false => f32::NEG_INFINITY,
@@ -175,7 +175,7 @@ impl Scan {
                     chosen.push(row);
                 }
             });
-            (inner, asked) = (outer, asked.saturating_mul(RING_GROWTH));
+            (inner, count) = (outer, count.saturating_mul(RING_GROWTH));
         }
         chosen
     }

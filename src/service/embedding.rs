@@ -42,7 +42,7 @@ pub(super) async fn embed_tokens(
 
 fn with_keys(passages: &[PendingPassage], embedded: Vec<Embedded>) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
     if embedded.len() != passages.len() {
-        return Err(Error::EncoderAnswers { asked: passages.len(), got: embedded.len() });
+        return Err(Error::EncoderAnswers { expected: passages.len(), got: embedded.len() });
     }
     Ok(passages.iter().zip(embedded).map(|(passage, embedded)| (passage.id, embedded.into())).collect())
 }

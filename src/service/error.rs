@@ -61,8 +61,8 @@ pub enum Error {
     CollectionExists { name: CollectionName },
     #[error("the server already has {limit} collections, the most it may have (collections_max)")]
     TooManyCollections { limit: usize },
-    #[error("model {asked:?} is not loaded; this server has {loaded:?}")]
-    UnknownModel { asked: String, loaded: String },
+    #[error("model {requested:?} is not loaded; this server has {loaded:?}")]
+    UnknownModel { requested: String, loaded: String },
     #[error(
         "collection {collection} was made with model {expected} (fingerprint {expected_fingerprint}), but the server has \
          {loaded} (fingerprint {loaded_fingerprint}); POST /v1/collections/{collection}/reembed embeds its texts again"
@@ -204,8 +204,8 @@ pub enum Error {
     #[error("a passage of document {id} lies outside its text")]
     PassageRange { id: DocumentId },
     /// The encoder returned a different number of embeddings than requested.
-    #[error("the encoder returned {got} embeddings for {asked} texts")]
-    EncoderAnswers { asked: usize, got: usize },
+    #[error("the encoder returned {got} embeddings for {expected} texts")]
+    EncoderAnswers { expected: usize, got: usize },
     #[error("cannot create a document id")]
     Id(#[from] InvalidId),
     #[error("a task failed")]

@@ -52,10 +52,10 @@ impl Service {
 
     async fn embed_sides(&self, first: Vec<String>, second: Vec<String>) -> Result<(Vec<Embedded>, Vec<Embedded>), Error> {
         self.check_running()?;
-        let (split, asked) = (first.len(), first.len() + second.len());
+        let (split, expected) = (first.len(), first.len() + second.len());
         let mut first = self.embed(first.into_iter().chain(second).collect()).await?;
-        if first.len() != asked {
-            return Err(Error::EncoderAnswers { asked, got: first.len() });
+        if first.len() != expected {
+            return Err(Error::EncoderAnswers { expected, got: first.len() });
         }
         let second = first.split_off(split);
         Ok((first, second))

@@ -279,10 +279,12 @@ mod tests {
     #[test]
     fn estimates_match_the_formula() {
         let (signs, query) = (filled(700, 100), values(9_999, 100));
-        let asked = rotated(&query, 128);
-        let step = 2.5 / 7.0 * (product(&asked, &asked) / 128.0).sqrt();
-        let rounded: Vec<f32> =
-            asked.iter().map(|value| step * (2.0 * ((value / step + 8.0) / 2.0).floor() - 7.0).clamp(-7.0, 7.0)).collect();
+        let rotated_query = rotated(&query, 128);
+        let step = 2.5 / 7.0 * (product(&rotated_query, &rotated_query) / 128.0).sqrt();
+        let rounded: Vec<f32> = rotated_query
+            .iter()
+            .map(|value| step * (2.0 * ((value / step + 8.0) / 2.0).floor() - 7.0).clamp(-7.0, 7.0))
+            .collect();
         let estimates = signs.estimates(&query);
         assert_eq!(estimates.len(), 700);
         for (row, estimate) in estimates.iter().enumerate() {

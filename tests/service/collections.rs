@@ -39,7 +39,7 @@ async fn a_new_collection_can_request_only_the_loaded_model() {
     let asked = |model: &str| NewCollection { source: NewSource::Model(Some(model.to_owned())), ..new(model) };
     running.service.create_collection(asked("fake"), None).await.unwrap();
     let error = running.service.create_collection(asked("other"), None).await.unwrap_err();
-    assert!(matches!(&error, Error::UnknownModel { asked, loaded } if asked == "other" && loaded == "fake"), "{error:?}");
+    assert!(matches!(&error, Error::UnknownModel { requested, loaded } if requested == "other" && loaded == "fake"), "{error:?}");
 }
 
 #[tokio::test]

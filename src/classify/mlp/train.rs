@@ -208,10 +208,10 @@ impl Training<'_> {
         let examples = &self.split.validation;
         let (mut loss, mut right, mut predicted, mut expected) = (0.0, 0, 0, 0);
         for chunk in examples.chunks(INFERENCE_BATCH_ROWS) {
-            let asked = &mut learner.asked;
-            asked.fill(chunk.iter().map(|example| self.embedding(*example)));
-            forward(learner.shape, self.parameters.activation, &learner.parameters, asked);
-            for (logits, example) in asked.logits().chunks_exact(self.labels).zip(chunk) {
+            let inference = &mut learner.inference;
+            inference.fill(chunk.iter().map(|example| self.embedding(*example)));
+            forward(learner.shape, self.parameters.activation, &learner.parameters, inference);
+            for (logits, example) in inference.logits().chunks_exact(self.labels).zip(chunk) {
                 let labels = self.targets.of(*example as usize);
                 let answered = predicted_labels(self.targets.target_kind(), logits);
                 right += answered.iter().filter(|label| labels.contains(label)).count();
@@ -264,7 +264,7 @@ struct Learner<'a> {
     /// MOMENT_DECAY and SQUARE_DECAY to the power of the number of steps so far.
     decayed: [f64; 2],
     batch: Activations,
-    asked: Activations,
+    inference: Activations,
 }
 
 impl<'a> Learner<'a> {
@@ -295,7 +295,7 @@ impl<'a> Learner<'a> {
             squares: zeros,
             decayed: [1.0; 2],
             batch: Activations::new(shape, training.parameters.batch),
-            asked: Activations::new(shape, INFERENCE_BATCH_ROWS),
+            inference: Activations::new(shape, INFERENCE_BATCH_ROWS),
         }
     }
 

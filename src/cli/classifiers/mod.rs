@@ -255,11 +255,11 @@ fn retrain(client: &Client, output: &Output, name: &str, detach: bool) -> Result
 
 fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), CliError> {
     let predict_texts = |texts: &[String]| {
-        let ask = |asked: &[&String]| {
-            let mut body = Map::from_iter([("texts".to_owned(), json!(asked))]);
+        let ask = |texts: &[&String]| {
+            let mut body = Map::from_iter([("texts".to_owned(), json!(texts))]);
             body.extend(request_members(&args));
             let call = Call::post(&["v1", "classifiers", args.target.classifier.as_str(), "predict"]).repeatable();
-            client.rows(&call.json(&Value::Object(body)), "predictions", asked.len(), "one prediction per text")
+            client.rows(&call.json(&Value::Object(body)), "predictions", texts.len(), "one prediction per text")
         };
         let predictions = answers_in_place(texts, |text| is_blank(text), ask)?;
         texts

@@ -67,9 +67,9 @@ pub fn run(args: EmbedArgs, server: &ServerArgs) -> Result<Outcome, CliError> {
     }
 }
 
-fn output_format(asked: Option<Format>, output: Option<&Path>) -> Result<Format, CliError> {
+fn output_format(requested: Option<Format>, output: Option<&Path>) -> Result<Format, CliError> {
     let named = output.and_then(Path::extension).is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-    let format = asked.unwrap_or(if named { Format::Npy } else { Format::Ndjson });
+    let format = requested.unwrap_or(if named { Format::Npy } else { Format::Ndjson });
     if format == Format::Npy && output.is_none() {
         return Err(CliError::Usage(
             "--format npy needs --output FILE, because the number of texts goes into the file's header at the end".to_owned(),
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn the_format_follows_the_option_then_the_file_extension() {
-        let check = |asked, output: Option<&str>, expect| {
-            assert_eq!(output_format(asked, output.map(Path::new)).ok(), expect, "{asked:?} {output:?}");
+        let check = |requested, output: Option<&str>, expect| {
+            assert_eq!(output_format(requested, output.map(Path::new)).ok(), expect, "{requested:?} {output:?}");
         };
         check(None, None, Some(Format::Ndjson));
         check(None, Some("a.npy"), Some(Format::Npy));

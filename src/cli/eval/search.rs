@@ -112,10 +112,10 @@ pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
     if !configurations.is_empty() {
         measure(measured, &args, &set, &configurations, &mut report)?;
     }
-    let asked = scoped_queries(&set, &HashMap::new(), Scope::All);
+    let queries = scoped_queries(&set, &HashMap::new(), Scope::All);
     for (name, lists) in lists {
-        let ranked = |asked: &ScopedQuery<'_>| lists.get(&asked.query.id).into_iter().flatten().map(String::as_str);
-        let by_query = asked.iter().map(|asked| QueryScores::new(asked.query, score_ranking(ranked(asked), &asked.gains)));
+        let ranked = |scoped: &ScopedQuery<'_>| lists.get(&scoped.query.id).into_iter().flatten().map(String::as_str);
+        let by_query = queries.iter().map(|scoped| QueryScores::new(scoped.query, score_ranking(ranked(scoped), &scoped.gains)));
         add(&mut report, Scope::All, name, by_query.collect(), None);
     }
     // The sort is stable, so rows of a scope stay in the order of the configurations.
@@ -198,21 +198,21 @@ fn measure(
     let languages = searches.languages_of(set, scratch.is_none())?;
     for scope in &args.languages {
         // Without judgments, it only writes runs.
-        let asked = if !set.gains.is_empty() {
+        let queries = if !set.gains.is_empty() {
             scoped_queries(set, &languages, *scope)
         } else if *scope == Scope::All {
             set.queries.iter().map(|query| ScopedQuery { query, gains: Gains::new() }).collect()
         } else {
             Vec::new()
         };
-        for configuration in configurations.iter().filter(|_| !asked.is_empty()) {
-            let lists = searches.run_queries(*scope, configuration, &asked)?;
+        for configuration in configurations.iter().filter(|_| !queries.is_empty()) {
+            let lists = searches.run_queries(*scope, configuration, &queries)?;
             if let (Scope::All, Some(path)) = (scope, &args.run) {
-                write_run(path, configuration, &asked, &lists)?;
+                write_run(path, configuration, &queries, &lists)?;
             }
             let score =
-                |asked: &ScopedQuery<'_>, list: &[Scored]| score_ranking(list.iter().map(|(id, _)| id.as_str()), &asked.gains);
-            let by_query = asked.iter().zip(&lists).map(|(asked, list)| QueryScores::new(asked.query, score(asked, list)));
+                |scoped: &ScopedQuery<'_>, list: &[Scored]| score_ranking(list.iter().map(|(id, _)| id.as_str()), &scoped.gains);
+            let by_query = queries.iter().zip(&lists).map(|(scoped, list)| QueryScores::new(scoped.query, score(scoped, list)));
             add(report, *scope, &configuration.name, by_query.collect(), Some(configuration.request.clone()));
         }
     }
@@ -229,19 +229,19 @@ fn add(report: &mut SearchReport, scope: Scope, name: &str, by_query: Vec<QueryS
 fn write_run(
     path: &Path,
     configuration: &Configuration,
-    asked: &[ScopedQuery<'_>],
+    queries: &[ScopedQuery<'_>],
     lists: &[Vec<Scored>],
 ) -> Result<(), CliError> {
-    let ids = asked.iter().map(|asked| &asked.query.id).chain(lists.iter().flatten().map(|(id, _)| id));
+    let ids = queries.iter().map(|scoped| &scoped.query.id).chain(lists.iter().flatten().map(|(id, _)| id));
     if let Some(id) = ids.into_iter().find(|id| !runs::is_valid_name(id)) {
         return Err(CliError::Input(format!(
             "--run: expected ids without white space, which separates the fields of a run, got {id}"
         )));
     }
     let mut target = Target::create(&PathBuf::from(path.to_string_lossy().replace(NAME, &configuration.name)))?;
-    for (asked, list) in asked.iter().zip(lists) {
+    for (scoped, list) in queries.iter().zip(lists) {
         let failed = target.write_error();
-        runs::write(&mut target, &configuration.name, &asked.query.id, list).map_err(failed)?;
+        runs::write(&mut target, &configuration.name, &scoped.query.id, list).map_err(failed)?;
     }
     target.finish()
 }
@@ -292,7 +292,7 @@ fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<()
 
 /// Returns the queries that have a relevant document in the scope.
 fn scoped_queries<'a>(set: &'a TestCollection, languages: &HashMap<String, Language>, scope: Scope) -> Vec<ScopedQuery<'a>> {
-    let mut asked = Vec::new();
+    let mut scoped = Vec::new();
     for query in &set.queries {
         let within = |id: &str| match (scope, query.language, languages.get(id)) {
             (Scope::All, _, _) => true,
@@ -303,10 +303,10 @@ fn scoped_queries<'a>(set: &'a TestCollection, languages: &HashMap<String, Langu
         let gains = set.gains.get(&query.id).into_iter().flatten().filter(|(id, _)| within(id));
         let gains: Gains = gains.map(|(id, gain)| (id.clone(), *gain)).collect();
         if !gains.is_empty() {
-            asked.push(ScopedQuery { query, gains });
+            scoped.push(ScopedQuery { query, gains });
         }
     }
-    asked
+    scoped
 }
 
 impl<'a> Searches<'a> {
@@ -357,13 +357,13 @@ impl<'a> Searches<'a> {
         &self,
         scope: Scope,
         configuration: &Configuration,
-        asked: &[ScopedQuery<'_>],
+        queries: &[ScopedQuery<'_>],
     ) -> Result<Vec<Vec<Scored>>, CliError> {
         let Measured { client, output } = self.measured;
-        let bar = output.progress(Some(asked.len() as u64), Unit::Items("searches"));
-        let mut lists = Vec::with_capacity(asked.len());
-        for batch in asked.chunks(BATCH_SEARCHES) {
-            let requests: Vec<Value> = batch.iter().map(|asked| self.request(scope, configuration, asked.query)).collect();
+        let bar = output.progress(Some(queries.len() as u64), Unit::Items("searches"));
+        let mut lists = Vec::with_capacity(queries.len());
+        for batch in queries.chunks(BATCH_SEARCHES) {
+            let requests: Vec<Value> = batch.iter().map(|scoped| self.request(scope, configuration, scoped.query)).collect();
             let call = Call::post(&["v1", "collections", self.collection, "search", "batch"]).repeatable();
             let call = call.json(&json!({ "searches": requests }));
             for result in client.rows(&call, "results", batch.len(), "one result per search")? {

@@ -61,14 +61,14 @@ pub async fn put_collection(
     State(api): State<Api>,
     caller: Caller,
     CollectionPath(name): CollectionPath,
-    JsonBody(PutCollectionRequest(asked)): JsonBody<PutCollectionRequest>,
+    JsonBody(PutCollectionRequest(requested)): JsonBody<PutCollectionRequest>,
 ) -> Result<(StatusCode, Json<CollectionInfo>), ApiError> {
     let mut checks = Checks::default();
-    if let Some(other) = asked.name.as_deref().filter(|own| *own != name.as_str()) {
+    if let Some(other) = requested.name.as_deref().filter(|own| *own != name.as_str()) {
         let detail = format!("must be {:?}, the name in the path, or be left out, got {other:?}", name.as_str());
         checks.add::<()>(invalid("/name", detail));
     }
-    let new = check_new(asked.clone(), checks, Some(name.clone()), api.service.model().tokens_max)?;
+    let new = check_new(requested.clone(), checks, Some(name.clone()), api.service.model().tokens_max)?;
     let existing = match api.service.get_collection(&name).await {
         Ok(view) if view.collection.name == name => view,
         _ => match api.service.create_collection(new.clone(), None).await {
@@ -78,7 +78,7 @@ pub async fn put_collection(
             Err(error) => return Err(refused(error, &caller)),
         },
     };
-    let differences = differences(&asked, &new, &existing);
+    let differences = differences(&requested, &new, &existing);
     if !differences.is_empty() {
         return Err(ApiError::several(Code::CollectionExists, differences));
     }
@@ -86,43 +86,43 @@ pub async fn put_collection(
 }
 
 /// The differences between the request and the existing collection; `new` is the collection that the request would create.
-fn differences(asked: &CreateCollectionRequest, new: &NewCollection, existing: &CollectionView) -> Vec<Violation> {
+fn differences(requested: &CreateCollectionRequest, new: &NewCollection, existing: &CollectionView) -> Vec<Violation> {
     let is = &existing.collection;
     let mut found = Vec::new();
-    push_difference(&mut found, "/description", asked.description.as_ref(), is.description.as_ref());
-    push_difference(&mut found, "/model", asked.model.as_ref(), is.model.as_ref().map(|model| &model.name));
-    match (asked.dimension, &is.model) {
+    push_difference(&mut found, "/description", requested.description.as_ref(), is.description.as_ref());
+    push_difference(&mut found, "/model", requested.model.as_ref(), is.model.as_ref().map(|model| &model.name));
+    match (requested.dimension, &is.model) {
         (Some(dimension), Some(model)) => {
             let detail = format!("the existing collection has the model {}, got {dimension}", model.name);
             found.push(Violation::at("/dimension", detail));
         }
         (dimension, _) => push_difference(&mut found, "/dimension", dimension, Some(is.dimension)),
     }
-    push_difference(&mut found, "/metric", asked.metric, Some(is.metric));
-    push_difference(&mut found, "/quantization", asked.quantization, Some(is.quantization));
-    if let Some(hnsw) = &asked.hnsw {
+    push_difference(&mut found, "/metric", requested.metric, Some(is.metric));
+    push_difference(&mut found, "/quantization", requested.quantization, Some(is.quantization));
+    if let Some(hnsw) = &requested.hnsw {
         push_difference(&mut found, "/hnsw/m", hnsw.m, Some(is.hnsw.m));
         push_difference(&mut found, "/hnsw/ef_construction", hnsw.ef_construction, Some(is.hnsw.ef_construction));
         push_difference(&mut found, "/hnsw/ef_search", hnsw.ef_search, Some(is.hnsw.ef_search));
     }
-    if let Some(bounds) = &asked.passage_bounds {
+    if let Some(bounds) = &requested.passage_bounds {
         let tokens = is.passages.map(|passages| passages.tokens_max);
         push_difference(&mut found, "/passage_bounds/tokens_max", bounds.tokens_max, tokens);
         let overlap = is.passages.map(|passages| passages.overlap_tokens);
         push_difference(&mut found, "/passage_bounds/overlap_tokens", bounds.overlap_tokens, overlap);
     }
     let codes = |languages: &[crate::domain::Language]| languages.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
-    let languages = asked.default_languages.as_ref().map(|_| codes(&new.default_languages));
+    let languages = requested.default_languages.as_ref().map(|_| codes(&new.default_languages));
     push_difference(&mut found, "/default_languages", languages, Some(codes(&is.default_languages)));
     let names = |paths: &[MetadataPath]| paths.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
-    let paths = asked.metadata_indexes.as_ref().map(|_| names(&new.metadata_indexes));
+    let paths = requested.metadata_indexes.as_ref().map(|_| names(&new.metadata_indexes));
     push_difference(&mut found, "/metadata_indexes", paths, Some(names(&existing.metadata_indexes)));
     found
 }
 
-fn push_difference<T: PartialEq + Serialize>(found: &mut Vec<Violation>, pointer: &str, asked: Option<T>, is: Option<T>) {
-    if let Some(asked) = asked.filter(|asked| Some(asked) != is.as_ref()) {
+fn push_difference<T: PartialEq + Serialize>(found: &mut Vec<Violation>, pointer: &str, requested: Option<T>, is: Option<T>) {
+    if let Some(requested) = requested.filter(|requested| Some(requested) != is.as_ref()) {
         let is = is.map_or_else(|| "has none".to_owned(), |is| format!("has {}", json!(is)));
-        found.push(Violation::at(pointer, format!("the existing collection {is}, got {}", json!(asked))));
+        found.push(Violation::at(pointer, format!("the existing collection {is}, got {}", json!(requested))));
     }
 }

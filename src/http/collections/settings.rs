@@ -95,7 +95,7 @@ pub fn check_passage_bounds(
         );
     }
     let bounds = passages::TOKENS_MIN..=model_tokens_max;
-    let tokens_max = tokens_max.map(|asked| check_range("/passage_bounds/tokens_max", asked, bounds)).transpose()?;
+    let tokens_max = tokens_max.map(|requested| check_range("/passage_bounds/tokens_max", requested, bounds)).transpose()?;
     let tokens_max = tokens_max.unwrap_or(model_tokens_max);
     let overlap_tokens = check_range("/passage_bounds/overlap_tokens", overlap_tokens.unwrap_or_default(), 0..=tokens_max / 2)?;
     Ok(Some(PassageBounds { tokens_max, overlap_tokens }))
@@ -114,8 +114,8 @@ pub fn check_hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError
 }
 
 /// The `ef_search`, within its limits.
-pub fn check_ef_search(asked: Option<usize>) -> Result<Option<usize>, ApiError> {
-    asked.map(|asked| check_range("/hnsw/ef_search", asked, EF)).transpose()
+pub fn check_ef_search(requested: Option<usize>) -> Result<Option<usize>, ApiError> {
+    requested.map(|requested| check_range("/hnsw/ef_search", requested, EF)).transpose()
 }
 
 pub fn parse_default_languages(codes: &[String]) -> Result<Vec<Language>, ApiError> {

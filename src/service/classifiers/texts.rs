@@ -86,7 +86,7 @@ fn with_embeddings(
     let inputs = documents.into_iter().map(|EmbeddedDocument { document, embedding }| {
         let embedding = match embedding {
             Some(embedding) => embedding,
-            None => embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?.1,
+            None => embedded.next().ok_or(Error::EncoderAnswers { expected: 1, got: 0 })?.1,
         };
         let own = Some((collection.clone(), document.id));
         Ok(PredictionInput { document: own, position: None, language: document.language, embedding })
@@ -116,9 +116,9 @@ impl SplitTexts {
 
     /// Returns the language and the mean embedding of each text.
     fn means(self, embedded: Vec<Embedded>) -> Result<Vec<(Option<Language>, Embedding)>, Error> {
-        let (asked, got) = (self.passages.len(), embedded.len());
-        if asked != got {
-            return Err(Error::EncoderAnswers { asked, got });
+        let (expected, got) = (self.passages.len(), embedded.len());
+        if expected != got {
+            return Err(Error::EncoderAnswers { expected, got });
         }
         let embeddings: Vec<Embedding> = embedded.into_iter().map(|embedded| embedded.embedding).collect();
         let mut embeddings = embeddings.as_slice();
@@ -128,7 +128,7 @@ impl SplitTexts {
             embeddings = others;
             // If the passages cancel each other out, the first one represents the text.
             let mean = Embedding::mean(own).or_else(|| own.first().cloned());
-            found.push((language, mean.ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?));
+            found.push((language, mean.ok_or(Error::EncoderAnswers { expected: 1, got: 0 })?));
         }
         Ok(found)
     }

@@ -124,8 +124,8 @@ impl Service {
         let loaded = self.model();
         match source {
             NewSource::OwnVectors(dimension) => Ok((None, dimension)),
-            NewSource::Model(Some(asked)) if asked != loaded.name => {
-                Err(Error::UnknownModel { asked, loaded: loaded.name.clone() })
+            NewSource::Model(Some(requested)) if requested != loaded.name => {
+                Err(Error::UnknownModel { requested, loaded: loaded.name.clone() })
             }
             NewSource::Model(_) => {
                 let model = CollectionModel { name: loaded.name.clone(), fingerprint: loaded.fingerprint.clone() };

@@ -57,7 +57,7 @@ impl CollectionHandle {
     /// Stores one document if the precondition holds for the stored document with its id.
     pub async fn put(&self, document: NewDocument, wait: Wait, precondition: Precondition) -> Result<UpsertOutcome, Error> {
         let outcomes = self.upsert_if(vec![document], wait, WriteCondition::Precondition(precondition)).await?;
-        outcomes.into_iter().next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
+        outcomes.into_iter().next().ok_or(Error::EncoderAnswers { expected: 1, got: 0 })
     }
 
     /// Like `upsert`, but stores nothing unless the conditions hold for every document.

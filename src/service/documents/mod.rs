@@ -183,8 +183,8 @@ impl CollectionHandle {
         let Some(request) = request else { return work().await };
         self.service.check_running()?;
         let _turn = self.service.state.idempotency_locks.lock(&self.found.row.name, &request).await;
-        let asked = request.clone();
-        let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
+        let key = request.clone();
+        let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&key)?)).await?;
         if let Some(kept) = kept {
             let numbers: Option<Vec<u64>> = kept.split(' ').map(|number| number.parse().ok()).collect();
             return numbers.and_then(|numbers| numbers.try_into().ok()).ok_or(Error::CorruptIdempotencyRecord);

@@ -38,7 +38,7 @@ pub(crate) async fn try_embed(
         match answer {
             Err(error) if should_retry(&error) => (),
             Ok(embedded) if embedded.len() != texts.len() => {
-                return Err(Error::EncoderAnswers { asked: texts.len(), got: embedded.len() }.into());
+                return Err(Error::EncoderAnswers { expected: texts.len(), got: embedded.len() }.into());
             }
             answer => return Ok(answer),
         }

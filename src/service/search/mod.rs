@@ -53,7 +53,7 @@ impl CollectionHandle {
     /// by then is not a hit.
     pub async fn search(&self, request: SearchRequest) -> Result<SearchResults, Error> {
         let answer = self.search_all(vec![request]).await.map_err(|failed| failed.error)?.pop();
-        answer.ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
+        answer.ok_or(Error::EncoderAnswers { expected: 1, got: 0 })
     }
 
     /// Runs several searches, embedding their texts together. Returns the answers in order. If one search fails, the whole
@@ -106,12 +106,12 @@ impl CollectionHandle {
 }
 
 async fn embed_all(embedder: &Embedder, texts: Vec<String>) -> Result<Vec<Embedded>, Error> {
-    let asked = texts.len();
-    if asked == 0 {
+    let expected = texts.len();
+    if expected == 0 {
         return Ok(Vec::new());
     }
-    let embedded = embedder.embed_queries(texts, priority(asked)).await?;
-    if embedded.len() == asked { Ok(embedded) } else { Err(Error::EncoderAnswers { asked, got: embedded.len() }) }
+    let embedded = embedder.embed_queries(texts, priority(expected)).await?;
+    if embedded.len() == expected { Ok(embedded) } else { Err(Error::EncoderAnswers { expected, got: embedded.len() }) }
 }
 
 /// Why searches failed, and which one.

@@ -103,7 +103,7 @@ pub(super) fn resolve(
             }
             resolved.truncated |= resolved.terms.as_ref().is_some_and(|terms| terms.truncated);
             if request.mode != SearchMode::Lexical {
-                let embedding = embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?;
+                let embedding = embedded.next().ok_or(Error::EncoderAnswers { expected: 1, got: 0 })?;
                 // The embedding of a text without a known character is as near to any other such text, so only words count.
                 let says_something = !resolved.tokens.is_empty() || !matches!(request.mode, SearchMode::Full { .. });
                 resolved.embedding = says_something.then_some(embedding);

@@ -99,12 +99,12 @@ impl Service {
         self.state.check_snapshots()?;
         let permit = self.job_permit()?;
         let (service, id) = (self.clone(), id.clone());
-        let asked = request.clone();
+        let requested = request.clone();
         let (targets, (aliases, classifiers), total, id) = blocking(move || {
             let description = service.state.describe(&id)?;
             drop(open_archive(&service.state.snapshot_archive(&id))?);
-            let targets = service.targets(&description, &asked)?;
-            let rest = service.state.names_to_restore(&description, &asked)?;
+            let targets = service.targets(&description, &requested)?;
+            let rest = service.state.names_to_restore(&description, &requested)?;
             let total = description.manifest.unpacked_bytes();
             // Room for the archive's databases, for the new ones, and for indexes of about the same size.
             check_disk_space(&service.state.data_dir, total.saturating_mul(3), service.limits().disk_reserve_bytes)?;

@@ -150,8 +150,8 @@ impl ReplicaTracker {
     /// Records that the replica is healthy and has applied the log up to `applied` bytes.
     pub(super) fn mark_healthy(&self, applied: i64) -> Result<(), StoreError> {
         // Makes a new pool after a failure, because earlier connections are broken.
-        let was_asked = self.state.read().answers;
-        let pool = (!was_asked).then(|| pool(&self.manager, self.connections_max)).transpose()?;
+        let was_healthy = self.state.read().answers;
+        let pool = (!was_healthy).then(|| pool(&self.manager, self.connections_max)).transpose()?;
         let mut state = self.state.write();
         state.lag = lag(&mut state.ends, applied);
         state.checked_at = Instant::now();
