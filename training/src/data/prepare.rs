@@ -86,11 +86,11 @@ fn answers(tokenizer: &Tokenizer, columns: &[Vec<Vec<u16>>], passages: &[String]
         if ids.len() <= PASSAGE_TOKENS {
             return Ok(ids.clone());
         }
-        let asked: FxHashSet<u16> = question.iter().copied().collect();
+        let question_ids: FxHashSet<u16> = question.iter().copied().collect();
         let mut best = (0, ids.clone());
         for cut in split_passages(tokenizer, text.trim(), PassageBounds::adjacent(PASSAGE_TOKENS))? {
             let ids: Vec<u16> = cut.tokens.ids.into_iter().map(|id| id as u16).take(TOKENS_MAX).collect();
-            let shared = ids.iter().collect::<FxHashSet<_>>().into_iter().filter(|id| asked.contains(id)).count();
+            let shared = ids.iter().collect::<FxHashSet<_>>().into_iter().filter(|id| question_ids.contains(id)).count();
             if shared > best.0 {
                 best = (shared, ids);
             }

@@ -96,12 +96,12 @@ fn a_corpus_group_has_its_share_and_directed_pairs_keep_their_sides() {
         vec![GroupConfig { corpora: vec!["*.q".to_owned()], share: 0.3, pair_exponent: 0.0, directed: true }];
     let batch = draw(&Sampler::open(&config, folder.path()).unwrap(), 1, 4_000, 0.0);
     let french = Language::parse("fr").unwrap().index() as i64;
-    let asked: Vec<_> = batch.iter().filter(|(_, passage)| passage.language == french).collect();
-    assert!((0.27..0.33).contains(&(asked.len() as f64 / 4_000.0)), "{} of 4000", asked.len());
+    let in_french: Vec<_> = batch.iter().filter(|(_, passage)| passage.language == french).collect();
+    assert!((0.27..0.33).contains(&(in_french.len() as f64 / 4_000.0)), "{} of 4000", in_french.len());
     // The first column holds token 2, the second column token 3.
-    assert!(asked.iter().all(|(question, passage)| question.ids[0] == 2 && passage.ids[0] == 3));
-    let same = asked.iter().filter(|(question, _)| question.language == french).count();
-    assert!((0.45..0.55).contains(&(same as f64 / asked.len() as f64)), "{same} of {}", asked.len());
+    assert!(in_french.iter().all(|(question, passage)| question.ids[0] == 2 && passage.ids[0] == 3));
+    let same = in_french.iter().filter(|(question, _)| question.language == french).count();
+    assert!((0.45..0.55).contains(&(same as f64 / in_french.len() as f64)), "{same} of {}", in_french.len());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::*;
 struct Listener {
     address: String,
     /// The bodies of the requests.
-    asked: JoinHandle<Vec<Value>>,
+    requests: JoinHandle<Vec<Value>>,
 }
 
 impl Listener {
@@ -26,7 +26,7 @@ impl Listener {
             };
             answers.into_iter().map(answer).collect()
         };
-        Self { address, asked: std::thread::spawn(answer_all) }
+        Self { address, requests: std::thread::spawn(answer_all) }
     }
 
     fn encoder(&self) -> ServerEncoder {
@@ -76,8 +76,8 @@ fn server_embeddings_are_normalized_and_in_input_order() {
     let listener = Listener::answering(vec![embeddings(&[&[3.0, 4.0], &[0.0, 2.0]])]);
     let got = listener.encoder().encode(&texts(&["Haus", "बिल्ली"])).unwrap();
     assert_eq!(got.values(), [0.6, 0.8, 0.0, 1.0]);
-    let asked = listener.asked.join().unwrap();
-    assert_eq!(asked, [json!({ "input": ["Haus", "बिल्ली"], "encoding_format": "float" })]);
+    let requests = listener.requests.join().unwrap();
+    assert_eq!(requests, [json!({ "input": ["Haus", "बिल्ली"], "encoding_format": "float" })]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn the_request_includes_the_model_name() {
     let listener = Listener::answering(vec![embeddings(&[&[1.0]])]);
     let mut encoder = ServerEncoder::new(&format!("{}/", listener.address), Some("tiny".to_owned())).unwrap();
     encoder.encode(&texts(&["Haus"])).unwrap();
-    assert_eq!(listener.asked.join().unwrap()[0]["model"], "tiny");
+    assert_eq!(listener.requests.join().unwrap()[0]["model"], "tiny");
 }
 
 #[test]
@@ -94,7 +94,8 @@ fn many_texts_are_sent_in_several_requests() {
     let listener = Listener::answering(vec![embeddings(&full_batch), embeddings(&[&[0.0, 1.0]])]);
     let got = listener.encoder().encode(&vec!["da".to_owned(); BATCH_TEXTS_MAX + 1]).unwrap();
     assert_eq!((got.len(), got.part(BATCH_TEXTS_MAX, 1).values()), (BATCH_TEXTS_MAX + 1, [0.0, 1.0].as_slice()));
-    let sizes: Vec<usize> = listener.asked.join().unwrap().iter().map(|body| body["input"].as_array().unwrap().len()).collect();
+    let sizes: Vec<usize> =
+        listener.requests.join().unwrap().iter().map(|body| body["input"].as_array().unwrap().len()).collect();
     assert_eq!(sizes, [BATCH_TEXTS_MAX, 1]);
 }
 
@@ -109,7 +110,7 @@ fn long_texts_are_sent_in_smaller_batches() {
 fn an_overloaded_server_is_retried() {
     let listener = Listener::answering(vec![full(), full(), embeddings(&[&[1.0]])]);
     assert_eq!(listener.encoder().encode(&texts(&["Haus"])).unwrap().len(), 1);
-    assert_eq!(listener.asked.join().unwrap().len(), 3);
+    assert_eq!(listener.requests.join().unwrap().len(), 3);
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn retries_stop_when_the_server_stays_overloaded() {
     let listener = Listener::answering(vec![full(); ATTEMPTS]);
     let error = listener.encoder().encode(&texts(&["Haus"])).unwrap_err().to_string();
     assert!(error.ends_with("/v1/embeddings: expected 200, got 429 6 times: overloaded: the queue is full"), "{error}");
-    assert_eq!(listener.asked.join().unwrap().len(), ATTEMPTS);
+    assert_eq!(listener.requests.join().unwrap().len(), ATTEMPTS);
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn an_error_response_is_reported_and_not_retried() {
         let listener = Listener::answering(vec![answer(status, "", body)]);
         let error = listener.encoder().encode(&texts(&["Haus"])).unwrap_err().to_string();
         assert!(error.ends_with(expect), "{error}");
-        assert_eq!(listener.asked.join().unwrap().len(), 1);
+        assert_eq!(listener.requests.join().unwrap().len(), 1);
     }
 }
 

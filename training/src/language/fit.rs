@@ -121,14 +121,14 @@ pub fn probabilities(weights: &Weights, rows: &[u32], exponent: f32, scores: &mu
 
 /// The part of the prior that applies each time a token occurs, so that over an epoch the parts add up to the prior. [rows]
 fn decays(by_language: &[Vec<&Example>], rows: usize, options: &FitOptions) -> Vec<f32> {
-    let mut met = vec![0.0_f64; rows];
+    let mut occurrences = vec![0.0_f64; rows];
     for of in by_language {
         let each = options.per_epoch as f64 / of.len() as f64;
         for example in of {
-            example.rows.iter().for_each(|&row| met[row as usize] += each);
+            example.rows.iter().for_each(|&row| occurrences[row as usize] += each);
         }
     }
-    met.into_iter().map(|met| if met > 0.0 { f64::from(options.prior) / met } else { 0.0 } as f32).collect()
+    occurrences.into_iter().map(|count| if count > 0.0 { f64::from(options.prior) / count } else { 0.0 } as f32).collect()
 }
 
 struct Fitting {

@@ -62,17 +62,17 @@ pub fn collect(bundle: &Path, data: &Path, questions_max: usize) -> Result<(Rele
     let scorer = TokenScorer::new(TokenTable::read(&table)?);
     let translations = opened.optional(TRANSLATIONS).map(|path| Translations::read(&path)).transpose()?.unwrap_or_default();
     let mut encoder = TextEncoder::open_bundle(bundle, 0)?;
-    let mut asked = Vec::new();
+    let mut ranked = Vec::new();
     let questions = passages::pools(data, questions_max)?.into_iter();
     let questions = questions.map(|(language, pool)| (Language::parse(&language), pool, false));
     let quotes = quotes::pools(data)?.into_iter().map(|(language, pool)| (Some(language), pool, true));
     for (language, pool, of_words) in questions.chain(quotes) {
         let collection = Collection::new((&scorer, &translations), &mut encoder, &pool, language)?;
         for file in &pool.files {
-            asked.extend(collection.ask(&mut encoder, file, of_words)?);
+            ranked.extend(collection.ask(&mut encoder, file, of_words)?);
         }
     }
-    Ok((before, asked))
+    Ok((before, ranked))
 }
 
 /// A question in all its forms.
@@ -122,7 +122,7 @@ impl<'s> Collection<'s> {
         let languages = file.pair.split_once('-').map_or((None, None), |(a, b)| (Language::parse(a), Language::parse(b)));
         let embedded = encoder.encode_questions(&file.questions)?;
         let ids = tokenize(&encoder.tokenizer, &file.questions, encoder.tokens_max)?;
-        let mut asked = Vec::new();
+        let mut ranked = Vec::new();
         for (number, ((text, embedding), ids)) in file.questions.iter().zip(embedded.rows()).zip(&ids).enumerate() {
             let pieces = encoder.tokenizer.pieces(text)?;
             let words = query_words(text, &pieces, |word| self.translations.has(word));
@@ -136,7 +136,7 @@ impl<'s> Collection<'s> {
                 proposed.extend(order.into_iter().take(PROPOSED_PER_RANKING).filter(|&passage| by(&all[passage]) > 0.0));
             }
             let others = (0..all.len()).filter(|passage| !proposed.contains(passage));
-            asked.push(RankedQuestion {
+            ranked.push(RankedQuestion {
                 kind: match (of_words, languages.0 == languages.1) {
                     (true, _) => SearchKind::Words,
                     (false, true) => SearchKind::SameLanguage,
@@ -149,17 +149,17 @@ impl<'s> Collection<'s> {
                 candidates: proposed.into_iter().map(|passage| all[passage]).collect(),
             });
         }
-        Ok(asked)
+        Ok(ranked)
     }
 
     /// The evidence for every passage.
-    fn evidence(&self, query: &Query<'_>, asked_in: Option<Language>) -> Result<Vec<Evidence>, Error> {
+    fn evidence(&self, query: &Query<'_>, query_language: Option<Language>) -> Result<Vec<Evidence>, Error> {
         let mut question = self.scorer.question(query.tokens, &self.tokens)?;
         let tokens: BTreeMap<u64, &[u16]> = self.tokens.iter().map(|(passage, tokens)| (passage.0, tokens)).collect();
         question.add_passages(tokens.values().copied())?;
         // Like the server: if no document has the language of the query, it stems by the rules of the language that most
         // documents have.
-        let language = if asked_in == self.language { asked_in } else { self.language };
+        let language = if query_language == self.language { query_language } else { self.language };
         let (words, terms) = self.words.scores(query.text, language);
         let plain = (!self.translations.is_empty()).then(|| self.plain.scores(query.words, Some(&question), self.translations));
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();

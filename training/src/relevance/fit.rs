@@ -24,34 +24,34 @@ const GAIN_MIN: f64 = 1e-5;
 type Features = [f64; FEATURES];
 
 /// Fits the weights on `asked`.
-pub fn weights(asked: &[RankedQuestion]) -> RelevanceWeights {
-    let direction = ranking_highest(asked, proportions(asked));
-    let (scale, bias) = scale_and_offset(asked, &direction);
+pub fn weights(questions: &[RankedQuestion]) -> RelevanceWeights {
+    let direction = ranking_highest(questions, proportions(questions));
+    let (scale, bias) = scale_and_offset(questions, &direction);
     let [dense, late, lexical, translated, tokens] = direction.map(|weight| (weight * scale) as f32);
     RelevanceWeights { dense, late, lexical, translated, tokens, bias: bias as f32 }
 }
 
 /// Mean reciprocal rank of the correct candidate, 0 beyond rank ten, in percent, for searches of one kind.
-pub fn mrr_at_10(asked: &[RankedQuestion], kind: SearchKind, weights: &RelevanceWeights) -> f64 {
-    let counted: Vec<&RankedQuestion> = asked.iter().filter(|asked| asked.kind == kind).collect();
-    let reciprocal = |asked: &RankedQuestion| {
-        let scores: Vec<f32> = asked.candidates.iter().map(|evidence| evidence.relevance(weights)).collect();
-        let own = scores[asked.answer];
-        reciprocal_rank(scores.iter().enumerate().filter(|(number, score)| *number != asked.answer && **score >= own).count())
+pub fn mrr_at_10(questions: &[RankedQuestion], kind: SearchKind, weights: &RelevanceWeights) -> f64 {
+    let counted: Vec<&RankedQuestion> = questions.iter().filter(|question| question.kind == kind).collect();
+    let reciprocal = |question: &RankedQuestion| {
+        let scores: Vec<f32> = question.candidates.iter().map(|evidence| evidence.relevance(weights)).collect();
+        let own = scores[question.answer];
+        reciprocal_rank(scores.iter().enumerate().filter(|(number, score)| *number != question.answer && **score >= own).count())
     };
-    100.0 * counted.iter().map(|asked| reciprocal(asked)).sum::<f64>() / counted.len().max(1) as f64
+    100.0 * counted.iter().map(|question| reciprocal(question)).sum::<f64>() / counted.len().max(1) as f64
 }
 
 /// The distribution of the relevance of correct and other passages.
-pub fn levels(asked: &[RankedQuestion], weights: &RelevanceWeights) -> Levels {
+pub fn levels(questions: &[RankedQuestion], weights: &RelevanceWeights) -> Levels {
     let relevance = |evidence: &Evidence| evidence.relevance(weights);
-    let wrong = |asked: &RankedQuestion| {
-        let wrong = asked.candidates.iter().enumerate().filter(|(number, _)| *number != asked.answer);
+    let wrong = |question: &RankedQuestion| {
+        let wrong = question.candidates.iter().enumerate().filter(|(number, _)| *number != question.answer);
         wrong.map(|(_, evidence)| relevance(evidence)).max_by(f32::total_cmp)
     };
-    let right: Vec<f32> = asked.iter().map(|asked| relevance(&asked.candidates[asked.answer])).collect();
-    let closest = asked.iter().filter_map(wrong).collect();
-    let others = asked.iter().flat_map(|asked| &asked.others).map(relevance).collect();
+    let right: Vec<f32> = questions.iter().map(|question| relevance(&question.candidates[question.answer])).collect();
+    let closest = questions.iter().filter_map(wrong).collect();
+    let others = questions.iter().flat_map(|question| &question.others).map(relevance).collect();
     Levels {
         right: [reached_by(0.5, right.clone()), reached_by(0.9, right)],
         closest: reached_by(0.5, closest),
@@ -77,14 +77,14 @@ fn dot(a: &Features, b: &Features) -> f64 {
 
 /// The weights for which a softmax over the candidates gives the correct ones the most probability. Each kind of search has the
 /// same total weight.
-fn proportions(asked: &[RankedQuestion]) -> Features {
+fn proportions(questions: &[RankedQuestion]) -> Features {
     let share = SearchKind::ALL.map(|kind| {
-        let of_kind = asked.iter().filter(|asked| asked.kind == kind).count();
+        let of_kind = questions.iter().filter(|question| question.kind == kind).count();
         1.0 / (SearchKind::ALL.len() * of_kind.max(1)) as f64
     });
-    let rows: Vec<(Vec<Features>, usize, f64)> = asked
+    let rows: Vec<(Vec<Features>, usize, f64)> = questions
         .iter()
-        .map(|asked| (asked.candidates.iter().map(features).collect(), asked.answer, share[asked.kind as usize]))
+        .map(|question| (question.candidates.iter().map(features).collect(), question.answer, share[question.kind as usize]))
         .collect();
     let gradient = |weights: &Features| {
         let mut gradient = weights.map(|weight| -SHRINKAGE * weight);
@@ -109,10 +109,10 @@ fn proportions(asked: &[RankedQuestion]) -> Features {
 /// Metzler and Croft, "Linear feature-based models for information retrieval", 2007, section 4). For some questions no evidence
 /// points to the correct candidate, and these dominate the likelihood, which therefore favors evidence that is never far off. The
 /// rank favors evidence that is often right. Each kind of search has the same total weight.
-fn ranking_highest(asked: &[RankedQuestion], mut direction: Features) -> Features {
+fn ranking_highest(questions: &[RankedQuestion], mut direction: Features) -> Features {
     let groups = SearchKind::ALL.map(|kind| {
-        let of_kind = asked.iter().filter(|asked| asked.kind == kind);
-        of_kind.map(|asked| (asked.candidates.iter().map(features).collect(), asked.answer)).collect::<Vec<_>>()
+        let of_kind = questions.iter().filter(|question| question.kind == kind);
+        of_kind.map(|question| (question.candidates.iter().map(features).collect(), question.answer)).collect::<Vec<_>>()
     });
     let measure = |direction: &Features| groups.iter().map(|group| mean_reciprocal_rank(group, direction)).sum::<f64>();
     let mut best = measure(&direction);
@@ -150,17 +150,17 @@ fn reciprocal_rank(others: usize) -> f64 {
 
 /// The scale of the score and its offset, for which the logistic function gives the probability that a passage is correct,
 /// given one wrong passage per correct one.
-fn scale_and_offset(asked: &[RankedQuestion], direction: &Features) -> (f64, f64) {
+fn scale_and_offset(questions: &[RankedQuestion], direction: &Features) -> (f64, f64) {
     let score = |evidence: &Evidence| dot(direction, &features(evidence));
     // [score, whether it is correct, its weight]
     let mut rows: Vec<(f64, f64, f64)> = Vec::new();
-    for asked in asked {
-        rows.push((score(&asked.candidates[asked.answer]), 1.0, 1.0));
-        let wrong = asked.candidates.iter().enumerate().filter(|(number, _)| *number != asked.answer);
+    for question in questions {
+        rows.push((score(&question.candidates[question.answer]), 1.0, 1.0));
+        let wrong = question.candidates.iter().enumerate().filter(|(number, _)| *number != question.answer);
         let closest = wrong.map(|(_, evidence)| score(evidence)).max_by(f64::total_cmp);
-        let any_share = if asked.others.is_empty() { 0.0 } else { 1.0 - CLOSEST_SHARE };
+        let any_share = if question.others.is_empty() { 0.0 } else { 1.0 - CLOSEST_SHARE };
         rows.extend(closest.map(|closest| (closest, 0.0, 1.0 - any_share)));
-        rows.extend(asked.others.iter().map(|other| (score(other), 0.0, any_share / asked.others.len() as f64)));
+        rows.extend(question.others.iter().map(|other| (score(other), 0.0, any_share / question.others.len() as f64)));
     }
     let mean = rows.iter().map(|(score, ..)| score).sum::<f64>() / rows.len().max(1) as f64;
     let count = rows.len().max(1) as f64;
@@ -205,7 +205,7 @@ mod tests {
     }
 
     /// Questions whose correct passage is nearly always identified by late interaction, and by nothing else.
-    fn asked() -> Vec<RankedQuestion> {
+    fn questions() -> Vec<RankedQuestion> {
         let noise = |n: usize| (n * 7_919 % 101) as f32 / 101.0;
         let question = |n: usize| {
             let other = |k: usize| Evidence {
@@ -230,31 +230,32 @@ mod tests {
 
     #[test]
     fn informative_evidence_gets_the_weight_and_separates_right_from_wrong() {
-        let asked = asked();
-        let fitted = weights(&asked);
+        let questions = questions();
+        let fitted = weights(&questions);
         let RelevanceWeights { dense, late, .. } = fitted;
         assert!(late > 10.0 && dense.abs() < late / 10.0, "{fitted:?}");
         let flat = RelevanceWeights { dense: 1.0, late: 0.0, lexical: 0.0, translated: 0.0, tokens: 0.0, bias: 0.0 };
         assert!(
-            mrr_at_10(&asked, SearchKind::SameLanguage, &fitted) > 85.0
-                && mrr_at_10(&asked, SearchKind::SameLanguage, &flat) < 60.0
+            mrr_at_10(&questions, SearchKind::SameLanguage, &fitted) > 85.0
+                && mrr_at_10(&questions, SearchKind::SameLanguage, &flat) < 60.0
         );
-        let right = asked.iter().map(|asked| asked.candidates[asked.answer].relevance(&fitted)).sum::<f32>() / 200.0;
-        let wrong = asked.iter().flat_map(|asked| &asked.others).map(|other| other.relevance(&fitted)).sum::<f32>() / 400.0;
+        let right = questions.iter().map(|question| question.candidates[question.answer].relevance(&fitted)).sum::<f32>() / 200.0;
+        let wrong =
+            questions.iter().flat_map(|question| &question.others).map(|other| other.relevance(&fitted)).sum::<f32>() / 400.0;
         assert!(right > 0.75 && wrong < 0.25, "mean relevance of correct passages {right}, of others {wrong}");
     }
 
     #[test]
     fn proportions_change_until_the_mean_reciprocal_rank_stops_rising() {
-        let asked = asked();
+        let questions = questions();
         let mean = |direction: &Features| {
-            let candidates = |asked: &RankedQuestion| (asked.candidates.iter().map(features).collect(), asked.answer);
-            mean_reciprocal_rank(&asked.iter().map(candidates).collect::<Vec<_>>(), direction)
+            let candidates = |question: &RankedQuestion| (question.candidates.iter().map(features).collect(), question.answer);
+            mean_reciprocal_rank(&questions.iter().map(candidates).collect::<Vec<_>>(), direction)
         };
         let before = [3.0, 0.5, 0.0, 0.0, 0.1];
-        let after = ranking_highest(&asked, before);
+        let after = ranking_highest(&questions, before);
         assert!(after[1] / after[0] > 1.0, "late interaction should weigh more than embeddings: {after:?}");
         assert!(mean(&after) > mean(&before) + 0.1, "from {} to {}", mean(&before), mean(&after));
-        assert_eq!(ranking_highest(&asked, after), after);
+        assert_eq!(ranking_highest(&questions, after), after);
     }
 }

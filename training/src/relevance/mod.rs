@@ -47,8 +47,9 @@ pub struct Levels {
 /// Fits the weights of the bundle in `bundle` on up to `questions_max` questions of each file in `data`; every second question
 /// of a file is held out.
 pub fn fit(bundle: &Path, data: &Path, questions_max: usize) -> Result<Fitted, Error> {
-    let (before, asked) = evidence::collect(bundle, data, questions_max)?;
-    let (held_out, seen): (Vec<RankedQuestion>, Vec<RankedQuestion>) = asked.into_iter().partition(|asked| asked.held_out);
+    let (before, questions) = evidence::collect(bundle, data, questions_max)?;
+    let (held_out, seen): (Vec<RankedQuestion>, Vec<RankedQuestion>) =
+        questions.into_iter().partition(|question| question.held_out);
     if seen.is_empty() || held_out.is_empty() {
         return Err(Error::NoData { path: data.to_owned() });
     }

@@ -36,11 +36,11 @@ pub fn pools(data: &Path) -> Result<BTreeMap<Language, Pool>, Error> {
     if !texts.keys().any(is_english) {
         return Ok(BTreeMap::new());
     }
-    let asked = |language: &Language| {
+    let files_of = |language: &Language| {
         let others = texts.iter().filter(|(other, _)| is_english(other) != is_english(language));
         others.map(|(other, sentences)| file(*other, *language, sentences)).collect()
     };
-    Ok(texts.iter().map(|(language, sentences)| (*language, Pool::new(sentences.clone(), asked(language)))).collect())
+    Ok(texts.iter().map(|(language, sentences)| (*language, Pool::new(sentences.clone(), files_of(language)))).collect())
 }
 
 /// Quotes from sentences at even steps; quotes begin at different positions in their sentences.
