@@ -63,15 +63,15 @@ pub struct ServeOptions {
 /// the router meanwhile, which refuses them, so clients learn at once to go elsewhere. Dropping the future stops early.
 pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions, mut stop: watch::Receiver<bool>) {
     let connections = Connections::new(options.connections_max.max(1), options.connections.clone());
-    // Each connection from before the shutdown holds a sender; once all are gone, the receiver ends.
-    let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
+    // Each connection from before the shutdown holds a sender; once all are dropped, the receiver ends.
+    let (alive, mut all_closed) = mpsc::channel::<Infallible>(1);
     let mut alive = Some(alive);
     let ServeOptions { header_timeout, write_timeout, tls, .. } = options;
     let shared = Arc::new(Shared { router, header_timeout, write_timeout, tls, stop: stop.clone() });
     loop {
         tokio::select! {
             biased;
-            _ = all_gone.recv(), if alive.is_none() => return,
+            _ = all_closed.recv(), if alive.is_none() => return,
             _ = stop.wait_for(|stop| *stop), if alive.is_some() => {
                 tracing::info!("stopping");
                 options.drain.begin();

@@ -150,22 +150,22 @@ impl State {
         }
         let is_current = |row: &Collection| ids.get(&row.id) == Some(&row.name);
         // This order keeps every name resolvable: add the new collections, switch the aliases, then remove the old collections.
-        let mut gone: Vec<Arc<OpenCollection>> = Vec::new();
+        let mut removed: Vec<Arc<OpenCollection>> = Vec::new();
         {
             let mut open = self.open.write();
             for collection in &opened {
-                gone.extend(open.insert(collection.row.name.clone(), Arc::clone(collection)));
+                removed.extend(open.insert(collection.row.name.clone(), Arc::clone(collection)));
             }
         }
         *self.aliases.write() = aliases.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         {
             let mut open = self.open.write();
-            gone.extend(open.values().filter(|collection| !is_current(&collection.row)).cloned());
+            removed.extend(open.values().filter(|collection| !is_current(&collection.row)).cloned());
             open.retain(|_, collection| is_current(&collection.row));
         }
         self.broken.write().retain(|_, broken| is_current(&broken.row));
         opened.iter().for_each(|collection| self.start_worker(collection));
-        for collection in gone {
+        for collection in removed {
             match self.successor(&replaced, &collection.row.id) {
                 Some(next) => {
                     tracing::info!(collection = %next.row.name, id = %next.row.id, "collection re-embedded by another server");

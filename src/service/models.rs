@@ -13,10 +13,10 @@ impl Service {
         self.check_running()?;
         let embedder = self.state.embedder.clone();
         let caller = Arc::new(());
-        let gone = Arc::downgrade(&caller);
+        let caller_alive = Arc::downgrade(&caller);
         // Many long texts take a long time, so stop when the caller is gone.
         let detect = move || {
-            let detected = texts.iter().take_while(|_| gone.strong_count() > 0).map(|text| embedder.detect(text));
+            let detected = texts.iter().take_while(|_| caller_alive.strong_count() > 0).map(|text| embedder.detect(text));
             Ok(detected.collect())
         };
         let detected = blocking(detect).await;

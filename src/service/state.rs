@@ -204,11 +204,11 @@ impl State {
         }
         let current = self.open.read().get(&reembedded.row.name).cloned();
         let current = current.filter(|current| current.accepts_same_writes_as(&reembedded));
-        current.ok_or_else(|| self.gone_error(&reembedded.row.name))
+        current.ok_or_else(|| self.missing_error(&reembedded.row.name))
     }
 
     /// Makes the error for work on a collection that is gone, though another one may have its name now.
-    pub(super) fn gone_error(&self, name: &CollectionName) -> Error {
+    pub(super) fn missing_error(&self, name: &CollectionName) -> Error {
         match self.find(name, |_| ()) {
             Ok(_) => Error::CollectionReplaced { name: name.clone() },
             Err(not_found) => not_found,

@@ -116,7 +116,7 @@ impl JobKind for ClassifyJob {
                 Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
                     collection = context.replacement_of(&collection).await?
                 }
-                Err(JobError::Failed(error)) if collection.is_gone(&error) => {
+                Err(JobError::Failed(error)) if collection.failed_by_deletion(&error) => {
                     return Err(collection_deleted_error(context).into());
                 }
                 other => return other,

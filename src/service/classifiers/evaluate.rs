@@ -206,7 +206,9 @@ impl JobKind for EvaluateJob {
     async fn run(context: &JobContext, plan: EvaluatePlan) -> Result<(), JobError> {
         let collection = plan.documents.collection_to_read(context)?;
         match evaluate_all(context, &collection, plan.documents).await {
-            Err(JobError::Failed(error)) if collection.is_gone(&error) => Err(collection_deleted_error(context).into()),
+            Err(JobError::Failed(error)) if collection.failed_by_deletion(&error) => {
+                Err(collection_deleted_error(context).into())
+            }
             other => other,
         }
     }

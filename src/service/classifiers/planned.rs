@@ -29,11 +29,11 @@ impl ClassifierJobPlan {
     /// Returns the collection that the job was accepted for. For a job that writes, which must not change another collection.
     pub(super) fn collection(&self, context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
         let state = context.state()?;
-        let gone = || match &context.job.collection {
-            Some(name) => state.gone_error(name),
+        let not_found = || match &context.job.collection {
+            Some(name) => state.missing_error(name),
             None => collection_deleted_error(context),
         };
-        Ok(state.collection_by_id(&self.collection_id.0).ok_or_else(gone)?)
+        Ok(state.collection_by_id(&self.collection_id.0).ok_or_else(not_found)?)
     }
 
     /// Returns the collection that the job was accepted for or, if it was replaced, the one that has its name now. For a job

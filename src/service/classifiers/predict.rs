@@ -27,7 +27,7 @@ impl Service {
         let budget = AnswerBudget::new(self.limits().answer_bytes_max);
         let answered = blocking(move || trained.predict(&label_source, &inputs, &options, &budget)).await;
         match (source, &answered) {
-            (Some(collection), Err(error)) if collection.is_gone(error) => {
+            (Some(collection), Err(error)) if collection.failed_by_deletion(error) => {
                 Err(Error::CollectionNotFound { name: collection.row.name.clone() })
             }
             _ => answered,

@@ -102,7 +102,7 @@ impl Service {
                     Found::Broken(view) => views.push(view),
                     Found::Open(collection) => match view(&collection) {
                         Ok(view) => views.push(view),
-                        Err(error) if collection.is_gone(&error) => (),
+                        Err(error) if collection.failed_by_deletion(&error) => (),
                         Err(error) => return Err(error),
                     },
                 }

@@ -58,8 +58,8 @@ impl JobContext {
         if self.job.canceled.load(Ordering::Acquire) {
             return Err(JobError::Canceled);
         }
-        let gone = self.state.upgrade().is_none_or(|state| state.stopping.load(Ordering::Acquire));
-        if gone || self.job.interrupted.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
+        let stopping = self.state.upgrade().is_none_or(|state| state.stopping.load(Ordering::Acquire));
+        if stopping || self.job.interrupted.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
     }
 
     /// Makes sure that this server knows what other servers changed before this call.

@@ -297,7 +297,7 @@ fn write(
     pairs: &[Candidate],
     (first, second): (&Corpus, &Corpus),
 ) -> Result<Metadata, Error> {
-    let mut gone = 0_u64;
+    let mut deleted = 0_u64;
     for part in pairs.chunks(PAIRS_PER_READ) {
         if context.check().is_err() {
             return Err(Error::Stopping);
@@ -310,13 +310,13 @@ fn write(
         for ((pair, first), second) in part.iter().zip(ones).zip(others) {
             match (first, second) {
                 (Some(first), Some(second)) => file.add(&ScoredPair { score: pair.score, first, second })?,
-                _ => gone += 1,
+                _ => deleted += 1,
             }
         }
     }
     file.finish()?;
     let mut details = Metadata::new();
-    details.insert("gone".to_owned(), gone.into());
+    details.insert("gone".to_owned(), deleted.into());
     for (name, side) in [("first", first), ("second", second)] {
         if let Some(file) = side.embeddings_file() {
             details.insert(format!("{name}_truncated"), file.truncated()?.into());

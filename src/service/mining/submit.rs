@@ -76,7 +76,7 @@ impl Service {
     pub(crate) fn planned_collection(&self, side: &PlannedCorpus) -> Result<Arc<OpenCollection>, Error> {
         let Some(planned) = &side.collection else { return Err(Error::Stopping) };
         let found = self.state.collection_by_id(&planned.id.0).filter(|found| !found.is_deleted());
-        let collection = found.ok_or_else(|| self.state.gone_error(&planned.name))?;
+        let collection = found.ok_or_else(|| self.state.missing_error(&planned.name))?;
         collection.check_model(self.model())?;
         Ok(collection)
     }

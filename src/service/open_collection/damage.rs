@@ -61,7 +61,7 @@ impl OpenCollection {
 
     /// Makes the error for failed work: if the collection was deleted meanwhile, says so. Otherwise reports damage.
     pub(crate) fn failure(&self, error: Error) -> Error {
-        if self.is_gone(&error) {
+        if self.failed_by_deletion(&error) {
             return Error::CollectionNotFound { name: self.row.name.clone() };
         }
         self.report_damage(error)

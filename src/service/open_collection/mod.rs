@@ -252,7 +252,7 @@ impl OpenCollection {
         let shared = Arc::clone(self);
         let result = blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await;
         match &result {
-            Err(error) if self.is_gone(error) => Err(Error::CollectionNotFound { name: self.row.name.clone() }),
+            Err(error) if self.failed_by_deletion(error) => Err(Error::CollectionNotFound { name: self.row.name.clone() }),
             _ => result,
         }
     }

@@ -23,9 +23,9 @@ impl OpenCollection {
 
     /// Whether work failed because the collection was deleted. On a database server, its rows disappear shortly before this
     /// server learns of the deletion.
-    pub(crate) fn is_gone(&self, error: &Error) -> bool {
-        let rows_gone = matches!(error, Error::Store(StoreError::Closed)) && self.is_shared();
-        self.is_deleted() || (rows_gone && !self.should_stop())
+    pub(crate) fn failed_by_deletion(&self, error: &Error) -> bool {
+        let rows_deleted = matches!(error, Error::Store(StoreError::Closed)) && self.is_shared();
+        self.is_deleted() || (rows_deleted && !self.should_stop())
     }
 
     /// Makes the writes of other servers wait until the result is dropped. The caller locks `writes` for this server. Blocks.

@@ -15,7 +15,7 @@ use crate::store::PreparedDocument;
 pub(super) struct Batch {
     removed: Vec<i64>,
     /// Those documents of `removed` that are removed with their passages.
-    gone: Vec<i64>,
+    deleted: Vec<i64>,
     tombstones: Tombstones,
     documents: Documents,
     passages: Passages,
@@ -150,7 +150,7 @@ impl Batch {
 
     /// Also removes a document whose passages are removed.
     pub(super) fn remove_document(&mut self, document: i64) {
-        self.gone.push(document);
+        self.deleted.push(document);
     }
 
     pub(super) fn add_tombstone(&mut self, document: i64, passage: i64, sequence: i64) {
@@ -177,14 +177,15 @@ impl Batch {
         let sql = format!("delete from {} where document = any($1)", names.passages);
         writing.passages -= writing.session.execute(&sql, &removed)? as i64;
         let sql = format!(
-            "with gone as (delete from {} where document = any($1) returning terms) select coalesce(sum(terms), 0)::bigint from gone",
+            "with deleted as (delete from {} where document = any($1) returning terms)
+             select coalesce(sum(terms), 0)::bigint from deleted",
             names.tokens
         );
         writing.terms -= writing.session.query_number(&sql, &removed)? as i64;
         writing.session.execute(&format!("delete from {} where document = any($1)", names.terms), &removed)?;
-        if !self.gone.is_empty() {
+        if !self.deleted.is_empty() {
             let sql = format!("delete from {} where document = any($1)", names.documents);
-            writing.session.execute(&sql, &[&self.gone])?;
+            writing.session.execute(&sql, &[&self.deleted])?;
         }
         let sql = "insert into dragoman.tombstones (collection, sequence, document, passage)
                    select $1, * from unnest($2, $3, $4)";

@@ -230,11 +230,11 @@ impl Postgres {
                 .iter()
                 .map(|row| Ok((path(row.try_get(0)?)?, row.try_get(1)?)))
                 .collect::<Result<Vec<(_, i64)>, Fault>>()?;
-            for (gone, number) in declared.iter().filter(|(path, _)| !set.contains(path)) {
+            for (dropped, number) in declared.iter().filter(|(path, _)| !set.contains(path)) {
                 session.execute_batch(&format!("drop index dragoman.{0}, dragoman.{0}_number", index_name(key, *number)))?;
                 let sql = "delete from dragoman.metadata_indexes where collection = $1 and number = $2";
                 session.execute(sql, &[&key, number])?;
-                tracing::debug!(path = %gone, "an index was dropped");
+                tracing::debug!(path = %dropped, "an index was dropped");
             }
             let mut number = declared.iter().map(|(_, number)| *number).max().unwrap_or_default();
             for path in set.iter().filter(|path| declared.iter().all(|(known, _)| known != *path)) {

@@ -23,7 +23,7 @@ const GAIN_MIN: f64 = 1e-5;
 
 type Features = [f64; FEATURES];
 
-/// Fits the weights on `asked`.
+/// Fits the weights on `questions`.
 pub fn weights(questions: &[RankedQuestion]) -> RelevanceWeights {
     let direction = ranking_highest(questions, proportions(questions));
     let (scale, bias) = scale_and_offset(questions, &direction);

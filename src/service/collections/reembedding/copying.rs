@@ -131,13 +131,13 @@ impl<'c> CollectionCopier<'c> {
         }
         let (old, next, job) = (Arc::clone(&self.old), Arc::clone(&self.next), self.context.job.id.clone());
         Ok(blocking(move || {
-            let mut gone = Vec::new();
+            let mut deleted = Vec::new();
             for key in surplus {
                 if old.with_store(|store| store.documents_by_key(&[key], 0))?.iter().all(Option::is_none) {
-                    gone.push(key);
+                    deleted.push(key);
                 }
             }
-            next.store.delete_by_key(&job, gone)?;
+            next.store.delete_by_key(&job, deleted)?;
             next.apply_changes()
         })
         .await?)

@@ -213,7 +213,7 @@ async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError>
         context.sync_catalog().await?;
     }
     match replaced {
-        Err(JobError::Failed(error)) if old.is_gone(&error) => {
+        Err(JobError::Failed(error)) if old.failed_by_deletion(&error) => {
             Err(Error::CollectionNotFound { name: old.row.name.clone() }.into())
         }
         replaced => replaced,

@@ -87,7 +87,7 @@ impl ReembedPlan {
             state.change_catalog(CatalogPart::Names, || {
                 let is_current = state.open.read().get(name).is_some_and(|open| Arc::ptr_eq(open, old));
                 if !is_current {
-                    return Err(state.gone_error(name));
+                    return Err(state.missing_error(name));
                 }
                 let row = self.row(old);
                 let is_there = match (state.catalog.shared(), &mut blocked) {
@@ -95,7 +95,7 @@ impl ReembedPlan {
                     _ => state.embedded_catalog()?.swap_in(&old.row.id, &row)?,
                 };
                 if !is_there {
-                    return Err(state.gone_error(name));
+                    return Err(state.missing_error(name));
                 }
                 next.set_current(row);
                 state.open.write().insert(name.clone(), Arc::clone(next));

@@ -129,7 +129,9 @@ impl JobKind for ImportJob {
                 Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
                     collection = context.replacement_of(&collection).await?
                 }
-                Err(JobError::Failed(error)) if error.code() == Code::StorageUnavailable && !collection.is_gone(&error) => {
+                Err(JobError::Failed(error))
+                    if error.code() == Code::StorageUnavailable && !collection.failed_by_deletion(&error) =>
+                {
                     let done = context.job.progress().0.done;
                     failures = if done > reached { 0 } else { failures };
                     reached = done;
@@ -140,7 +142,7 @@ impl JobKind for ImportJob {
             }
         };
         match ended {
-            Err(JobError::Failed(error)) if collection.is_gone(&error) => Err(deleted(context)),
+            Err(JobError::Failed(error)) if collection.failed_by_deletion(&error) => Err(deleted(context)),
             Err(JobError::Failed(error)) => {
                 let reported = blocking(move || Ok(collection.report_damage(error))).await;
                 Err(JobError::Failed(reported.unwrap_or_else(|failed| failed)))
@@ -222,8 +224,8 @@ fn collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollect
             return Err(broken.refusal().into());
         }
     }
-    let gone = || context.job.collection.as_ref().map_or_else(|| deleted(context), |name| state.gone_error(name).into());
-    let collection = state.collection_by_id(&id.0).ok_or_else(gone)?;
+    let not_found = || context.job.collection.as_ref().map_or_else(|| deleted(context), |name| state.missing_error(name).into());
+    let collection = state.collection_by_id(&id.0).ok_or_else(not_found)?;
     collection.check_model(state.embedder.model())?;
     Ok(collection)
 }
