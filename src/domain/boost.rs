@@ -81,8 +81,8 @@ impl Boost {
 
     /// The combined factor of several boosts.
     pub fn product(factors: impl IntoIterator<Item = f64>) -> f64 {
-        let (least, greatest) = Self::FACTORS;
-        factors.into_iter().product::<f64>().clamp(least, greatest)
+        let (min, max) = Self::FACTORS;
+        factors.into_iter().product::<f64>().clamp(min, max)
     }
 }
 

@@ -174,8 +174,8 @@ pub struct LanguageExamples {
 impl TrainingReport {
     /// The value for `trained_in`: the language of at least nine in ten examples.
     pub fn language_of_training(&self) -> Option<Language> {
-        let most = self.languages.iter().find(|one| one.language.is_some())?;
-        most.language.filter(|_| most.examples * 10 >= self.examples * 9)
+        let largest = self.languages.iter().find(|one| one.language.is_some())?;
+        largest.language.filter(|_| largest.examples * 10 >= self.examples * 9)
     }
 }
 

@@ -56,7 +56,7 @@ pub struct Comparison<'b> {
     /// Buffer for cosines, [sentences, sentences of another block].
     cosines: Vec<f32>,
     /// Buffer for the minimum products of the sentences of another block.
-    least: Vec<i32>,
+    products_min: Vec<i32>,
     /// Whether to skip pairs by their rounded values.
     rounds: bool,
     /// Number of blocks to compare before trying rounding again.
@@ -122,7 +122,7 @@ impl<'b> Comparison<'b> {
     /// Prepares to compare a block with others of the same dimension.
     pub fn new(block: &'b Block) -> Result<Self, MiningError> {
         let rows = RoundedRows::new(block.dimension, &block.values)?;
-        Ok(Self { block, rounds: rows.are_usable(), rows, cosines: Vec::new(), least: Vec::new(), unrounded_next: 0 })
+        Ok(Self { block, rounds: rows.are_usable(), rows, cosines: Vec::new(), products_min: Vec::new(), unrounded_next: 0 })
     }
 
     /// Computes all cosines by matrix products, which gives the same result more slowly.
@@ -149,7 +149,7 @@ impl<'b> Comparison<'b> {
             pairs.take_cosines(cosines);
             return Ok(());
         }
-        pairs.take_rounded(&mut self.rows, &mut self.least)?;
+        pairs.take_rounded(&mut self.rows, &mut self.products_min)?;
         if pairs.exact_pairs * EXACT_PAIR_COST > self.block.len() * other.len() {
             self.unrounded_next = BLOCKS_WITHOUT_ROUNDING;
         }
@@ -183,18 +183,18 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
         }
     }
 
-    fn take_rounded(&mut self, rows: &mut RoundedRows, least_of_other: &mut Vec<i32>) -> Result<(), MiningError> {
+    fn take_rounded(&mut self, rows: &mut RoundedRows, minimums_of_other: &mut Vec<i32>) -> Result<(), MiningError> {
         let bound = rows.bound(&self.other.0.rounded);
-        least_of_other.clear();
-        least_of_other.extend(self.other.1.thresholds.iter().map(|bar| bound.least(*bar)));
+        minimums_of_other.clear();
+        minimums_of_other.extend(self.other.1.thresholds.iter().map(|bar| bound.product_min(*bar)));
         for part in 0..rows.parts() {
             let (begin, products) = rows.products(part, &self.other.0.rounded)?;
             for (row, products) in products.chunks_exact(self.other.0.len()).enumerate() {
                 let position = begin + row;
-                let mut least = bound.least(self.one.1.thresholds[position]);
+                let mut min = bound.product_min(self.one.1.thresholds[position]);
                 for (part, products) in products.chunks(LANES).enumerate() {
                     let begin = part * LANES;
-                    let mut good = reaching_mask(products, least, &least_of_other[begin..begin + products.len()], 0);
+                    let mut good = reaching_mask(products, min, &minimums_of_other[begin..begin + products.len()], 0);
                     if good == 0 {
                         continue;
                     }
@@ -202,9 +202,9 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
                         let at = begin + good.trailing_zeros() as usize;
                         good &= good - 1;
                         self.compare_exactly(position, at);
-                        least_of_other[at] = bound.least(self.other.1.thresholds[at]);
+                        minimums_of_other[at] = bound.product_min(self.other.1.thresholds[at]);
                     }
-                    least = bound.least(self.one.1.thresholds[position]);
+                    min = bound.product_min(self.one.1.thresholds[position]);
                 }
             }
         }

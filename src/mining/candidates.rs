@@ -75,9 +75,9 @@ pub fn bytes_needed(first: u64, second: u64, per_query: u64, margin: Margin) -> 
     lists.saturating_add(sentences.saturating_mul(mean_bytes + 12 + 1 + 4))
 }
 
-/// Allocates room for `most` pairs at once, because a growing vector takes up to three times its content.
-fn gather(most: usize, pairs: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
-    let mut gathered = Vec::with_capacity(most);
+/// Allocates room for `max` pairs at once, because a growing vector takes up to three times its content.
+fn gather(max: usize, pairs: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
+    let mut gathered = Vec::with_capacity(max);
     gathered.extend(pairs);
     gathered
 }

@@ -104,7 +104,7 @@ impl RoundedRows {
 
 impl Bound {
     /// Returns the smallest product whose cosine may reach this one, or a value up to two lower.
-    pub(super) fn least(self, cosine: f32) -> i32 {
+    pub(super) fn product_min(self, cosine: f32) -> i32 {
         // Truncated toward zero and reduced by one, it is never too large. Values outside the range of i32 saturate: no product
         // reaches the maximum, and all reach the minimum.
         (((f64::from(cosine) - self.error) / self.step) as i32).saturating_sub(1)
@@ -165,7 +165,10 @@ mod tests {
     #[test]
     fn the_bound_saturates_at_the_i32_range() {
         let bound = Bound { step: 0.25, error: 0.25 };
-        assert_eq!((bound.least(f32::NEG_INFINITY), bound.least(0.9), bound.least(f32::INFINITY)), (i32::MIN, 1, i32::MAX - 1));
+        assert_eq!(
+            (bound.product_min(f32::NEG_INFINITY), bound.product_min(0.9), bound.product_min(f32::INFINITY)),
+            (i32::MIN, 1, i32::MAX - 1)
+        );
     }
 
     proptest! {
@@ -184,7 +187,7 @@ mod tests {
                 let (begin, products) = rows.products(part, &columns).unwrap();
                 for (row, products) in products.chunks(seconds.len()).enumerate() {
                     for (second, product) in seconds.iter().zip(products) {
-                        prop_assert!(*product >= bound.least(dot(&firsts[begin + row], second)));
+                        prop_assert!(*product >= bound.product_min(dot(&firsts[begin + row], second)));
                     }
                 }
             }

@@ -37,21 +37,21 @@ const CHUNK: usize = 32;
 /// `passage` returns the passage in a slot, or `None` if it does not count. It is only called for few slots.
 fn best(scores: &[f32], passage: impl Fn(usize) -> Option<PassageId>, limit: usize) -> Vec<(PassageId, f32)> {
     let better = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    let (mut kept, mut least) = (Vec::new(), f32::MIN_POSITIVE);
+    let (mut kept, mut threshold) = (Vec::new(), f32::MIN_POSITIVE);
     if limit == 0 {
         return kept;
     }
     for (chunk_slot, chunk) in (0..).step_by(CHUNK).zip(scores.chunks(CHUNK)) {
         // Avoids a branch for each score, because few chunks have a score that counts.
-        if !chunk.iter().fold(false, |any, score| any | (*score >= least)) {
+        if !chunk.iter().fold(false, |any, score| any | (*score >= threshold)) {
             continue;
         }
-        for (slot, &score) in (chunk_slot..).zip(chunk).filter(|(_, score)| **score >= least) {
+        for (slot, &score) in (chunk_slot..).zip(chunk).filter(|(_, score)| **score >= threshold) {
             kept.extend(passage(slot).map(|passage| (passage, score)));
         }
         if kept.len() > limit.saturating_mul(2) {
             let (_, (_, last), _) = kept.select_nth_unstable_by(limit - 1, better);
-            least = *last;
+            threshold = *last;
             kept.truncate(limit);
         }
     }

@@ -161,8 +161,8 @@ impl SoundIndex {
 
 /// Returns how sure it is that words with this similarity are the same name, 0 to 1. `sound` is that of one of them.
 pub(super) fn probability(sound: Sound, similarity: f32) -> f32 {
-    let least = similar_min(sound);
-    (0.2 + 0.8 * (similarity - least) / (1.0 - least)).clamp(0.0, 1.0)
+    let min = similar_min(sound);
+    (0.2 + 0.8 * (similarity - min) / (1.0 - min)).clamp(0.0, 1.0)
 }
 
 /// Returns the least similarity with which a word is recognized: short words often sound alike by chance.
@@ -177,7 +177,7 @@ struct SoundMatcher {
     sound: Sound,
     symbols: Symbols,
     /// Minimum similarity of a match.
-    least: f32,
+    similarity_min: f32,
     /// What depends on whether both words are written with their vowels, as in `COSTS_OF`.
     own_costs: [OwnCosts; 2],
 }
@@ -188,22 +188,22 @@ struct OwnCosts {
     /// Of leaving out all of its symbols.
     weight: u32,
     /// For each symbol of another sound, the least cost of any edit with it: none if this sound has the symbol too.
-    least: [u32; COSTS],
+    costs_min: [u32; COSTS],
 }
 
 impl OwnCosts {
     fn new(symbols: &Symbols, costs: &Costs) -> Self {
         let own = symbols.as_slice();
         let change = |symbol: usize| own.iter().map(|own| costs.change[usize::from(*own)][symbol]).min().unwrap_or(u32::MAX);
-        Self { weight: symbols.total(&costs.gap), least: std::array::from_fn(|symbol| costs.gap[symbol].min(change(symbol))) }
+        Self { weight: symbols.total(&costs.gap), costs_min: std::array::from_fn(|symbol| costs.gap[symbol].min(change(symbol))) }
     }
 }
 
 impl SoundMatcher {
-    fn new(sound: Sound, least: f32) -> Self {
+    fn new(sound: Sound, similarity_min: f32) -> Self {
         let symbols = symbols(sound);
         let own_costs = [OwnCosts::new(&symbols, &COSTS_OF[0]), OwnCosts::new(&symbols, &COSTS_OF[1])];
-        Self { sound, symbols, least, own_costs }
+        Self { sound, symbols, similarity_min, own_costs }
     }
 
     /// Returns the similarity of another sound, at most 1, or `None` if it is less than the minimum.
@@ -211,12 +211,12 @@ impl SoundMatcher {
         let vowels_omitted = usize::from(self.sound.script().omits_vowels() || other.script().omits_vowels());
         let (costs, own, other) = (&COSTS_OF[vowels_omitted], &self.own_costs[vowels_omitted], symbols(other));
         let whole = own.weight.max(other.total(&costs.gap)).max(1) as f32;
-        let most = ((1.0 - self.least) * whole) as u32;
+        let distance_max = ((1.0 - self.similarity_min) * whole) as u32;
         // Each symbol takes part in one edit, so no distance is less than this sum. It rules out most sounds.
-        if other.total(&own.least) > most {
+        if other.total(&own.costs_min) > distance_max {
             return None;
         }
-        let distance = distance(self.symbols.as_slice(), other.as_slice(), costs, most)?;
+        let distance = distance(self.symbols.as_slice(), other.as_slice(), costs, distance_max)?;
         Some(1.0 - distance as f32 / whole)
     }
 }
@@ -247,8 +247,8 @@ fn symbols(sound: Sound) -> Symbols {
     symbols
 }
 
-/// Returns the least total cost of changing one into the other, or `None` if it is more than `most`.
-fn distance(one: &[u8], other: &[u8], costs: &Costs, most: u32) -> Option<u32> {
+/// Returns the minimum total cost of changing one into the other, or `None` if it is more than `distance_max`.
+fn distance(one: &[u8], other: &[u8], costs: &Costs, distance_max: u32) -> Option<u32> {
     let mut row = [0; SOUND_SYMBOLS_MAX + 1];
     for (at, symbol) in other.iter().enumerate() {
         row[at + 1] = row[at] + costs.gap[usize::from(*symbol)];
@@ -259,16 +259,16 @@ fn distance(one: &[u8], other: &[u8], costs: &Costs, most: u32) -> Option<u32> {
         row[0] += gap;
         for (at, b) in other.iter().enumerate() {
             let b = usize::from(*b);
-            let least = (diagonal + change[b]).min(row[at + 1] + gap).min(row[at] + costs.gap[b]);
+            let cost = (diagonal + change[b]).min(row[at + 1] + gap).min(row[at] + costs.gap[b]);
             diagonal = row[at + 1];
-            row[at + 1] = least;
+            row[at + 1] = cost;
         }
         // Costs only grow from row to row.
-        if row[..=other.len()].iter().all(|cost| *cost > most) {
+        if row[..=other.len()].iter().all(|cost| *cost > distance_max) {
             return None;
         }
     }
-    Some(row[other.len()]).filter(|cost| *cost <= most)
+    Some(row[other.len()]).filter(|cost| *cost <= distance_max)
 }
 
 /// Returns the classes of the consonants.
@@ -317,8 +317,8 @@ mod tests {
         of(Script::Latin, symbols)
     }
 
-    fn similarity(one: Sound, other: Sound, least: f32) -> Option<f32> {
-        SoundMatcher::new(one, least).similarity(other)
+    fn similarity(one: Sound, other: Sound, similarity_min: f32) -> Option<f32> {
+        SoundMatcher::new(one, similarity_min).similarity(other)
     }
 
     #[test]
@@ -368,10 +368,10 @@ mod tests {
             let (whole, edits) =
                 (a.total(&costs.gap).max(b.total(&costs.gap)), distance(a.as_slice(), b.as_slice(), costs, u32::MAX));
             let similar = 1.0 - edits.unwrap() as f32 / whole as f32;
-            for least in [0.0, 0.5, 0.72, 0.85] {
-                let most = ((1.0 - least) * whole as f32) as u32;
-                let expected = edits.filter(|edits| *edits <= most).map(|_| similar);
-                assert_eq!(similarity(one, other, least), expected, "{one:?} {other:?} {least}");
+            for similarity_min in [0.0, 0.5, 0.72, 0.85] {
+                let distance_max = ((1.0 - similarity_min) * whole as f32) as u32;
+                let expected = edits.filter(|edits| *edits <= distance_max).map(|_| similar);
+                assert_eq!(similarity(one, other, similarity_min), expected, "{one:?} {other:?} {similarity_min}");
             }
         }
     }

@@ -306,8 +306,8 @@ impl WordIndex {
 
     fn significant_words(&self, weighted: &[Weighted]) -> Vec<SignificantWord> {
         let total: f32 = weighted.iter().map(|one| one.expansion.rarity).sum();
-        let least = SIGNIFICANT_MIN * total / weighted.len().max(1) as f32;
-        let significant = weighted.iter().filter(|one| one.expansion.rarity >= least && one.has_significant_token);
+        let rarity_min = SIGNIFICANT_MIN * total / weighted.len().max(1) as f32;
+        let significant = weighted.iter().filter(|one| one.expansion.rarity >= rarity_min && one.has_significant_token);
         significant.map(|one| self.significant_word(&one.expansion)).collect()
     }
 
@@ -470,16 +470,16 @@ impl WordIndex {
         let mut likeliest = vec![(0.0, None); self.postings.len()];
         for (concept, Concept { words, .. }) in &self.concepts {
             for (posting_id, probability) in words {
-                let (most, of) = &mut likeliest[*posting_id as usize];
-                if *probability > *most || (*probability == *most && Some(*concept) < *of) {
-                    (*most, *of) = (*probability, Some(*concept));
+                let (max, of) = &mut likeliest[*posting_id as usize];
+                if *probability > *max || (*probability == *max && Some(*concept) < *of) {
+                    (*max, *of) = (*probability, Some(*concept));
                 }
             }
         }
         let mut posting_ids: Vec<u32> = (0..self.postings.len() as u32).collect();
         posting_ids.sort_unstable_by(|a, b| {
-            let ((a_most, a_of), (b_most, b_of)) = (likeliest[*a as usize], likeliest[*b as usize]);
-            a_of.cmp(&b_of).then(f32::total_cmp(&b_most, &a_most)).then(a.cmp(b))
+            let ((a_max, a_of), (b_max, b_of)) = (likeliest[*a as usize], likeliest[*b as usize]);
+            a_of.cmp(&b_of).then(f32::total_cmp(&b_max, &a_max)).then(a.cmp(b))
         });
         posting_ids
     }

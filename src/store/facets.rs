@@ -63,7 +63,7 @@ fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Re
     Ok((values.collect(), missing))
 }
 
-/// Counts the values at `path`: at most `most` of them, and no more once their texts exceed `bytes_max` bytes.
+/// Counts the values at `path`: at most `limit` of them, and no more once their texts exceed `bytes_max` bytes.
 fn metadata(
     connection: &Connection,
     condition: &Condition,

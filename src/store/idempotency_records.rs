@@ -41,13 +41,13 @@ pub(super) fn store_creation(
     if store_answer(session, request, id, now_ms, CREATIONS_MAX)? { Ok(()) } else { Err(key_reused(request)) }
 }
 
-/// Records the answer of a request, unless there is a record. Returns whether it did. Deletes the oldest records beyond `most`.
+/// Records the answer of a request, unless there is a record. Returns whether it did. Deletes the oldest records beyond `max`.
 pub(super) fn store_answer(
     session: &mut dyn CatalogSession,
     request: &RequestKey,
     answer: &str,
     now_ms: i64,
-    most: i64,
+    max: i64,
 ) -> Result<bool, StoreError> {
     // Records from more than a day in the future were written by a wrong clock.
     let stale = "delete from dragoman.creations where created_at_ms <= $1 or created_at_ms > $2";
@@ -58,7 +58,7 @@ pub(super) fn store_answer(
     // Deletes in the order of arrival, because after a clock jumped back, the newest record can have the oldest time.
     let oldest = "delete from dragoman.creations where creations.number <=
                   (select creations.number from dragoman.creations order by creations.number desc limit 1 offset $1)";
-    session.execute(oldest, values![most])?;
+    session.execute(oldest, values![max])?;
     Ok(kept > 0)
 }
 

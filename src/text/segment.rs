@@ -149,7 +149,7 @@ struct Splitter<'a> {
     /// Where the content of each heading begins.
     contents: Vec<usize>,
     /// Number of tokens below which a piece is too short to mean anything.
-    least: usize,
+    tokens_min: usize,
     /// Where each token of the whole text starts, ascending.
     token_starts: Vec<usize>,
     /// Where each word starts: the first of neighboring letters, ascending.
@@ -168,11 +168,11 @@ impl<'a> Splitter<'a> {
             token_starts.push(reached);
         }
         let Structure { headings, blocks, items } = structure;
-        let least = TOKENS_MIN.min(frame.reading.bounds.tokens_max.saturating_sub(frame.added) / SHORT_SHARE);
+        let tokens_min = TOKENS_MIN.min(frame.reading.bounds.tokens_max.saturating_sub(frame.added) / SHORT_SHARE);
         let words = word_starts(text);
         let contents = content_starts(text, &headings);
         let mut cutter =
-            Self { tokenizer, text, frame, headings, contents, least, token_starts, words, starts: Default::default() };
+            Self { tokenizer, text, frame, headings, contents, tokens_min, token_starts, words, starts: Default::default() };
         let mut seen: Vec<usize> = cutter.headings.iter().map(|heading| heading.range.start).collect();
         for (rank, more) in [blocks, items, sentence_starts(text)].into_iter().enumerate() {
             seen.extend(more.into_iter().filter(|&at| !cutter.splits_heading(at)));
@@ -191,7 +191,7 @@ impl<'a> Splitter<'a> {
 
     /// Whether a part of the text is too short to mean anything on its own: an emoji, a number, a word or two.
     fn is_short(&self, range: &Range<usize>) -> bool {
-        self.least > 0 && (self.tokens_in(range) < self.least || !self.has_letters(range))
+        self.tokens_min > 0 && (self.tokens_in(range) < self.tokens_min || !self.has_letters(range))
     }
 
     /// Whether a part of the text fits into one passage, whatever its context.
@@ -281,12 +281,12 @@ impl<'a> Splitter<'a> {
         let [.., sentences] = &self.starts;
         let next = sentences.partition_point(|&at| at <= limit);
         let sentence_end = sentences.get(next).map_or(end, |&next| next.min(end));
-        if self.tokens_in(&(limit..sentence_end)) >= self.least {
+        if self.tokens_in(&(limit..sentence_end)) >= self.tokens_min {
             return limit;
         }
-        let earlier = self.token_starts.get(self.token_index(sentence_end).saturating_sub(self.least));
+        let earlier = self.token_starts.get(self.token_index(sentence_end).saturating_sub(self.tokens_min));
         let earlier = earlier.copied().filter(|&at| at < limit && at > start);
-        earlier.filter(|&at| self.tokens_in(&(start..at)) >= self.least).unwrap_or(limit)
+        earlier.filter(|&at| self.tokens_in(&(start..at)) >= self.tokens_min).unwrap_or(limit)
     }
 
     /// If the last passage of a section is too short, joins it to the one before, or makes it start earlier if the two do not
@@ -309,7 +309,9 @@ impl<'a> Splitter<'a> {
             return Ok(());
         }
         let counted = if self.has_letters(&last) { last.end } else { last.start };
-        let Some(&latest) = self.token_starts.get(self.token_index(counted).saturating_sub(self.least)) else { return Ok(()) };
+        let Some(&latest) = self.token_starts.get(self.token_index(counted).saturating_sub(self.tokens_min)) else {
+            return Ok(());
+        };
         // What remains of the previous passage must still end after the passage before that.
         let earliest = found.len().checked_sub(3).map_or(before.start, |index| found[index].range.end.max(before.start));
         let known = self.starts.iter().filter_map(|starts| {

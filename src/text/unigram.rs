@@ -119,12 +119,12 @@ impl Unigram {
         if !is_ours || r#type != "Unigram" || byte_fallback || added_tokens.iter().any(|token| token.normalized) {
             return None;
         }
-        let least = vocab.iter().map(|(_, score)| *score).fold(f64::INFINITY, f64::min);
+        let score_min = vocab.iter().map(|(_, score)| *score).fold(f64::INFINITY, f64::min);
         Some(Self {
             scores: vocab.iter().map(|(_, score)| *score).collect(),
             pieces: DoubleArrayAhoCorasick::with_values((0_u32..).zip(vocab).map(|(id, (piece, _))| (piece, id))).ok()?,
             unknown: unk_id,
-            unknown_score: least - UNKNOWN_PENALTY,
+            unknown_score: score_min - UNKNOWN_PENALTY,
             added: added_tokens.into_iter().map(|token| token.content).collect(),
             known: Cache::with_weighter((CACHE_BYTES_MAX / (2 * CACHE_ENTRY_OVERHEAD)) as usize, CACHE_BYTES_MAX, BySize),
         })

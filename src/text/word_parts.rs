@@ -32,8 +32,8 @@ pub(super) fn known_parts(word: &str, is_known: impl Fn(u32) -> bool) -> Vec<u32
     let beginning = (shortest..length).rev().find_map(|end| known(0, end));
     let after_particles = || {
         let attaches = word.chars().all(|letter| matches!(letter, '\u{590}'..='\u{6ff}'));
-        let most = if attaches { PARTICLES_MAX.min(length.saturating_sub(REST_MIN)) } else { 0 };
-        (1..=most).find_map(|from| known(from, length))
+        let from_max = if attaches { PARTICLES_MAX.min(length.saturating_sub(REST_MIN)) } else { 0 };
+        (1..=from_max).find_map(|from| known(from, length))
     };
     beginning.or_else(after_particles).into_iter().collect()
 }

@@ -116,10 +116,10 @@ impl Signs {
         estimates
     }
 
-    /// Returns the rows whose estimated product with a query, plus the offset of the row, is at least `least`, in order.
-    pub fn at_least(&self, query: &[f32], least: f32) -> Vec<usize> {
+    /// Returns the rows whose estimated product with a query, plus the offset of the row, is at least `min`, in order.
+    pub fn at_least(&self, query: &[f32], min: f32) -> Vec<usize> {
         let mut found = Vec::new();
-        at_least(&self.words, &self.groups, &self.planes(query), least, &mut found);
+        at_least(&self.words, &self.groups, &self.planes(query), min, &mut found);
         // The last group may have missing rows.
         found.retain(|row| *row < self.rows);
         found
@@ -161,21 +161,21 @@ fn estimate(words: &[[u64; LANES]], groups: &[Group], planes: &Planes, estimates
     }
 }
 
-/// Finds the rows whose estimates are at least `least`. Compiled like `estimate`.
+/// Finds the rows whose estimates are at least `min`. Compiled like `estimate`.
 #[multiversion(targets(
     "x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx512vpopcntdq",
     "x86_64+avx2+fma+popcnt",
     "x86_64+popcnt",
     "aarch64+neon",
 ))]
-fn at_least(words: &[[u64; LANES]], groups: &[Group], planes: &Planes, least: f32, found: &mut Vec<usize>) {
+fn at_least(words: &[[u64; LANES]], groups: &[Group], planes: &Planes, min: f32, found: &mut Vec<usize>) {
     let products = Products::of(planes);
     let mut estimates = [0.0; LANES];
     for ((words, group), first) in words.chunks_exact(planes.words.len()).zip(groups).zip((0..).step_by(LANES)) {
         products.estimate(words, group, &mut estimates);
         // Avoids a branch for each row, because most groups have none.
-        if estimates.iter().fold(false, |any, estimate| any | (*estimate >= least)) {
-            found.extend((first..).zip(estimates).filter(|(_, estimate)| *estimate >= least).map(|(row, _)| row));
+        if estimates.iter().fold(false, |any, estimate| any | (*estimate >= min)) {
+            found.extend((first..).zip(estimates).filter(|(_, estimate)| *estimate >= min).map(|(row, _)| row));
         }
     }
 }
@@ -312,9 +312,9 @@ mod tests {
     fn at_least_returns_the_rows_whose_estimate_reaches_the_minimum() {
         let (signs, query) = (filled(601, 256), values(7, 256));
         let estimates = signs.estimates(&query);
-        for least in [f32::NEG_INFINITY, 300.0, 599.5, f32::INFINITY] {
-            let expect: Vec<usize> = (0..601).filter(|row| estimates[*row] >= least).collect();
-            assert_eq!(signs.at_least(&query, least), expect, "{least}");
+        for min in [f32::NEG_INFINITY, 300.0, 599.5, f32::INFINITY] {
+            let expect: Vec<usize> = (0..601).filter(|row| estimates[*row] >= min).collect();
+            assert_eq!(signs.at_least(&query, min), expect, "{min}");
         }
     }
 

@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn parameters_used_by_several_operations_are_shared() {
-        let limit = |most: u32| json!({"name": "limit", "in": "query", "schema": {"type": "integer", "maximum": most}});
+        let limit = |max: u32| json!({"name": "limit", "in": "query", "schema": {"type": "integer", "maximum": max}});
         let operation = |parameters: Value| json!({"parameters": parameters});
         let mut document = json!({"components": {}, "paths": {
             "/a": {"get": operation(json!([limit(10)])), "post": operation(json!([limit(20)]))},

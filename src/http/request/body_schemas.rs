@@ -171,13 +171,13 @@ impl Walk<'_> {
     }
 
     fn bounds(&mut self, schema: &Value, got: f64, keywords: [&str; 2], pointer: &str, unit: &str) {
-        let [least, most] = keywords.map(|keyword| schema[keyword].as_f64());
+        let [minimum, maximum] = keywords.map(|keyword| schema[keyword].as_f64());
         let (verb, unit) = if unit.is_empty() { ("be", String::new()) } else { ("have", format!(" {unit}")) };
-        if let Some(least) = least.filter(|least| got < *least) {
-            self.add(pointer, format!("must {verb} at least {least}{unit}, got {got}"), false);
+        if let Some(minimum) = minimum.filter(|minimum| got < *minimum) {
+            self.add(pointer, format!("must {verb} at least {minimum}{unit}, got {got}"), false);
         }
-        if let Some(most) = most.filter(|most| got > *most) {
-            self.add(pointer, format!("must {verb} at most {most}{unit}, got {got}"), false);
+        if let Some(maximum) = maximum.filter(|maximum| got > *maximum) {
+            self.add(pointer, format!("must {verb} at most {maximum}{unit}, got {got}"), false);
         }
     }
 

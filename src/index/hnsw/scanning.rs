@@ -53,9 +53,9 @@ impl Index {
     }
 
     fn can_scan(&self) -> bool {
-        let most = self.scan_size_limit(SCAN_SIZE_MAX);
+        let size_max = self.scan_size_limit(SCAN_SIZE_MAX);
         let IndexParameters { metric, quantization, .. } = self.parameters;
-        metric != Metric::L2 && !quantization.keeps_signs_only() && (EXACT_SIZE_MAX + 1..=most).contains(&self.len())
+        metric != Metric::L2 && !quantization.keeps_signs_only() && (EXACT_SIZE_MAX + 1..=size_max).contains(&self.len())
     }
 
     /// Makes the next `scan` faster. Returns false if changes keep it from doing so. Blocks.

@@ -74,7 +74,7 @@ impl EvaluatedPredictions {
             answered: answered.map(name),
             count,
         });
-        let most = majority(&expected).map(|class| {
+        let majority_label = majority(&expected).map(|class| {
             let count = expected.iter().filter(|one| **one == class).count();
             MajorityLabel { label: name(class), accuracy: count as f64 / expected.len() as f64 }
         });
@@ -82,7 +82,7 @@ impl EvaluatedPredictions {
         let languages = languages.map(|(language, report)| LanguageEvaluation { language, scores: report.scores });
         Ok(Evaluation {
             all: found.all.scores,
-            majority: most,
+            majority: majority_label,
             labels: label_scores(names, &found.all.classes),
             confusion: confusion.collect(),
             languages: by_size(languages.collect()),

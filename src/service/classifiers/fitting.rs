@@ -117,8 +117,8 @@ fn best_temperature(
 
 /// Returns the highest temperature that is nearly as good as the best. `losses` must be sorted by rising temperature.
 fn highest_good_temperature(losses: &[(f32, f64)]) -> Option<f32> {
-    let least = losses.iter().map(|(_, loss)| *loss).reduce(f64::min)?;
-    losses.iter().rev().find(|(_, loss)| *loss <= least * NEARLY).map(|(temperature, _)| *temperature)
+    let loss_min = losses.iter().map(|(_, loss)| *loss).reduce(f64::min)?;
+    losses.iter().rev().find(|(_, loss)| *loss <= loss_min * NEARLY).map(|(temperature, _)| *temperature)
 }
 
 /// What counts in the loss.

@@ -10,10 +10,14 @@ use crate::service::error::Error;
 /// Pause before another attempt, mostly when the encoder's queue is full.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Embeds texts as bulk work, in parts of at most `most` texts that fit into the encoder's queue. Waits while the queue is
+/// Embeds texts as bulk work, in parts of at most `texts_max` texts that fit into the encoder's queue. Waits while the queue is
 /// full. Fails early if the job should stop.
-pub(crate) async fn embed_with_retry(context: &JobContext, texts: &[EmbedText], most: usize) -> Result<Vec<Embedded>, JobError> {
-    let size = most.min(context.state()?.limits.embed_queue_texts_max).max(1);
+pub(crate) async fn embed_with_retry(
+    context: &JobContext,
+    texts: &[EmbedText],
+    texts_max: usize,
+) -> Result<Vec<Embedded>, JobError> {
+    let size = texts_max.min(context.state()?.limits.embed_queue_texts_max).max(1);
     let mut embedded = Vec::with_capacity(texts.len());
     for part in texts.chunks(size) {
         let answer = try_embed(context, part, |error| matches!(error, EmbedError::QueueFull { .. })).await?;

@@ -223,11 +223,11 @@ impl Corpus {
         }
     }
 
-    /// Returns up to `most` texts of the list that are not embedded yet, one per sentence. Returns none for a collection.
-    pub(crate) fn next_texts_to_embed(&self, most: usize) -> Result<Vec<String>, Error> {
+    /// Returns up to `max` texts of the list that are not embedded yet, one per sentence. Returns none for a collection.
+    pub(crate) fn next_texts_to_embed(&self, max: usize) -> Result<Vec<String>, Error> {
         let Source::Texts { texts, embeddings } = &self.source else { return Ok(Vec::new()) };
         let begin = embeddings.rows()?.min(self.firsts.len());
-        let wanted = &self.firsts[begin..self.firsts.len().min(begin + most)];
+        let wanted = &self.firsts[begin..self.firsts.len().min(begin + max)];
         Ok(wanted.iter().map(|position| texts.text(*position as usize).to_owned()).collect())
     }
 
@@ -306,7 +306,7 @@ impl Corpus {
         };
         // Asks for more, because the query itself and copies may be among the results.
         let mut wanted = (count * 2 + 1).max(coarse.map_or(0, |_| RESCORED_MIN));
-        let most = if self.hashes.is_empty() { usize::MAX } else { RESULTS_MAX };
+        let wanted_max = if self.hashes.is_empty() { usize::MAX } else { RESULTS_MAX };
         loop {
             let mut found = index.search_with_ef(query, wanted, ef)?;
             if let Some(collection) = coarse {
@@ -322,10 +322,10 @@ impl Corpus {
                     nearest.push((number, neighbor.score));
                 }
             }
-            if nearest.len() >= count || found.len() < wanted || wanted >= most {
+            if nearest.len() >= count || found.len() < wanted || wanted >= wanted_max {
                 return Ok(nearest);
             }
-            wanted = wanted.saturating_mul(GROWTH).min(index.len() + 1).min(most);
+            wanted = wanted.saturating_mul(GROWTH).min(index.len() + 1).min(wanted_max);
         }
     }
 

@@ -122,11 +122,11 @@ impl<'a> Occurrences<'a> {
             end += kind.len();
             (kind.len(), end)
         });
-        let (most, end_of_most) = kinds.max().unwrap_or_default();
+        let (largest, end_of_largest) = kinds.max().unwrap_or_default();
         // The most frequent kind comes last, so the others are dealt out without a gap. As there are at least as many of them as
         // parts, each part gets one.
-        positions.rotate_left(end_of_most);
-        let parts = positions.len().div_ceil(self.size_max).min(positions.len() - most).max(1);
+        positions.rotate_left(end_of_largest);
+        let parts = positions.len().div_ceil(self.size_max).min(positions.len() - largest).max(1);
         (positions, parts)
     }
 

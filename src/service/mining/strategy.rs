@@ -34,8 +34,8 @@ pub(crate) fn should_compare_all(first: Size, second: Size) -> bool {
 
 /// Whether a trial could show that comparing is the better choice.
 pub(crate) fn may_compare_all(first: Size, second: Size) -> bool {
-    let most = EFS[EFS.len() - 1];
-    compares_all(first, second, (most, most))
+    let ef_max = EFS[EFS.len() - 1];
+    compares_all(first, second, (ef_max, ef_max))
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ struct Part {
     /// Its share of the query's words, by their count.
     share: f32,
     /// What its passages have of the part at least, as a share of it.
-    least: f32,
+    minimum: f32,
     /// What they gain, as a share of the part.
     gain: f32,
     /// Whether no passage has its words as the query spells them, so that they are not counted yet.
@@ -61,14 +61,14 @@ struct Part {
 #[derive(Debug, Clone, Copy, Default)]
 struct Raise {
     /// At least, by the words of the parts that may be counted already.
-    least: f32,
+    minimum: f32,
     /// In addition.
     added: f32,
 }
 
 impl Raise {
     fn max(self, other: Self) -> Self {
-        Self { least: self.least.max(other.least), added: self.added.max(other.added) }
+        Self { minimum: self.minimum.max(other.minimum), added: self.added.max(other.added) }
     }
 }
 
@@ -82,13 +82,13 @@ impl LiteralMatches {
     /// Raises the share of the query's words that a passage has by the literal parts that it has, which have these `shares`. Of
     /// parts that begin with the same word, only one counts.
     pub(super) fn raise(&self, share: f32, shares: &[f32], passage: PassageId) -> f32 {
-        let (mut least, mut added, mut from) = (0.0, 0.0, 0);
+        let (mut minimum, mut added, mut from) = (0.0, 0.0, 0);
         for same_word in self.parts.chunk_by(|a, b| a.at == b.at) {
             let found = same_word.iter().zip(&shares[from..]).filter(|(part, _)| part.found.contains(passage));
             let best = found.map(|(part, share)| part.raise(*share)).fold(Raise::default(), Raise::max);
-            (least, added, from) = (least + best.least, added + best.added, from + same_word.len());
+            (minimum, added, from) = (minimum + best.minimum, added + best.added, from + same_word.len());
         }
-        share.max(least) + added
+        share.max(minimum) + added
     }
 
     /// Returns the passages that have a part and that `accept` accepts, and whether these are all. Of each part, those with the
@@ -117,8 +117,8 @@ impl Part {
     /// Returns what a passage that has it has of the query, where its share of the query's words is `share`.
     fn raise(&self, share: f32) -> Raise {
         match self.is_uncounted {
-            true => Raise { least: 0.0, added: share * (self.least + self.gain) },
-            false => Raise { least: share * self.least, added: share * self.gain },
+            true => Raise { minimum: 0.0, added: share * (self.minimum + self.gain) },
+            false => Raise { minimum: share * self.minimum, added: share * self.gain },
         }
     }
 }
@@ -146,7 +146,7 @@ impl Plan<'_> {
             let terms = QueryTerms { required: vec![phrases.clone()], ..QueryTerms::default() };
             let found = self.collection.store.required_matches(&terms).map_err(|error| self.add_preparation_progress(error))?;
             let Some(RequiredPassages::Only(found)) = found else { continue };
-            let (least, gain, is_uncounted) = match part.condition {
+            let (minimum, gain, is_uncounted) = match part.condition {
                 SearchCondition::Always => (AS_WRITTEN, IN_ORDER, false),
                 SearchCondition::Joined(_) => (AS_WRITTEN, 0.0, false),
                 SearchCondition::Beginning(_) => (BEGINNING, 0.0, true),
@@ -156,7 +156,7 @@ impl Plan<'_> {
                 matches.terms.extend(phrases.into_iter().flat_map(query_terms));
             }
             let (words, share) = (part.words.clone(), part.share);
-            matches.parts.push(Part { at: part.at, words, share, least, gain, is_uncounted, found });
+            matches.parts.push(Part { at: part.at, words, share, minimum, gain, is_uncounted, found });
         }
         matches.parts.sort_by_key(|part| part.at);
         Ok(matches)
@@ -200,7 +200,7 @@ mod tests {
 
     fn part(at: usize, is_uncounted: bool, gain: f32) -> Part {
         let found = Arc::new([PASSAGE].into_iter().collect());
-        Part { at, words: Vec::new(), share: 0.5, least: 0.8, gain, is_uncounted, found }
+        Part { at, words: Vec::new(), share: 0.5, minimum: 0.8, gain, is_uncounted, found }
     }
 
     fn raised(share: f32, parts: Vec<Part>) -> f32 {

@@ -125,8 +125,8 @@ pub(super) fn resolve(
             // from the positive mean away from the negative one.
             let step = if collection.row.metric == Metric::L2 && examples.negative != ExampleSet::default() { 2.0 } else { 1.0 };
             // Beyond the largest value that the index can store, distances would not be numbers.
-            let most = f64::from(collection.row.quantization.value_max());
-            let target = |(positive, negative): (&f64, &f64)| (step * positive - negative).clamp(-most, most) as f32;
+            let value_max = f64::from(collection.row.quantization.value_max());
+            let target = |(positive, negative): (&f64, &f64)| (step * positive - negative).clamp(-value_max, value_max) as f32;
             let values = positive.iter().zip(&negative).map(target).collect();
             resolved.embedding = Some(collection.row.scale_embedding(values).ok_or(Error::NoDirection)?);
             resolved.excluded.extend(examples.positive.ids.iter().chain(&examples.negative.ids).cloned());

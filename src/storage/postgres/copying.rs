@@ -21,7 +21,7 @@ impl Postgres {
         })
     }
 
-    pub(crate) fn revisions(&self, after: Revision, most: usize) -> Result<Vec<Revision>, StoreError> {
+    pub(crate) fn revisions(&self, after: Revision, max: usize) -> Result<Vec<Revision>, StoreError> {
         self.run("reading revisions", |session| {
             let sql = format!(
                 "select sequence, document from {} where (sequence, document) > ($1, $2) order by sequence, document limit $3",
@@ -29,7 +29,7 @@ impl Postgres {
             );
             let read =
                 |row: &postgres::Row| Ok(Revision { sequence: sequence(row.try_get(0)?), key: DocumentKey(row.try_get(1)?) });
-            session.rows(&sql, &[&to_sql(after.sequence.0), &after.key.0, &limit(most)])?.iter().map(read).collect()
+            session.rows(&sql, &[&to_sql(after.sequence.0), &after.key.0, &limit(max)])?.iter().map(read).collect()
         })
     }
 

@@ -24,7 +24,7 @@ impl Postgres {
         &self,
         filter: &SearchFilter,
         after: Option<&DocumentId>,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<EmbeddedDocument>, StoreError> {
         let condition = self.compile(filter);
         self.read_latest_snapshot("reading documents with embeddings", |session| {
@@ -36,9 +36,9 @@ impl Postgres {
                 condition.sql,
                 number + 1
             );
-            let (after, most) = (after.map_or("", DocumentId::as_str), limit(most));
+            let (after, max) = (after.map_or("", DocumentId::as_str), limit(max));
             let mut values = condition.parameters();
-            values.extend([&after as Parameter<'_>, &most]);
+            values.extend([&after as Parameter<'_>, &max]);
             let found = session.rows(&sql, &values)?;
             self.with_means(session, &found)
         })
@@ -81,17 +81,13 @@ impl Postgres {
         Ok(found)
     }
 
-    pub(crate) fn matching_metadata(
-        &self,
-        filter: &SearchFilter,
-        most: usize,
-    ) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
+    pub(crate) fn matching_metadata(&self, filter: &SearchFilter, max: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
         let condition = self.compile(filter);
         self.read_latest("reading metadata", |session| {
             let Condition { sql, .. } = &condition;
             let documents = self.live();
             let sql =
-                format!("select d.document, d.id, d.metadata from {documents} d where {sql} order by d.id limit {}", limit(most));
+                format!("select d.document, d.id, d.metadata from {documents} d where {sql} order by d.id limit {}", limit(max));
             let read = |row: &Row| {
                 let key = row.try_get(0)?;
                 Ok((document_id(key, row.try_get(1)?)?, metadata(key, row.try_get(2)?)?))
@@ -171,7 +167,7 @@ impl Postgres {
     pub(crate) fn embedded_keys(
         &self,
         after: Option<DocumentKey>,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError> {
         self.read_latest("reading ids", |session| {
             let (documents, passages) = (self.live(), &self.names.passages);
@@ -185,7 +181,7 @@ impl Postgres {
                 let key = row.try_get(0)?;
                 Ok((DocumentKey(key), document_id(key, row.try_get(1)?)?))
             };
-            session.rows(&sql, &[&after, &limit(most)])?.iter().map(read).collect()
+            session.rows(&sql, &[&after, &limit(max)])?.iter().map(read).collect()
         })
     }
 

@@ -21,11 +21,11 @@ impl Postgres {
     pub(crate) fn document_records(
         &self,
         after: Option<DocumentKey>,
-        most: usize,
+        max: usize,
         bytes_max: u64,
     ) -> Result<Vec<DocumentRecord>, StoreError> {
         self.snapshot("reading whole documents", |session| {
-            let documents = self.documents_after(session, after, most, bytes_max)?;
+            let documents = self.documents_after(session, after, max, bytes_max)?;
             let mut passages = self.whole_passages(session, &documents)?;
             let whole = |(key, document): (i64, Document)| {
                 let passages = passages.remove(&key).unwrap_or_default();
@@ -39,7 +39,7 @@ impl Postgres {
         &self,
         session: &mut Session,
         after: Option<DocumentKey>,
-        most: usize,
+        max: usize,
         bytes_max: u64,
     ) -> Result<Vec<(i64, Document)>, Fault> {
         let (documents, passages) = (&self.names.documents, &self.names.passages);
@@ -58,7 +58,7 @@ impl Postgres {
         );
         let after = after.map_or(i64::MIN, |key| key.0);
         let read = |row: &Row| Ok((row.try_get(0)?, rows::document(row)?));
-        session.rows(&sql, &[&after, &limit(most), &to_sql(bytes_max.max(1))])?.iter().map(read).collect()
+        session.rows(&sql, &[&after, &limit(max), &to_sql(bytes_max.max(1))])?.iter().map(read).collect()
     }
 
     fn whole_passages(

@@ -69,12 +69,12 @@ impl Postgres {
         )
     }
 
-    /// Counts the values at a path: at most `most` of them, and no more once their texts exceed `bytes_max` bytes.
+    /// Counts the values at a path: at most `max` of them, and no more once their texts exceed `bytes_max` bytes.
     fn values_at(
         &self,
         session: &mut Session,
         at: &PathExpression,
-        most: usize,
+        max: usize,
         bytes_max: u64,
     ) -> Result<Vec<FacetValue>, Fault> {
         // A value that occurs twice in a document's array is one row of `found`.
@@ -91,7 +91,7 @@ impl Postgres {
              order by documents desc, kind, case when kind = 'number' then shown::numeric end, shown limit {}",
             self.elements_table(at),
             at.value,
-            limit(most)
+            limit(max)
         );
         let (mut counted, mut bytes) = (Vec::new(), 0);
         for row in session.rows(&sql, &at.condition.parameters())? {

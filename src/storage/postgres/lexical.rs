@@ -130,7 +130,7 @@ impl Postgres {
         &self,
         terms: &QueryTerms,
         filter: &SearchFilter,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<(PassageId, f32)>, StoreError> {
         if terms.terms.is_empty() {
             return Ok(Vec::new());
@@ -161,7 +161,7 @@ impl Postgres {
             words.hits,
             self.key,
             words.having,
-            limit(most)
+            limit(max)
         );
         let mut values = condition.parameters();
         values.extend(words.parameters());

@@ -70,16 +70,16 @@ pub(super) fn read_page(
     bytes_max: u64,
     parameters: &[Parameter<'_>],
 ) -> Result<(Vec<Document>, bool), Fault> {
-    let (documents, most) = (&names.documents, rows::limit(limit));
+    let (documents, max) = (&names.documents, rows::limit(limit));
     // For documents that do not fit, only the sizes are read. The database server knows the length of a text without reading
     // it.
     let sql = format!(
         "with page as materialized (
              select document, row_number() over () as position, sum(bytes) over (rows unbounded preceding) as bytes
-             from (select d.document, {BYTES} as bytes from {live} d where {which} order by {order} limit {most} + 1) first
+             from (select d.document, {BYTES} as bytes from {live} d where {which} order by {order} limit {max} + 1) first
          )
          select {}, (select count(*) from page) from page join {documents} d on d.document = page.document
-         where page.position = 1 or (page.position <= {most} and page.bytes <= {}) order by page.position",
+         where page.position = 1 or (page.position <= {max} and page.bytes <= {}) order by page.position",
         document_columns(names),
         to_sql(bytes_max)
     );
@@ -137,12 +137,12 @@ impl Postgres {
         Ok(DocumentPage { documents, next })
     }
 
-    pub(crate) fn count_matching(&self, filter: &SearchFilter, most: usize) -> Result<usize, StoreError> {
+    pub(crate) fn count_matching(&self, filter: &SearchFilter, max: usize) -> Result<usize, StoreError> {
         let condition = self.compile(filter);
         let count = self.search("counting documents", |session| {
             let Condition { sql, .. } = &condition;
-            let most = limit(most);
-            let sql = format!("select count(*) from (select 1 from {} d where {sql} limit {most}) found", self.live());
+            let max = limit(max);
+            let sql = format!("select count(*) from (select 1 from {} d where {sql} limit {max}) found", self.live());
             session.query_number(&sql, &condition.parameters())
         })?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
@@ -247,7 +247,7 @@ impl Postgres {
         Ok(())
     }
 
-    pub(crate) fn pending(&self, after: PassageId, most: usize) -> Result<Vec<PendingPassage>, StoreError> {
+    pub(crate) fn pending(&self, after: PassageId, max: usize) -> Result<Vec<PendingPassage>, StoreError> {
         self.run("reading passages without embedding", |session| {
             let (documents, passages) = (&self.names.documents, &self.names.passages);
             let sql = format!(
@@ -260,7 +260,7 @@ impl Postgres {
                  from first join {documents} d on d.document = first.document order by first.passage",
                 self.own_passages_condition()
             );
-            rows::pending(&session.rows(&sql, &[&to_sql(after.0), &limit(most)])?)
+            rows::pending(&session.rows(&sql, &[&to_sql(after.0), &limit(max)])?)
         })
     }
 

@@ -48,9 +48,9 @@ fn support_min(script: Script) -> f32 {
     }
 }
 
-fn is_supported(ids: &[u32], found: &HeadPrediction, head: &LanguageHead, least: f32) -> bool {
+fn is_supported(ids: &[u32], found: &HeadPrediction, head: &LanguageHead, support_min: f32) -> bool {
     let share = |counted: usize| (counted as f32 / TOKENS_ENOUGH as f32).min(1.0);
-    if found.support >= least * share(found.counted) {
+    if found.support >= support_min * share(found.counted) {
         return true;
     }
     // Below this, halves are too short to say more than the whole.
@@ -60,7 +60,7 @@ fn is_supported(ids: &[u32], found: &HeadPrediction, head: &LanguageHead, least:
     let (first, second) = ids.split_at(ids.len() / 2);
     [first, second].iter().any(|half| {
         let support = head.support(half, found.detected.language);
-        support.is_some_and(|support| support >= least * HALF_SUPPORT)
+        support.is_some_and(|support| support >= support_min * HALF_SUPPORT)
     })
 }
 

@@ -162,13 +162,13 @@ fn letters_of(text: &str, script: Script) -> String {
 /// preference, the letters of each language that not all of the others have.
 fn by_alphabet(letters: &str, alphabets: &[(&'static str, &str)]) -> Option<(&'static str, f32)> {
     let special = |c: &char| alphabets.iter().any(|(_, has)| has.contains(*c));
-    let (mut least, mut found) = (usize::MAX, Vec::new());
+    let (mut fewest, mut found) = (usize::MAX, Vec::new());
     for (code, has) in alphabets {
         let foreign = letters.chars().filter(special).filter(|c| !has.contains(*c)).count();
-        if foreign < least {
-            (least, found) = (foreign, Vec::new());
+        if foreign < fewest {
+            (fewest, found) = (foreign, Vec::new());
         }
-        if foreign == least {
+        if foreign == fewest {
             found.push(*code);
         }
     }

@@ -208,10 +208,10 @@ fn a_mined_run_contains_pairs_close_to_its_first_pair() {
         (away.iter().copied().min(), away.iter().copied().max())
     };
     // Rows less than 287 apart have a cosine of 0.9 or more, so they may be translations and are left out.
-    let (least, most) = distances(Some(&Miner::new(table, 2, 16)));
-    assert!(least >= Some(287) && most < Some(450), "{least:?} to {most:?}");
-    let (least, most) = distances(None);
-    assert!(least < Some(100) && most > Some(700), "{least:?} to {most:?}");
+    let (min, max) = distances(Some(&Miner::new(table, 2, 16)));
+    assert!(min >= Some(287) && max < Some(450), "{min:?} to {max:?}");
+    let (min, max) = distances(None);
+    assert!(min < Some(100) && max > Some(700), "{min:?} to {max:?}");
 }
 
 #[test]

@@ -277,12 +277,12 @@ impl<'a> EncoderWriter<'a> {
         let scaled: Vec<f32> = self.weights.get(weight)?.values.iter().map(|value| value * d.sqrt()).collect();
         let scaled = self.graph.floats(&part("scaled_weight"), &[scaled.len()], &scaled);
         let bias = self.constant(bias)?;
-        let least = self.graph.floats(&part("least"), &[], &[(d * NORM_EPSILON).sqrt()]);
+        let length_min = self.graph.floats(&part("least"), &[], &[(d * NORM_EPSILON).sqrt()]);
         let last = self.graph.integers(&part("axis"), &[1], &[-1]);
         let mean = self.graph.node("ReduceMean", &part("mean"), &[input, &last], &[]); // [batch, len, 1]
         let centered = self.graph.node("Sub", &part("centered"), &[input, &mean], &[]);
         let length = self.graph.node("ReduceL2", &part("length"), &[&centered, &last], &[]); // [batch, len, 1]
-        let length = self.graph.node("Max", &part("length.safe"), &[&length, &least], &[]);
+        let length = self.graph.node("Max", &part("length.safe"), &[&length, &length_min], &[]);
         let unit = self.graph.node("Div", &part("unit"), &[&centered, &length], &[]);
         let weighted = self.graph.node("Mul", &part("weighted"), &[&unit, &scaled], &[]);
         Ok(self.graph.node("Add", name, &[&weighted, &bias], &[]))
@@ -296,12 +296,12 @@ impl<'a> EncoderWriter<'a> {
         };
         let middle = self.graph.integers("pooled.axis", &[1], &[1]);
         let last = self.graph.integers("length.axis", &[1], &[-1]);
-        let least = self.graph.floats("length.least", &[], &[LENGTH_MIN]);
+        let length_min = self.graph.floats("length.least", &[], &[LENGTH_MIN]);
         let mask = self.graph.node("Unsqueeze", "pooled.mask", &[mask, &middle], &[]); // [batch, 1, len]
         let sum = self.graph.node("MatMul", "pooled.sum", &[&mask, &hidden], &[]); // [batch, 1, d]
         let sum = self.graph.node("Squeeze", "pooled", &[&sum, &middle], &[]); // [batch, d]
         let length = self.graph.node("ReduceL2", "length", &[&sum, &last], &[("keepdims", Attribute::Int(1))]);
-        let length = self.graph.node("Max", "length.safe", &[&length, &least], &[]);
+        let length = self.graph.node("Max", "length.safe", &[&length, &length_min], &[]);
         let embedding = self.graph.node("Div", "sentence_embedding", &[&sum, &length], &[]);
         self.graph.output(&embedding, &["batch"], self.weights.shape.dimension);
     }

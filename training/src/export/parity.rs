@@ -141,9 +141,12 @@ fn p_at_1(sample: &Sample, embeddings: &Embeddings) -> Result<f64, Error> {
 
 fn check(parity: &Parity) -> Result<(), Error> {
     let refuse = |problem| Err(Error::Parity { variant: parity.variant.name(), problem });
-    let least = parity.variant.cosine_min();
-    if parity.cosine_min < least {
-        return refuse(format!("the least cosine with the reference is {:.6}, expected at least {least}", parity.cosine_min));
+    let cosine_min = parity.variant.cosine_min();
+    if parity.cosine_min < cosine_min {
+        return refuse(format!(
+            "the least cosine with the reference is {:.6}, expected at least {cosine_min}",
+            parity.cosine_min
+        ));
     }
     let points = (parity.p_at_1 - parity.p_at_1_reference).abs();
     if points > P_AT_1_POINTS_MAX {

@@ -147,8 +147,8 @@ fn section(options: &QuestionOptions<'_>, parity: &[Parity], measured: &[Option<
         }
         text.push('\n');
     }
-    let least: Vec<String> = parity.iter().map(|it| format!("{} {:.6}", it.variant.name(), it.cosine_min)).collect();
-    text.push_str(&format!("Minimum cosine with libtorch: {}.\n\n", least.join(", ")));
+    let minimums: Vec<String> = parity.iter().map(|it| format!("{} {:.6}", it.variant.name(), it.cosine_min)).collect();
+    text.push_str(&format!("Minimum cosine with libtorch: {}.\n\n", minimums.join(", ")));
     if let Some(notes) = options.notes {
         text.push_str(notes.trim());
         text.push_str("\n\n");

@@ -48,9 +48,9 @@ fn outcome(scores: &[f32], label: usize, temperature: f32) -> (f64, bool) {
 
 fn loss(scored: &[(Vec<f32>, usize)], temperature: f32) -> f64 {
     let of = |(scores, label): &(Vec<f32>, usize)| {
-        let most = scores.iter().copied().fold(f32::MIN, f32::max);
-        let sum: f64 = scores.iter().map(|score| f64::from((score - most) / temperature).exp()).sum();
-        sum.ln() - f64::from((scores[*label] - most) / temperature)
+        let max = scores.iter().copied().fold(f32::MIN, f32::max);
+        let sum: f64 = scores.iter().map(|score| f64::from((score - max) / temperature).exp()).sum();
+        sum.ln() - f64::from((scores[*label] - max) / temperature)
     };
     scored.iter().map(of).sum()
 }

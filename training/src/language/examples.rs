@@ -81,9 +81,9 @@ impl Examples {
     ) -> Result<Self, Error> {
         let mut chosen: BTreeMap<(String, Language), Vec<Hashed>> = BTreeMap::new();
         for corpus in corpus::find(selection.raw)?.corpora {
-            let most = (selection.per_corpus as f64 * weight(&corpus.name)) as usize;
-            if most > 0 {
-                choose(&corpus, most, &mut chosen)?;
+            let max = (selection.per_corpus as f64 * weight(&corpus.name)) as usize;
+            if max > 0 {
+                choose(&corpus, max, &mut chosen)?;
             }
         }
         if chosen.is_empty() {
@@ -130,8 +130,8 @@ impl Examples {
     }
 }
 
-/// Samples the texts of a corpus: in each language those with the lowest hashes, at most `most` over all files with its name.
-fn choose(corpus: &Corpus, most: usize, chosen: &mut BTreeMap<(String, Language), Vec<Hashed>>) -> Result<(), Error> {
+/// Samples the texts of a corpus: in each language those with the lowest hashes, at most `max` over all files with its name.
+fn choose(corpus: &Corpus, max: usize, chosen: &mut BTreeMap<(String, Language), Vec<Hashed>>) -> Result<(), Error> {
     let columns = corpus.read()?;
     let languages = corpus.languages();
     let hash = |text: &String| FxBuildHasher.hash_one(text.trim());
@@ -148,7 +148,7 @@ fn choose(corpus: &Corpus, most: usize, chosen: &mut BTreeMap<(String, Language)
         }
         list.sort_by_key(|(hash, _)| *hash);
         list.dedup_by_key(|(hash, _)| *hash);
-        list.truncate(most);
+        list.truncate(max);
     }
     Ok(())
 }

@@ -110,10 +110,10 @@ pub fn probabilities(weights: &Weights, rows: &[u32], exponent: f32, scores: &mu
         scores.iter_mut().zip(of).for_each(|(score, weight)| *score += weight);
     }
     let divisor = (rows.len().max(1) as f32).powf(exponent);
-    let most = scores.iter().copied().fold(f32::MIN, f32::max);
+    let max = scores.iter().copied().fold(f32::MIN, f32::max);
     let mut sum = 0.0;
     for score in scores.iter_mut() {
-        *score = ((*score - most) / divisor).exp();
+        *score = ((*score - max) / divisor).exp();
         sum += *score;
     }
     scores.iter_mut().for_each(|score| *score /= sum);

@@ -101,8 +101,8 @@ fn proportions(questions: &[RankedQuestion]) -> Features {
         gradient
     };
     // Evidence never counts against a passage, so if two kinds of evidence are redundant, one of them may get no weight.
-    let least = [0.0, 0.0, 0.0, 0.0, f64::MIN];
-    ascend([5.0, 5.0, 5.0, 5.0, 0.0], least, gradient)
+    let minimum = [0.0, 0.0, 0.0, 0.0, f64::MIN];
+    ascend([5.0, 5.0, 5.0, 5.0, 0.0], minimum, gradient)
 }
 
 /// Changes one proportion at a time, as long as that raises the mean reciprocal rank of the correct candidates (coordinate ascent;
@@ -179,7 +179,7 @@ fn scale_and_offset(questions: &[RankedQuestion], direction: &Features) -> (f64,
 }
 
 /// Gradient ascent with a separate rate for each number (Adam; Kingma and Ba, 2015); no number falls below its minimum.
-fn ascend<const N: usize>(mut weights: [f64; N], least: [f64; N], gradient: impl Fn(&[f64; N]) -> [f64; N]) -> [f64; N] {
+fn ascend<const N: usize>(mut weights: [f64; N], minimum: [f64; N], gradient: impl Fn(&[f64; N]) -> [f64; N]) -> [f64; N] {
     let (mut first, mut second) = ([0.0; N], [0.0; N]);
     for step in 1..=STEPS {
         let rate = RATE * (1.0 - step as f64 / (STEPS + 1) as f64);
@@ -188,7 +188,7 @@ fn ascend<const N: usize>(mut weights: [f64; N], least: [f64; N], gradient: impl
             second[number] = 0.999 * second[number] + 0.001 * slope * slope;
             let corrected = (second[number] / (1.0 - 0.999_f64.powi(step as i32))).sqrt() + 1e-12;
             weights[number] += rate * first[number] / (1.0 - 0.9_f64.powi(step as i32)) / corrected;
-            weights[number] = weights[number].max(least[number]);
+            weights[number] = weights[number].max(minimum[number]);
         }
     }
     weights

@@ -77,8 +77,8 @@ impl fmt::Display for Fitted {
         for (name, (before, after)) in names.iter().zip(self.mrr_before.iter().zip(self.mrr)) {
             writeln!(f, "| {name} | {before:.2} | {after:.2} |")?;
         }
-        let Levels { right: [half, most], closest, other } = self.levels;
-        writeln!(f, "\nrelevance: half of the correct passages have {half:.2} or more, nine in ten {most:.2};")?;
+        let Levels { right: [half, nine_in_ten], closest, other } = self.levels;
+        writeln!(f, "\nrelevance: half of the correct passages have {half:.2} or more, nine in ten {nine_in_ten:.2};")?;
         writeln!(f, "half of the closest wrong ones have {closest:.2}, half of those that no ranking proposes {other:.2}")
     }
 }

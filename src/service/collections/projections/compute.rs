@@ -226,10 +226,10 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
     Ok(Sample { vectors, ids, languages, origin })
 }
 
-/// Samples at most `most` documents with embeddings and returns them in the order of their keys. Also returns whether there are
+/// Samples at most `max` documents with embeddings and returns them in the order of their keys. Also returns whether there are
 /// more.
-fn sample_documents(context: &JobContext, collection: &OpenCollection, most: usize) -> Result<(Vec<DocumentKey>, bool), Error> {
-    let mut least: BinaryHeap<(u64, DocumentKey)> = BinaryHeap::with_capacity(most.saturating_add(1).min(IDS_PER_READ));
+fn sample_documents(context: &JobContext, collection: &OpenCollection, max: usize) -> Result<(Vec<DocumentKey>, bool), Error> {
+    let mut smallest: BinaryHeap<(u64, DocumentKey)> = BinaryHeap::with_capacity(max.saturating_add(1).min(IDS_PER_READ));
     let (mut after, mut found) = (None, 0_usize);
     loop {
         check_not_stopped(context)?;
@@ -238,16 +238,16 @@ fn sample_documents(context: &JobContext, collection: &OpenCollection, most: usi
         after = Some(*last);
         found += page.len();
         for (key, id) in page {
-            least.push((hash(id.as_str()), key));
-            if least.len() > most {
-                least.pop();
+            smallest.push((hash(id.as_str()), key));
+            if smallest.len() > max {
+                smallest.pop();
             }
         }
     }
     check_enough(&collection.row.name, found)?;
-    let mut keys: Vec<DocumentKey> = least.into_iter().map(|(_, key)| key).collect();
+    let mut keys: Vec<DocumentKey> = smallest.into_iter().map(|(_, key)| key).collect();
     keys.sort_unstable();
-    Ok((keys, found > most))
+    Ok((keys, found > max))
 }
 
 /// Finds the neighbors of each vector. Blocks.

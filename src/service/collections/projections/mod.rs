@@ -126,14 +126,14 @@ fn text(value: &Value) -> Option<String> {
     (text.len() <= VALUE_BYTES_MAX).then_some(text)
 }
 
-/// Returns the most frequent values, at most `most`, and for each point the position of its value among them, or -1 if its
+/// Returns the most frequent values, at most `max`, and for each point the position of its value among them, or -1 if its
 /// value is not among them or it has none. Equally frequent values are sorted in ascending order.
-fn rank_values<T: Clone + Eq + Hash + Ord>(values: Vec<Option<T>>, most: usize) -> (Vec<T>, Vec<i32>) {
+fn rank_values<T: Clone + Eq + Hash + Ord>(values: Vec<Option<T>>, max: usize) -> (Vec<T>, Vec<i32>) {
     let mut counts: HashMap<&T, usize> = HashMap::new();
     values.iter().flatten().for_each(|value| *counts.entry(value).or_default() += 1);
     let mut frequent: Vec<(&T, usize)> = counts.into_iter().collect();
     frequent.sort_unstable_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(other.0)));
-    frequent.truncate(most);
+    frequent.truncate(max);
     let numbers: HashMap<&T, i32> = (0..).zip(&frequent).map(|(number, (value, _))| (*value, number)).collect();
     let indexes = values.iter().map(|value| value.as_ref().and_then(|value| numbers.get(value)).copied().unwrap_or(-1)).collect();
     (frequent.iter().map(|(value, _)| (*value).clone()).collect(), indexes)
