@@ -57,11 +57,11 @@ impl FromStr for ServerUrl {
     fn from_str(text: &str) -> Result<Self, String> {
         let scheme = ["http://", "https://"].into_iter().find(|scheme| text.starts_with(scheme));
         let rest = scheme.map(|scheme| text[scheme.len()..].trim_end_matches('/'));
-        let whole = rest.is_some_and(|rest| {
+        let well_formed = rest.is_some_and(|rest| {
             !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['?', '#', '@']) && !rest.contains(char::is_whitespace)
         });
         let parses = ureq::http::Uri::try_from(text).is_ok();
-        if whole && parses {
+        if well_formed && parses {
             Ok(Self(text.trim_end_matches('/').to_owned()))
         } else {
             Err("expected http://HOST:PORT or https://HOST:PORT".to_owned())

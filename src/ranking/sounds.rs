@@ -210,14 +210,14 @@ impl SoundMatcher {
     fn similarity(&self, other: Sound) -> Option<f32> {
         let vowels_omitted = usize::from(self.sound.script().omits_vowels() || other.script().omits_vowels());
         let (costs, own, other) = (&COSTS_OF[vowels_omitted], &self.own_costs[vowels_omitted], symbols(other));
-        let whole = own.weight.max(other.total(&costs.gap)).max(1) as f32;
-        let distance_max = ((1.0 - self.similarity_min) * whole) as u32;
+        let total_weight = own.weight.max(other.total(&costs.gap)).max(1) as f32;
+        let distance_max = ((1.0 - self.similarity_min) * total_weight) as u32;
         // Each symbol takes part in one edit, so no distance is less than this sum. It rules out most sounds.
         if other.total(&own.costs_min) > distance_max {
             return None;
         }
         let distance = distance(self.symbols.as_slice(), other.as_slice(), costs, distance_max)?;
-        Some(1.0 - distance as f32 / whole)
+        Some(1.0 - distance as f32 / total_weight)
     }
 }
 
@@ -365,11 +365,11 @@ mod tests {
         for (one, other) in sounds.iter().flat_map(|one| sounds.iter().map(move |other| (*one, *other))) {
             let costs = &COSTS_OF[usize::from(one.script().omits_vowels() || other.script().omits_vowels())];
             let (a, b) = (symbols(one), symbols(other));
-            let (whole, edits) =
+            let (total_weight, edits) =
                 (a.total(&costs.gap).max(b.total(&costs.gap)), distance(a.as_slice(), b.as_slice(), costs, u32::MAX));
-            let similar = 1.0 - edits.unwrap() as f32 / whole as f32;
+            let similar = 1.0 - edits.unwrap() as f32 / total_weight as f32;
             for similarity_min in [0.0, 0.5, 0.72, 0.85] {
-                let distance_max = ((1.0 - similarity_min) * whole as f32) as u32;
+                let distance_max = ((1.0 - similarity_min) * total_weight as f32) as u32;
                 let expected = edits.filter(|edits| *edits <= distance_max).map(|_| similar);
                 assert_eq!(similarity(one, other, similarity_min), expected, "{one:?} {other:?} {similarity_min}");
             }

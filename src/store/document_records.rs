@@ -70,9 +70,9 @@ fn read(
     {
         let (key, document) = (DocumentKey(row.get(0)?), rows::document(row)?);
         let passages = passages(connection, key, &document, terms_of)?;
-        let whole = DocumentRecord { key, document, passages };
-        bytes += whole.bytes();
-        found.push(whole);
+        let record = DocumentRecord { key, document, passages };
+        bytes += record.bytes();
+        found.push(record);
     }
     Ok(found)
 }
@@ -115,8 +115,8 @@ fn passage(row: &Row<'_>, document: &Document, terms_of: TermsOf) -> Result<Pass
     Ok(PassageRecord { id, span: PassageSpan { range, headings }, embedded, tokens, words })
 }
 
-fn insert(transaction: &mut WriteTransaction<'_>, whole: DocumentRecord, terms_of: TermsOf) -> Result<(), Fault> {
-    let DocumentRecord { key, document, passages } = whole;
+fn insert(transaction: &mut WriteTransaction<'_>, record: DocumentRecord, terms_of: TermsOf) -> Result<(), Fault> {
+    let DocumentRecord { key, document, passages } = record;
     swap::write_document(transaction, INSERT, key, &document)?;
     let document = PreparedDocument::from(document);
     let connection = transaction.connection;

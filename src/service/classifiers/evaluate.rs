@@ -293,10 +293,10 @@ async fn write_result(
     let (folder, evaluator) = (context.state()?.job_dir(&context.job.id), Arc::clone(trained));
     let evaluation = blocking(move || {
         let evaluation = evaluated.evaluation(&evaluator)?;
-        let (partial, whole) = (folder.join("evaluation.partial"), folder.join(RESULT));
+        let (partial, complete) = (folder.join("evaluation.partial"), folder.join(RESULT));
         let text = persisted_evaluation::write(&evaluation)?;
-        let written = std::fs::create_dir_all(&folder).and_then(|()| replace_durably(&partial, &whole, &text));
-        written.map_err(|source| Error::Folder { path: whole, source })?;
+        let written = std::fs::create_dir_all(&folder).and_then(|()| replace_durably(&partial, &complete, &text));
+        written.map_err(|source| Error::Folder { path: complete, source })?;
         Ok(evaluation)
     });
     let all = evaluation.await?.all;

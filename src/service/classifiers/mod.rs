@@ -157,8 +157,8 @@ impl State {
             }
         }
         // Reads everything in one transaction, because a retraining may replace it at any moment.
-        let whole = self.catalog.classifier_contents(&row.id)?.ok_or(ClassifierError::NotFound { name: row.record.name })?;
-        let ClassifierContents { row, weights, texts } = whole;
+        let contents = self.catalog.classifier_contents(&row.id)?.ok_or(ClassifierError::NotFound { name: row.record.name })?;
+        let ClassifierContents { row, weights, texts } = contents;
         self.check_classifier_model(&row)?;
         let definition = read_definition(&row.definition)?;
         let report = row.report.as_ref().map(read_report).transpose()?.unwrap_or_default();

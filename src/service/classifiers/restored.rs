@@ -22,9 +22,9 @@ pub(crate) fn check_restored(catalog: &Catalog, name: &ClassifierName, loaded: &
     let check = || {
         let definition = read_definition(&row.definition)?;
         let report = row.report.as_ref().map(read_report).transpose()?.ok_or_else(|| damaged_row("it has no report"))?;
-        let whole = catalog.classifier_contents(&row.id)?.ok_or_else(|| damaged_row("it has no trained state"))?;
+        let contents = catalog.classifier_contents(&row.id)?.ok_or_else(|| damaged_row("it has no trained state"))?;
         let key = (row.id.clone(), row.record.version, row.record.name.clone());
-        let trained = TrainedClassifier::assemble(key, definition, report, whole.weights, whole.texts)?;
+        let trained = TrainedClassifier::assemble(key, definition, report, contents.weights, contents.texts)?;
         let of_texts = trained.texts.iter().all(|text| text.embedding.as_slice().len() == dimension);
         let of_weights = match &trained.model {
             Model::Mlp(mlp) => mlp.dimension() == dimension,

@@ -48,11 +48,11 @@ impl ResultsFile {
 
     /// Completes the file durably and renames it.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
-        let (partial, whole) = (self.folder.join(PARTIAL), self.folder.join(self.name));
+        let (partial, complete) = (self.folder.join(PARTIAL), self.folder.join(self.name));
         let mut finish = || {
             self.file.flush()?;
             self.file.get_ref().sync_all()?;
-            rename_durably(&partial, &whole)
+            rename_durably(&partial, &complete)
         };
         finish().map_err(|source| self.failed(source))
     }

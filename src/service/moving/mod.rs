@@ -129,10 +129,10 @@ fn check_names(contents: &LocationContents, target: &OpenLocation) -> Result<(),
 /// Moves a classifier unless the target already has it.
 fn move_classifier((source, target): (&OpenLocation, &OpenLocation), row: &StoredClassifier) -> Result<(), MoveError> {
     let failed = |error: StoreError| target.catalog_failed(error);
-    let whole = source.catalog.classifier_contents(&row.id).map_err(|error| source.catalog_failed(error))?;
+    let contents = source.catalog.classifier_contents(&row.id).map_err(|error| source.catalog_failed(error))?;
     let in_target = target.catalog.classifier_contents(&row.id).map_err(failed)?;
-    let Some(whole) = whole.filter(|whole| in_target.as_ref() != Some(whole)) else { return Ok(()) };
-    if in_target.is_some() || !target.catalog.import_classifier(&whole).map_err(failed)? {
+    let Some(contents) = contents.filter(|contents| in_target.as_ref() != Some(contents)) else { return Ok(()) };
+    if in_target.is_some() || !target.catalog.import_classifier(&contents).map_err(failed)? {
         return Err(MoveError::NameTaken { what: "a classifier", name: row.record.name.as_str().to_owned() });
     }
     Ok(())

@@ -141,7 +141,7 @@ impl Plan<'_> {
         let scope = self.scope(filter);
         let set = (!scope.is_all()).then(|| collection.store.passages_in(scope)).transpose()?;
         let ModelEvidence { scorer, translations } = self.evidence;
-        let (mut ranked, matcher, whole) = with_tokens(collection, translations, |tokens, words| {
+        let (mut ranked, matcher, all_compared) = with_tokens(collection, translations, |tokens, words| {
             let accept = |passage| set.as_ref().is_none_or(|set| set.contains(passage));
             let question = scorer.map(|scorer| scorer.question(&resolved.tokens, tokens)).transpose()?;
             let estimates = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX).map(|question| question.estimate(tokens));
@@ -170,11 +170,11 @@ impl Plan<'_> {
                 self.compare(embedding, &mut listed)?;
             }
             let compared = limit.div_ceil(COMPARED_PART).max(COMPARED_MIN);
-            let whole = listed.len() <= compared || estimates.is_none();
+            let all_compared = listed.len() <= compared || estimates.is_none();
             let shares = literal.shares(translated.as_ref());
             let mut model = ModelScores { tokens, words, translated, estimates, question, literal: (literal, shares) };
             let mut listed: Vec<(PassageId, ListedPassage)> = listed.into_iter().collect();
-            if !whole {
+            if !all_compared {
                 listed = self
                     .rank(listed.into_iter(), &model)
                     .into_iter()
@@ -186,12 +186,12 @@ impl Plan<'_> {
             let ranked = self.rank(listed.into_iter(), &model);
             let words = model.translated.map_or_else(Vec::new, WordScores::into_significant_words);
             let matcher = QueryMatcher { question: model.question, words, terms: literal.terms.clone() };
-            Ok::<_, Error>((ranked, matcher, whole))
+            Ok::<_, Error>((ranked, matcher, all_compared))
         })??;
         self.prefer_titled(&mut ranked)?;
         Ok(Passages {
             ranked: ranked.into_iter().map(RankedPassage::with_ranks).collect(),
-            exhausted: exhausted && whole,
+            exhausted: exhausted && all_compared,
             method,
             matcher,
         })

@@ -259,8 +259,8 @@ pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
     loop {
         tokio::select! {
             done = &mut built => {
-                let whole = done.map_err(Error::from)??;
-                return if whole { Ok(()) } else { context.check() };
+                let complete = done.map_err(Error::from)??;
+                return if complete { Ok(()) } else { context.check() };
             }
             () = tokio::time::sleep(CHECK_PAUSE) => {
                 if context.check().is_err() {

@@ -27,11 +27,11 @@ impl Postgres {
         self.snapshot("reading whole documents", |session| {
             let documents = self.documents_after(session, after, max, bytes_max)?;
             let mut passages = self.whole_passages(session, &documents)?;
-            let whole = |(key, document): (i64, Document)| {
+            let record = |(key, document): (i64, Document)| {
                 let passages = passages.remove(&key).unwrap_or_default();
                 DocumentRecord { key: DocumentKey(key), document, passages }
             };
-            Ok(documents.into_iter().map(whole).collect())
+            Ok(documents.into_iter().map(record).collect())
         })
     }
 
@@ -129,8 +129,8 @@ fn passage_record(row: &Row, text: &str) -> Result<PassageRecord, Fault> {
     Ok(PassageRecord { id: passage_id(passage), span: PassageSpan { range, headings }, embedded, tokens, words })
 }
 
-fn add(writing: &mut Writing<'_>, batch: &mut Batch, whole: DocumentRecord) -> Result<(), Fault> {
-    let DocumentRecord { key: DocumentKey(key), document, passages } = whole;
+fn add(writing: &mut Writing<'_>, batch: &mut Batch, record: DocumentRecord) -> Result<(), Fault> {
+    let DocumentRecord { key: DocumentKey(key), document, passages } = record;
     let (version, times) = (to_sql(document.sequence.0), (document.created_at_ms, document.updated_at_ms));
     let prepared = PreparedDocument::from(document);
     writing.raise_document_key(key);

@@ -92,8 +92,8 @@ impl Records {
     fn next_json(&mut self) -> io::Result<Option<Record>> {
         loop {
             let (line, mut content) = (self.position.line + 1, Vec::new());
-            let Some(whole) = self.read_line(&mut content)? else { return Ok(None) };
-            if !whole {
+            let Some(complete) = self.read_line(&mut content)? else { return Ok(None) };
+            if !complete {
                 return Ok(Some(Record { line, content: Err(self.too_long()) }));
             }
             if !content.trim_ascii().is_empty() {
@@ -105,18 +105,18 @@ impl Records {
     /// Reads a line without its line end. Returns whether the line is complete, or false if it was truncated because it is too
     /// long. `None` at the end of the file.
     fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
-        let (mut whole, mut any) = (true, false);
+        let (mut complete, mut any) = (true, false);
         loop {
             let buffer = self.reader.fill_buf()?;
             if buffer.is_empty() {
                 self.position.line += u64::from(any);
-                return Ok(any.then_some(whole));
+                return Ok(any.then_some(complete));
             }
             any = true;
             let end = buffer.iter().position(|&byte| byte == b'\n');
             let part = &buffer[..end.unwrap_or(buffer.len())];
-            whole = whole && line.len() + part.len() <= self.bytes_max;
-            if whole {
+            complete = complete && line.len() + part.len() <= self.bytes_max;
+            if complete {
                 line.extend_from_slice(part);
             }
             let taken = part.len() + usize::from(end.is_some());
@@ -124,7 +124,7 @@ impl Records {
             self.position.offset += taken as u64;
             if end.is_some() {
                 self.position.line += 1;
-                return Ok(Some(whole));
+                return Ok(Some(complete));
             }
         }
     }
