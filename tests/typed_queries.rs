@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 const MODEL: &str = "models/ems-small";
 const DOCUMENTS: &str = "tests/typed_queries/documents.jsonl";
 const QUERIES: &str = "tests/typed_queries/queries.jsonl";
+const REQUESTS: &str = "tests/typed_queries/requests.jsonl";
 
 /// Maximum number of queries of each kind whose first hit is wrong, one more than were measured; and of all.
 const WRONG: [(&str, usize); 33] = [
@@ -53,6 +54,8 @@ const WRONG: [(&str, usize); 33] = [
     ("words", 1),
 ];
 const WRONG_MAX: usize = 25;
+/// The same for requests in whole sentences.
+const WRONG_REQUESTS_MAX: usize = 2;
 
 fn lines(file: &str) -> Vec<Value> {
     fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -77,6 +80,14 @@ fn fill(client: &Client) {
     }
 }
 
+/// Searches, and returns the first hit if it does not answer the query.
+fn wrong_first_hit(client: &Client, query: &Value) -> Option<Value> {
+    let path = format!("/v1/collections/{}/search", text(query, "collection"));
+    let (status, mut answer) = client.post(&path, &json!({"query": query["query"], "limit": 1, "include": []}));
+    assert_eq!(status, 200, "{query}: {answer}");
+    Some(answer["hits"][0]["id"].take()).filter(|first| !query["answers"].as_array().unwrap().contains(first))
+}
+
 #[test]
 fn the_first_hit_answers_what_people_type() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,13 +96,9 @@ fn the_first_hit_answers_what_people_type() {
     fill(&client);
     let (mut counts, mut wrong): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) = (BTreeMap::new(), BTreeMap::new());
     for query in lines(QUERIES) {
-        let path = format!("/v1/collections/{}/search", text(&query, "collection"));
-        let (status, answer) = client.post(&path, &json!({"query": query["query"], "limit": 1, "include": []}));
-        assert_eq!(status, 200, "{query}: {answer}");
         let kind = text(&query, "kind").to_owned();
         *counts.entry(kind.clone()).or_default() += 1;
-        let first = &answer["hits"][0]["id"];
-        if !query["answers"].as_array().unwrap().contains(first) {
+        if let Some(first) = wrong_first_hit(&client, &query) {
             wrong.entry(kind).or_default().push(format!("{}: {first}", query["query"]));
         }
     }
@@ -104,5 +111,18 @@ fn the_first_hit_answers_what_people_type() {
     let (all, wrong) = (counts.values().sum::<usize>(), wrong.values().map(Vec::len).sum::<usize>());
     println!("{} of {all} first hits answer", all - wrong);
     assert!(wrong <= WRONG_MAX, "{wrong} of {all} first hits are wrong");
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn a_request_in_a_sentence_is_searched_by_its_topic() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    fill(&client);
+    let requests = lines(REQUESTS);
+    let wrong: Vec<_> = requests.iter().filter_map(|query| Some((&query["query"], wrong_first_hit(&client, query)?))).collect();
+    println!("{} of {} first hits answer", requests.len() - wrong.len(), requests.len());
+    assert!(wrong.len() <= WRONG_REQUESTS_MAX, "{wrong:#?}");
     assert!(server.terminate().success());
 }

@@ -113,6 +113,11 @@ impl Rows {
         ((product as f32 * scale).clamp(0.0, 1.0) * ONE + 0.5) as i16
     }
 
+    /// Returns the learned weight of a token, or 0 if it is not in the table.
+    pub(super) fn weight(&self, token: u32) -> f32 {
+        self.weights.get(token as usize).copied().unwrap_or_default()
+    }
+
     /// Returns the distinct tokens of a question with their weights before rarity. If there are too many, returns the heaviest.
     pub(super) fn weigh_tokens(&self, tokens: &[u32]) -> Vec<(u16, f32)> {
         let mut distinct: Vec<u16> = tokens.iter().filter_map(|&token| u16::try_from(token).ok()).collect();

@@ -4,6 +4,8 @@
 //! abbreviation, a hyphen, a dash and a negative number are plain text, and so is a quote that is never closed. The rules are
 //! in `docs/search.md`.
 
+use std::ops::Range;
+
 use crate::domain::{Language, QueryTerms, TermPhrase};
 
 use super::runs::is_spaced_letter;
@@ -21,6 +23,8 @@ pub struct QueryText {
     pub phrases: Vec<String>,
     /// The excluded parts.
     pub excluded: Vec<String>,
+    /// The part of the text that is searched for, if it is not all of it.
+    topic: Option<Range<usize>>,
 }
 
 /// The reason why a query is invalid.
@@ -81,6 +85,16 @@ impl QueryText {
         Self { text: query.to_owned(), ..Self::default() }
     }
 
+    /// Searches for a part of the text only, which must be a range of it.
+    pub fn limit_to(&mut self, topic: Range<usize>) {
+        self.topic = Some(topic);
+    }
+
+    /// Returns the part of the text that is searched for.
+    pub fn topic(&self) -> &str {
+        self.topic.as_ref().and_then(|topic| self.text.get(topic.clone())).unwrap_or(&self.text)
+    }
+
     /// Checks that there is something to search for. Takes as little time as parsing the query.
     pub fn check(&self) -> Result<(), QueryError> {
         let says_something = self.excluded.is_empty() || self.text.contains(char::is_alphanumeric);
@@ -91,7 +105,7 @@ impl QueryText {
     /// is required.
     pub fn terms(&self, all_words: bool, language: Option<Language>) -> Result<QueryTerms, QueryError> {
         // Quoted words come first, so that they are not the ones that are cut off.
-        let text = self.phrases.iter().chain([&self.text]).map(String::as_str).collect::<Vec<_>>().join("\n");
+        let text = self.phrases.iter().map(String::as_str).chain([self.topic()]).collect::<Vec<_>>().join("\n");
         let mut found = terms::query_terms(&text, language);
         found.required = self.phrases.iter().filter_map(|phrase| Some(vec![terms::phrase(phrase)?])).collect();
         if all_words {

@@ -41,6 +41,17 @@ pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn
     words
 }
 
+/// Returns the words of a query in order, by their numbers (`plain_words::word_key`), with their bytes. Leaves out words within
+/// words, and names that are put together from several.
+pub fn word_ranges(text: &str) -> Vec<(u32, Range<usize>)> {
+    let mut words = Vec::new();
+    PassageWords::new(text, None).for_each_word(|_, word, source| {
+        let is_single = !word.is_inner && word.word().parts == 0;
+        words.extend(source().filter(|_| is_single).map(|source| (word.key(), source)));
+    });
+    words
+}
+
 /// Returns the distinct tokens of a query that are one or two letters of a longer word, and that no other word is. They are near to short
 /// words that mean something else: the "he" of "heavy" to "il". `pieces` are the query's tokens in order (`Tokenize::pieces`).
 pub fn fragments(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<u32> {

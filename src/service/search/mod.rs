@@ -17,6 +17,7 @@ mod margin;
 mod marks;
 mod preference;
 mod ranking;
+mod request_words;
 mod resolve;
 mod titles;
 mod tokens;
@@ -70,7 +71,10 @@ impl CollectionHandle {
         state.check_running()?;
         let mut words: Vec<Words> = Vec::with_capacity(requests.len());
         for (index, request) in requests.iter().enumerate() {
-            words.push(resolve::parse_words(request).map_err(|error| Failed { index: Some(index), error: error.into() })?);
+            words.push(
+                resolve::parse_words(request, &state.embedder)
+                    .map_err(|error| Failed { index: Some(index), error: error.into() })?,
+            );
         }
         if let Some(index) = words.iter().position(|words| !words.texts.is_empty()) {
             collection.check_model(self.service.model())?;

@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
+use rustc_hash::FxHashMap;
+
 use super::super::Error;
+use super::request_words::RequestWords;
 use crate::domain::{
     DocumentId, Embedded, Embedding, ExampleSet, Language, LiteralPart, Metric, QueryTerms, QueryWord, SearchMode, SearchRequest,
     SearchTarget,
@@ -23,12 +26,14 @@ pub(super) struct ResolvedQuery {
     /// The tokens of the text, for late interaction. Unknown characters have none: all of them are one token, which would be found
     /// in every passage with any unknown character. Punctuation has none either.
     pub(super) tokens: Vec<u32>,
+    /// The share of its weight that a token keeps, unless it keeps all of it (`request_words`).
+    pub(super) token_shares: FxHashMap<u32, f32>,
     /// The text's words, to find their translations and names that sound like them.
     pub(super) words: Vec<QueryWord>,
     /// The parts of the text that should be found as they are written.
     pub(super) literal_parts: Vec<LiteralPart>,
-    /// The text in the form in which a title is equal to it. Empty if it is too long for a title.
-    pub(super) plain_title: String,
+    /// The text and its topic in the form in which a title is equal to them. Empty if the topic is too long for a title.
+    pub(super) plain_titles: Vec<String>,
     /// Tokens of the text that mark nothing, because they are fragments of words.
     pub(super) fragments: Vec<u32>,
     /// The terms for the lexical list.
@@ -49,13 +54,17 @@ pub(super) struct Words {
     pub(super) query: Option<QueryText>,
 }
 
-pub(super) fn parse_words(request: &SearchRequest) -> Result<Words, QueryError> {
+/// Reads the text of a request.
+pub(super) fn parse_words(request: &SearchRequest, embedder: &Embedder) -> Result<Words, QueryError> {
     Ok(match &request.target {
         SearchTarget::Text(text) if request.mode == SearchMode::Dense => Words { texts: vec![text.clone()], query: None },
         SearchTarget::Text(text) => {
-            let query = if request.reading.operators { QueryText::parse(text) } else { QueryText::literal(text) };
+            let mut query = if request.reading.operators { QueryText::parse(text) } else { QueryText::literal(text) };
             query.check()?;
-            let texts = if request.mode == SearchMode::Lexical { Vec::new() } else { vec![query.text.clone()] };
+            if let Some(request_words) = request_words(request, embedder) {
+                query.limit_to(request_words.topic(&query.text, embedder));
+            }
+            let texts = if request.mode == SearchMode::Lexical { Vec::new() } else { vec![query.topic().to_owned()] };
             Words { texts, query: Some(query) }
         }
         SearchTarget::Examples(examples) => {
@@ -83,21 +92,7 @@ pub(super) fn resolve(
             if let Some(query) = query {
                 let language = stemming_language(collection, request, &query.text, embedder)?;
                 if matches!(request.mode, SearchMode::Full { .. }) {
-                    let translations = embedder.translations();
-                    let is_known = |word| translations.is_some_and(|translations| translations.has(word));
-                    // The model reads no more either.
-                    let start = &query.text[..query.text.floor_char_boundary(MARKED_BYTES_MAX)];
-                    let pieces = embedder.pieces(start).map_err(Error::Embed)?;
-                    let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
-                    resolved.words = query_words(start, &pieces, is_known);
-                    resolved.fragments = fragments(start, &pieces);
-                    resolved.literal_parts = literal_parts(start);
-                    if resolved.words.len() <= TITLE_WORDS_MAX {
-                        resolved.plain_title = plain_title(start);
-                    }
-                    let punctuation = punctuation(start, &pieces);
-                    resolved.tokens.retain(|token| !punctuation.contains(token));
-                    resolved.literal_parts.extend(spellings(start, language));
+                    resolved.read_words(request, &query, language, embedder)?;
                 }
                 resolved.terms = Some(query.terms(request.reading.all_words, language)?);
             }
@@ -133,6 +128,45 @@ pub(super) fn resolve(
         }
     }
     Ok(resolved)
+}
+
+impl ResolvedQuery {
+    /// Reads what mode `full` needs of a query beside its embedding and terms.
+    fn read_words(
+        &mut self,
+        request: &SearchRequest,
+        query: &QueryText,
+        language: Option<Language>,
+        embedder: &Embedder,
+    ) -> Result<(), Error> {
+        let translations = embedder.translations();
+        let is_known = |word| translations.is_some_and(|translations| translations.has(word));
+        // The model reads no more either.
+        let [text, start] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
+        let pieces = embedder.pieces(start).map_err(Error::Embed)?;
+        let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
+        self.words = query_words(start, &pieces, is_known);
+        if let Some(request_words) = request_words(request, embedder) {
+            self.token_shares = request_words.token_shares(&self.words);
+        }
+        self.fragments = fragments(start, &pieces);
+        self.literal_parts = literal_parts(start);
+        if self.words.len() <= TITLE_WORDS_MAX {
+            self.plain_titles = [text, start].map(plain_title).into();
+            self.plain_titles.dedup();
+            self.plain_titles.retain(|title| !title.is_empty());
+        }
+        let punctuation = punctuation(start, &pieces);
+        self.tokens.retain(|token| !punctuation.contains(token));
+        self.literal_parts.extend(spellings(start, language));
+        Ok(())
+    }
+}
+
+/// Returns what recognizes the words of requests, if the query is searched by its topic.
+fn request_words<'a>(request: &SearchRequest, embedder: &'a Embedder) -> Option<RequestWords<'a>> {
+    let is_read = request.reading.operators && !request.reading.all_words && matches!(request.mode, SearchMode::Full { .. });
+    embedder.translations().filter(|_| is_read).map(RequestWords::new)
 }
 
 /// Returns the language whose rules stem the words of a query: the query's own language, if it is one of the requested

@@ -22,7 +22,7 @@ const TITLED_BYTES_MAX: u64 = 256 << 10;
 impl Plan<'_> {
     /// Raises the relevance of documents whose title is the query.
     pub(super) fn prefer_titled(&self, ranked: &mut [RankedPassage]) -> Result<(), Error> {
-        if self.resolved.plain_title.is_empty() {
+        if self.resolved.plain_titles.is_empty() {
             return Ok(());
         }
         let with_its_words = ranked.iter().take(TITLES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
@@ -39,14 +39,15 @@ impl Plan<'_> {
     /// Returns which of these passages belong to documents whose title is the query. Only reads documents whose title is about as
     /// long.
     fn titled(&self, passages: &[PassageId]) -> Result<Vec<PassageId>, Error> {
-        let (store, query) = (&self.collection.store, &self.resolved.plain_title);
-        let length = query.len() as u64;
+        let (store, titles) = (&self.collection.store, &self.resolved.plain_titles);
         let sizes = store.sizes_of(passages)?;
         if sizes.len() != passages.len() {
             // One was deleted meanwhile, so the sizes cannot be told apart.
             return Ok(Vec::new());
         }
-        let fits = |sizes: &HitSizes| (length / 2..=2 * length + TITLE_MARKS_MAX).contains(&sizes.title) && sizes.title > 0;
+        let lengths = || titles.iter().map(|title| title.len() as u64);
+        let is_about = |size: u64| lengths().any(|length| (length / 2..=2 * length + TITLE_MARKS_MAX).contains(&size));
+        let fits = |sizes: &HitSizes| is_about(sizes.title) && sizes.title > 0;
         let fitting: Vec<PassageId> =
             passages.iter().zip(&sizes).filter(|(_, sizes)| fits(sizes)).map(|(passage, _)| *passage).collect();
         if fitting.is_empty() {
@@ -58,7 +59,7 @@ impl Plan<'_> {
             read <= TITLED_BYTES_MAX
         };
         let rows = store.passages_while(&fitting, &mut is_small)?.unwrap_or_default();
-        let is_query = |title: &String| plain_title(title) == *query;
+        let is_query = |title: &String| titles.contains(&plain_title(title));
         Ok(rows.into_iter().filter(|row| row.document.title.as_ref().is_some_and(is_query)).map(|row| row.passage.id).collect())
     }
 }
