@@ -86,8 +86,13 @@ impl QueryText {
     }
 
     /// Searches for a part of the text only, which must be a range of it.
-    pub fn limit_to(&mut self, topic: Range<usize>) {
-        self.topic = Some(topic);
+    pub fn limit_to(&mut self, topic: Option<Range<usize>>) {
+        self.topic = topic;
+    }
+
+    /// Returns the part of the text that is searched for, as a range of bytes, if it is not all of it.
+    pub fn topic_range(&self) -> Option<Range<usize>> {
+        self.topic.clone()
     }
 
     /// Returns the part of the text that is searched for.

@@ -1,16 +1,15 @@
 //! Tells the topic of a query from the words that only say that somebody searches: "pumpkins" in "I am looking for information
 //! about pumpkins". Those words would find passages about information.
 //!
-//! The words below are English. A bundle's translation table knows which words of other languages mean the same. Words at the
-//! beginning and the end of a query are cut off (stop structures: Huston and Croft, "Evaluating verbose query processing
-//! techniques", 2010). Where such words remain, their tokens weigh less.
+//! The words below are English. A bundle's translation table knows which words of other languages mean the same. Such words at the
+//! beginning and the end of a query are not embedded and weigh less (stop structures: Huston and Croft, "Evaluating verbose query
+//! processing techniques", 2010).
 
 use std::cell::OnceCell;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::domain::QueryWord;
 use crate::embed::{Embedder, overlap, word_key, word_ranges};
 use crate::ranking::Translations;
 
@@ -24,12 +23,11 @@ const OBJECTS: &str = "information info documents document articles article deta
 const LEADING: &str = "about on concerning regarding mentions mention related topic subject theme";
 /// Words that only say little beside the words above.
 const LITTLE_WORDS: &str = "i me we us you your our am m d ll re ve where can could do does did have has had any some all there that for to thanks kindly";
+/// Words of questions, which are no topic alone.
+const QUESTION_WORDS: &str = "what how who which when why whose whom is are";
 
 /// Minimum probability that a word means one of these words, to count as one.
 const MEANS_MIN: f32 = 0.15;
-/// From this probability on, the tokens of such a word weigh least, at the share below.
-const MEANS_SURELY: f32 = 0.5;
-const WEIGHT_MIN: f32 = 0.2;
 /// Maximum weight of the tokens of an article or a preposition, as a multiple of that of an average token.
 const LIGHT_MAX: f32 = 0.3;
 /// Minimum number of words to cut off. One alone, as in "find command", may belong to the topic.
@@ -55,6 +53,7 @@ pub(super) struct RequestWords<'a> {
     objects: Meaning,
     leading: Meaning,
     little: Meaning,
+    questions: Meaning,
 }
 
 /// What some words mean.
@@ -93,23 +92,30 @@ impl<'a> RequestWords<'a> {
     pub(super) fn new(translations: &'a Translations) -> Self {
         let meaning = |words| Meaning::of(words, translations);
         let (asking, objects) = (meaning(ASKING), meaning(OBJECTS));
-        Self { translations, asking, objects, leading: meaning(LEADING), little: meaning(LITTLE_WORDS) }
+        Self {
+            translations,
+            asking,
+            objects,
+            leading: meaning(LEADING),
+            little: meaning(LITTLE_WORDS),
+            questions: meaning(QUESTION_WORDS),
+        }
     }
 
-    /// Returns the part of a query that says what is searched for, as a range of bytes: the whole query, unless it is a request.
-    pub(super) fn topic(&self, query: &str, embedder: &Embedder) -> Range<usize> {
+    /// Returns the part of a query that says what is searched for, as a range of bytes. `None` if it is no request.
+    pub(super) fn topic(&self, query: &str, embedder: &Embedder) -> Option<Range<usize>> {
         let pieces = OnceCell::new();
-        let is_light = |word: &Range<usize>| {
+        let weight = |word: &Range<usize>| {
             let pieces = pieces.get_or_init(|| embedder.pieces(query).unwrap_or_default());
             let own = pieces.iter().filter(|(token, range)| overlap(range, word) && !embedder.is_blank(*token));
             let weights = embedder.scorer().map(|scorer| own.map(|(token, _)| scorer.relative_weight(*token)));
-            weights.is_some_and(|weights| weights.fold(0.0, f32::max) < LIGHT_MAX)
+            weights.map_or(1.0, |weights| weights.fold(0.0, f32::max))
         };
-        self.find_topic(query, is_light).unwrap_or(0..query.len())
+        self.find_topic(query, weight)
     }
 
-    /// Returns the topic if the query is a request. `is_light` tells whether the word of these bytes is light.
-    fn find_topic(&self, query: &str, is_light: impl Fn(&Range<usize>) -> bool) -> Option<Range<usize>> {
+    /// Finds the topic. `weight` returns the weight of the word of these bytes, as a multiple of that of an average token.
+    fn find_topic(&self, query: &str, weight: impl Fn(&Range<usize>) -> f32) -> Option<Range<usize>> {
         if query.len() > REQUEST_BYTES_MAX {
             return None;
         }
@@ -117,22 +123,33 @@ impl<'a> RequestWords<'a> {
         if words.len() < REQUEST_WORDS_MIN || !words.iter().any(|(word, _)| self.asks(*word) || self.is_object(*word)) {
             return None;
         }
-        let roles: Vec<Role> = words.iter().map(|(word, range)| self.role(*word, || is_light(range))).collect();
+        let weights: Vec<f32> = words.iter().map(|(_, range)| weight(range)).collect();
+        let roles: Vec<Role> = words.iter().zip(&weights).map(|((word, _), weight)| self.role(*word, *weight)).collect();
         let (before, after) = (cut_length(roles.iter()), cut_length(roles.iter().rev()));
         if before + after < CUT_MIN || before + after >= words.len() {
             return None;
         }
-        let is_cut = |role| roles[..before].iter().chain(&roles[roles.len() - after..]).any(|cut| *cut == role);
-        (is_cut(Role::Asking) || is_cut(Role::Object) && is_cut(Role::Leading)).then(|| {
-            let start = before.checked_sub(1).map_or(0, |last| words[last].1.end);
-            let end = words.get(words.len() - after).map_or(query.len(), |first| first.1.start);
-            let topic = query[start..end].trim();
-            let start = end - query[start..end].trim_start().len();
-            start..start + topic.len()
-        })
+        let inside = before..words.len() - after;
+        let cut = || (0..words.len()).filter(|index| !inside.contains(index));
+        let is_cut = |role| cut().any(|index| roles[index] == role);
+        let is_request = is_cut(Role::Asking) || is_cut(Role::Object) && is_cut(Role::Leading);
+        if !is_request {
+            return None;
+        }
+        // What matters most in a request is its topic.
+        let is_topic = |index: &usize| roles[*index] == Role::Topic && !self.is_question_word(words[*index].0);
+        let heaviest = |indices: &mut dyn Iterator<Item = usize>| indices.map(|index| weights[index]).fold(0.0, f32::max);
+        if heaviest(&mut inside.clone().filter(is_topic)) <= heaviest(&mut cut()) {
+            return None;
+        }
+        let start = before.checked_sub(1).map_or(0, |last| words[last].1.end);
+        let end = words.get(inside.end).map_or(query.len(), |first| first.1.start);
+        let topic = query[start..end].trim();
+        let start = end - query[start..end].trim_start().len();
+        Some(start..start + topic.len()).filter(|topic| ![topic.start, topic.end].iter().any(|at| is_within_korean(query, *at)))
     }
 
-    fn role(&self, word: u32, is_light: impl Fn() -> bool) -> Role {
+    fn role(&self, word: u32, weight: f32) -> Role {
         let probability = |meaning: &Meaning| meaning.role_probability(word, self.translations);
         let [asking, object, leading] = [&self.asking, &self.objects, &self.leading].map(probability);
         if asking >= MEANS_MIN && asking >= object {
@@ -141,7 +158,7 @@ impl<'a> RequestWords<'a> {
             Role::Object
         } else if asking + object + leading >= MEANS_MIN {
             Role::Leading
-        } else if probability(&self.little) >= MEANS_MIN || is_light() {
+        } else if probability(&self.little) >= MEANS_MIN || weight < LIGHT_MAX {
             Role::Little
         } else {
             Role::Topic
@@ -156,23 +173,15 @@ impl<'a> RequestWords<'a> {
         self.asking.role_probability(word, self.translations) >= MEANS_MIN
     }
 
-    /// Returns the share of their weight that the tokens of a query keep, if it is less than all of it.
-    pub(super) fn token_shares(&self, words: &[QueryWord]) -> FxHashMap<u32, f32> {
-        let mut shares = FxHashMap::default();
-        if words.len() < REQUEST_WORDS_MIN || !words.iter().any(|word| self.asks(word.word.key)) {
-            return shares;
-        }
-        for QueryWord { word, tokens } in words {
-            let meanings = [&self.asking, &self.objects, &self.leading].into_iter();
-            let means: f32 = meanings.map(|meaning| meaning.probability(word.key, self.translations)).sum();
-            let share = 1.0 - (1.0 - WEIGHT_MIN) * (means / MEANS_SURELY).min(1.0);
-            for token in tokens {
-                let own: &mut f32 = shares.entry(*token).or_default();
-                *own = own.max(share);
-            }
-        }
-        shares
+    fn is_question_word(&self, word: u32) -> bool {
+        self.questions.role_probability(word, self.translations) >= MEANS_MIN
     }
+}
+
+/// Whether a position is inside a Korean word. Pairs of Korean characters count as words.
+fn is_within_korean(text: &str, at: usize) -> bool {
+    let is_korean = |c: Option<char>| c.is_some_and(|c| matches!(c, '\u{ac00}'..='\u{d7a3}'));
+    is_korean(text[..at].chars().next_back()) && is_korean(text[at..].chars().next())
 }
 
 /// Returns how many of the words to cut off, given from one end of the query on.
@@ -185,7 +194,6 @@ fn cut_length<'r>(roles: impl Iterator<Item = &'r Role>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Word;
     use crate::ranking::Sense;
 
     /// The concepts of asking, information, "about" and pumpkins, in English and German.
@@ -209,9 +217,13 @@ mod tests {
     #[track_caller]
     fn check(query: &str, expect: &str) {
         let translations = translations();
-        let is_light =
-            |word: &Range<usize>| ["me", "mir", "über", "the", "a"].contains(&query[word.clone()].to_lowercase().as_str());
-        let topic = RequestWords::new(&translations).find_topic(query, is_light).unwrap_or(0..query.len());
+        let weight = |word: &Range<usize>| match query[word.clone()].to_lowercase().as_str() {
+            "me" | "mir" | "über" | "the" | "a" => 0.1,
+            "how" | "what" | "do" | "i" => 0.5,
+            "theory" | "desks" | "net" | "c" | "pumpkins" | "kürbisse" | "필요해요" => 1.2,
+            _ => 0.8,
+        };
+        let topic = RequestWords::new(&translations).find_topic(query, weight).unwrap_or(0..query.len());
         assert_eq!(&query[topic], expect, "{query:?}");
     }
 
@@ -242,14 +254,23 @@ mod tests {
     }
 
     #[test]
-    fn tokens_weigh_less_if_only_words_of_asking_have_them() {
-        let translations = translations();
+    fn a_question_word_is_no_topic() {
+        check("how do I find information", "how do I find information");
+        check("tell me what please", "tell me what please");
+    }
+
+    #[test]
+    fn what_matters_less_than_the_words_of_asking_is_no_topic() {
+        check("tell me something about things", "tell me something about things");
+    }
+
+    #[test]
+    fn korean_words_are_not_split() {
+        let sense = || vec![Sense::new(1, 0.9)];
+        let translations = Translations::new(["tell", "요해"].into_iter().map(|word| (word_key(word), sense())).collect());
         let request_words = RequestWords::new(&translations);
-        let words = |words: [(&str, u32); 3]| {
-            words.map(|(word, token)| QueryWord { word: Word::from(word_key(word)), tokens: vec![token] })
-        };
-        let shares = request_words.token_shares(&words([("tell", 1), ("about", 2), ("pumpkins", 2)]));
-        assert!((shares[&1] - WEIGHT_MIN).abs() < 1e-6 && shares[&2] > 0.9, "{shares:?}");
-        assert!(request_words.token_shares(&words([("information", 1), ("about", 2), ("pumpkins", 3)])).is_empty());
+        let weight = |word: &Range<usize>| if word.start < 12 { 1.0 } else { 0.1 };
+        assert_eq!(request_words.find_topic("도움이필요해", weight), None);
+        assert_eq!(request_words.find_topic("도움이 필요해", |word| if word.start < 10 { 1.0 } else { 0.1 }), Some(0..9));
     }
 }

@@ -11,12 +11,16 @@ use crate::domain::{
     SearchTarget,
 };
 use crate::embed::{
-    Embedder, MARKED_BYTES_MAX, QueryError, QueryText, fragments, literal_parts, plain_title, punctuation, query_words, spellings,
+    Embedder, MARKED_BYTES_MAX, QueryError, QueryText, fragments, literal_parts, overlap, plain_title, punctuation, query_words,
+    spellings,
 };
 use crate::service::open_collection::OpenCollection;
 
 /// Maximum number of words of a query that may be a title.
 const TITLE_WORDS_MAX: usize = 12;
+
+/// The share of its weight that a token keeps if only words around the topic of a request have it.
+const REQUEST_SHARE: f32 = 0.2;
 
 /// What a search looks for.
 #[derive(Debug, Default)]
@@ -92,7 +96,7 @@ pub(super) fn resolve(
             if let Some(query) = query {
                 let language = stemming_language(collection, request, &query.text, embedder)?;
                 if matches!(request.mode, SearchMode::Full { .. }) {
-                    resolved.read_words(request, &query, language, embedder)?;
+                    resolved.read_words(&query, language, embedder)?;
                 }
                 resolved.terms = Some(query.terms(request.reading.all_words, language)?);
             }
@@ -132,33 +136,32 @@ pub(super) fn resolve(
 
 impl ResolvedQuery {
     /// Reads what mode `full` needs of a query beside its embedding and terms.
-    fn read_words(
-        &mut self,
-        request: &SearchRequest,
-        query: &QueryText,
-        language: Option<Language>,
-        embedder: &Embedder,
-    ) -> Result<(), Error> {
+    fn read_words(&mut self, query: &QueryText, language: Option<Language>, embedder: &Embedder) -> Result<(), Error> {
         let translations = embedder.translations();
         let is_known = |word| translations.is_some_and(|translations| translations.has(word));
         // The model reads no more either.
-        let [text, start] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
+        let [start, topic] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
         let pieces = embedder.pieces(start).map_err(Error::Embed)?;
         let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
-        self.words = query_words(start, &pieces, is_known);
-        if let Some(request_words) = request_words(request, embedder) {
-            self.token_shares = request_words.token_shares(&self.words);
+        if let Some(range) = query.topic_range() {
+            self.tokens = pieces.iter().map(|(token, _)| *token).collect();
+            let (inside, outside): (Vec<_>, Vec<_>) = pieces.iter().partition(|(_, piece)| overlap(piece, &range));
+            self.token_shares = outside.into_iter().map(|(token, _)| (*token, REQUEST_SHARE)).collect();
+            for (token, _) in inside {
+                self.token_shares.remove(token);
+            }
         }
+        self.words = query_words(start, &pieces, is_known);
         self.fragments = fragments(start, &pieces);
-        self.literal_parts = literal_parts(start);
+        self.literal_parts = literal_parts(topic);
         if self.words.len() <= TITLE_WORDS_MAX {
-            self.plain_titles = [text, start].map(plain_title).into();
+            self.plain_titles = [start, topic].map(plain_title).into();
             self.plain_titles.dedup();
             self.plain_titles.retain(|title| !title.is_empty());
         }
         let punctuation = punctuation(start, &pieces);
         self.tokens.retain(|token| !punctuation.contains(token));
-        self.literal_parts.extend(spellings(start, language));
+        self.literal_parts.extend(spellings(topic, language));
         Ok(())
     }
 }

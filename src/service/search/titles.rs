@@ -8,7 +8,8 @@ use crate::domain::PassageId;
 use crate::embed::plain_title;
 use crate::store::HitSizes;
 
-/// Factor of the odds that a document answers if its title is the query.
+/// Factor of the odds that a document answers if its title is the query, or the topic of a request. If it is the whole request, the
+/// factor applies twice.
 const TITLE_ODDS: f64 = 3.0;
 /// Maximum number of passages whose titles are read, the most relevant ones.
 const TITLES_MAX: usize = 10;
@@ -27,8 +28,9 @@ impl Plan<'_> {
         }
         let with_its_words = ranked.iter().take(TITLES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
         let titled = self.titled(&with_its_words.map(|one| one.passage).collect::<Vec<_>>())?;
-        for one in ranked.iter_mut().filter(|one| titled.contains(&one.passage)) {
-            one.relevance = scale_odds(one.relevance, TITLE_ODDS) as f32;
+        for one in &mut *ranked {
+            let times = titled.iter().find(|(passage, _)| *passage == one.passage).map_or(0, |(_, times)| *times);
+            one.relevance = scale_odds(one.relevance, TITLE_ODDS.powi(times)) as f32;
         }
         if !titled.is_empty() {
             sort(ranked);
@@ -36,9 +38,9 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Returns which of these passages belong to documents whose title is the query. Only reads documents whose title is about as
-    /// long.
-    fn titled(&self, passages: &[PassageId]) -> Result<Vec<PassageId>, Error> {
+    /// Returns which of these passages belong to documents whose title is the query or its topic, and how often the factor applies.
+    /// Only reads documents whose title is about as long.
+    fn titled(&self, passages: &[PassageId]) -> Result<Vec<(PassageId, i32)>, Error> {
         let (store, titles) = (&self.collection.store, &self.resolved.plain_titles);
         let sizes = store.sizes_of(passages)?;
         if sizes.len() != passages.len() {
@@ -51,7 +53,7 @@ impl Plan<'_> {
         let fitting: Vec<PassageId> =
             passages.iter().zip(&sizes).filter(|(_, sizes)| fits(sizes)).map(|(passage, _)| *passage).collect();
         if fitting.is_empty() {
-            return Ok(fitting);
+            return Ok(Vec::new());
         }
         let mut read = 0;
         let mut is_small = |sizes: HitSizes| {
@@ -59,7 +61,9 @@ impl Plan<'_> {
             read <= TITLED_BYTES_MAX
         };
         let rows = store.passages_while(&fitting, &mut is_small)?.unwrap_or_default();
-        let is_query = |title: &String| titles.contains(&plain_title(title));
-        Ok(rows.into_iter().filter(|row| row.document.title.as_ref().is_some_and(is_query)).map(|row| row.passage.id).collect())
+        // The whole query comes first.
+        let times =
+            |title: String| titles.iter().rev().position(|own| *own == plain_title(&title)).map(|before| before as i32 + 1);
+        Ok(rows.into_iter().filter_map(|row| Some((row.passage.id, times(row.document.title?)?))).collect())
     }
 }
