@@ -257,7 +257,7 @@ fn can_answer(operation: &Operation, code: Code) -> Option<bool> {
         Code::BodyTooLarge | Code::UnsupportedMediaType => operation.has_body(),
         Code::JobNotFound => operation.has_parameter("job"),
         Code::SnapshotNotFound => operation.has_parameter("snapshot") && operation.id != "upload_snapshot",
-        Code::InvalidRequest => operation.has_body() || operation.parameters().next().is_some(),
+        Code::InvalidRequest => access(operation.id) != Access::Open,
         Code::InvalidCursor => operation.has_parameter("cursor") || operation.has_member("cursor"),
         Code::CollectionNotFound => {
             operation.path.contains("{collection}")

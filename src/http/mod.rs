@@ -225,7 +225,7 @@ operations! {
     results::get_mined_pairs_table: Read, Handler, [], READ_ERRORS [JobNotFound, NoResults];
     results::get_duplicate_clusters: Read, Handler, [], READ_ERRORS [JobNotFound, NoResults];
     results::get_duplicate_clusters_table: Read, Handler, [], READ_ERRORS [JobNotFound, NoResults];
-    models::list_models: Read, Server, [200], [Internal];
+    models::list_models: Read, Server, [200], [InvalidRequest, Internal];
     models::get_model: Read, Server, [200], [InvalidRequest, UnknownModel, Internal];
     keys::create_key: Admin, Everything, [request, 201], WRITE_ERRORS [TooManyKeys];
     keys::list_keys: Admin, Everything, [200], [InvalidRequest, InvalidCursor, Internal];

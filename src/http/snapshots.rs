@@ -18,7 +18,7 @@ use super::error::{ApiError, invalid};
 use super::jobs::{Accepted, accepted_response};
 use crate::domain::{Code, CollectionName, Job, RestoreRequest, Snapshot, SnapshotId};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{JsonBody, NoParameters, PageParameters, Parameters, path_parameter};
+use crate::http::request::extract::{JsonBody, PageParameters, Parameters, path_parameter};
 use crate::http::request::values::check_parsed;
 use crate::http::response::blocking_stream;
 
@@ -68,7 +68,6 @@ path_parameter!(SnapshotPath, "snapshot", SnapshotId, SnapshotId::parse);
 )]
 pub async fn create_snapshot(
     State(api): State<Api>,
-    _: NoParameters,
     JsonBody(body): JsonBody<CreateSnapshotRequest>,
 ) -> Result<Accepted, ApiError> {
     let mut collections = Vec::with_capacity(body.collections.len());
@@ -106,11 +105,7 @@ pub async fn list_snapshots(
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((status = 200, description = "The snapshot.", body = Snapshot)),
 )]
-pub async fn get_snapshot(
-    State(api): State<Api>,
-    SnapshotPath(id): SnapshotPath,
-    _: NoParameters,
-) -> Result<Json<Snapshot>, ApiError> {
+pub async fn get_snapshot(State(api): State<Api>, SnapshotPath(id): SnapshotPath) -> Result<Json<Snapshot>, ApiError> {
     Ok(Json(api.service.get_snapshot(&id).await?))
 }
 
@@ -122,11 +117,7 @@ pub async fn get_snapshot(
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((status = 204, description = "The snapshot was deleted.")),
 )]
-pub async fn delete_snapshot(
-    State(api): State<Api>,
-    SnapshotPath(id): SnapshotPath,
-    _: NoParameters,
-) -> Result<StatusCode, ApiError> {
+pub async fn delete_snapshot(State(api): State<Api>, SnapshotPath(id): SnapshotPath) -> Result<StatusCode, ApiError> {
     api.service.delete_snapshot(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -147,7 +138,6 @@ pub async fn delete_snapshot(
 pub async fn restore_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: NoParameters,
     JsonBody(request): JsonBody<RestoreRequest>,
 ) -> Result<Accepted, ApiError> {
     if request.rename_to.is_some() && request.collection.is_none() {
@@ -172,11 +162,7 @@ pub async fn restore_snapshot(
         example = json!("(binary)"),
     )),
 )]
-pub async fn download_snapshot(
-    State(api): State<Api>,
-    SnapshotPath(id): SnapshotPath,
-    _: NoParameters,
-) -> Result<Response, ApiError> {
+pub async fn download_snapshot(State(api): State<Api>, SnapshotPath(id): SnapshotPath) -> Result<Response, ApiError> {
     let (file, bytes) = api.service.open_snapshot(&id).await?;
     let answer = Response::builder()
         .header(CONTENT_TYPE, ZSTD)
@@ -203,7 +189,6 @@ pub async fn download_snapshot(
 pub async fn upload_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: NoParameters,
     request: Request,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Snapshot>), ApiError> {
     let announced = archive_bytes(request.headers())?;

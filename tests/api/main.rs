@@ -47,6 +47,7 @@ mod projections;
 mod protocol;
 mod put_collection;
 mod put_patch;
+mod query_parameters;
 mod recommend;
 mod reembedding;
 mod search;

@@ -14,7 +14,7 @@ use crate::http::error::ApiError;
 use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::http::middleware::auth::check_access;
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, KeyedBody, NoParameters, PageParameters, Parameters};
+use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, KeyedBody, PageParameters, Parameters};
 
 /// Create a classifier
 ///
@@ -91,7 +91,6 @@ pub async fn get_classifier(
     State(api): State<Api>,
     caller: Caller,
     ClassifierPath(name): ClassifierPath,
-    _: NoParameters,
 ) -> Result<Json<ClassifierInfo>, ApiError> {
     Ok(Json(visible_classifier(&api, &caller, &name).await?.into()))
 }
@@ -111,7 +110,6 @@ pub async fn train_classifier(
     State(api): State<Api>,
     caller: Caller,
     ClassifierPath(name): ClassifierPath,
-    _: NoParameters,
 ) -> Result<Accepted, ApiError> {
     visible_classifier(&api, &caller, &name).await?;
     Ok(accepted_response(api.service.retrain_classifier(&name).await?))
@@ -130,7 +128,6 @@ pub async fn delete_classifier(
     State(api): State<Api>,
     caller: Caller,
     ClassifierPath(name): ClassifierPath,
-    _: NoParameters,
 ) -> Result<StatusCode, ApiError> {
     visible_classifier(&api, &caller, &name).await?;
     api.service.delete_classifier(&name).await?;

@@ -14,7 +14,7 @@ use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
 use crate::http::jobs::{Accepted, AcceptedJob, VisibleJob, accepted_response};
 use crate::http::middleware::auth::check_access;
-use crate::http::request::extract::{JsonBody, NoParameters};
+use crate::http::request::extract::JsonBody;
 use crate::service::json::{some_object, some_objects};
 
 /// What to evaluate a classifier with: exactly one of `documents` and `examples`.
@@ -119,10 +119,6 @@ pub async fn start_evaluation(
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((status = 200, description = "How well the classifier performs.", body = Evaluation)),
 )]
-pub async fn get_evaluation(
-    State(api): State<Api>,
-    _: NoParameters,
-    VisibleJob(job): VisibleJob,
-) -> Result<Json<Evaluation>, ApiError> {
+pub async fn get_evaluation(State(api): State<Api>, VisibleJob(job): VisibleJob) -> Result<Json<Evaluation>, ApiError> {
     Ok(Json(api.service.evaluation_of_job(&job.id).await?))
 }

@@ -13,9 +13,7 @@ use crate::domain::{
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks};
 use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
-use crate::http::request::extract::{
-    ABOUT_IDEMPOTENCY_KEY, CollectionPath, KeyedBody, NoParameters, Parameters, path_param, path_params,
-};
+use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, KeyedBody, Parameters, path_param, path_params};
 use crate::http::request::values::check_integer;
 
 /// Maximum points of a projection.
@@ -104,7 +102,6 @@ pub async fn create_projection(
 pub async fn list_projections(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
-    _: NoParameters,
 ) -> Result<Json<ProjectionList>, ApiError> {
     Ok(Json(ProjectionList { projections: api.service.collection(&collection)?.list_projections().await? }))
 }

@@ -199,9 +199,10 @@ pub async fn get_document(
 pub async fn delete_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
-    RequiredPrecondition(precondition): RequiredPrecondition,
+    RequiredPrecondition(precondition, weak_tags): RequiredPrecondition,
 ) -> Result<StatusCode, ApiError> {
-    api.service.collection(&collection)?.delete(&id, precondition).await?;
+    let deleted = api.service.collection(&collection)?.delete(&id, precondition).await;
+    deleted.map_err(|error| weak_tags.explain(error))?;
     Ok(StatusCode::NO_CONTENT)
 }
 

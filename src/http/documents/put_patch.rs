@@ -66,7 +66,7 @@ pub struct PatchDocumentRequest {
 pub async fn put_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
-    RequiredPrecondition(precondition): RequiredPrecondition,
+    RequiredPrecondition(precondition, weak_tags): RequiredPrecondition,
     parameters: Parameters<UpsertParameters>,
     JsonBody(body): JsonBody<DocumentInput>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DocumentResult>), ApiError> {
@@ -79,7 +79,8 @@ pub async fn put_document(
     let input = DocumentInput { id: Some(id.as_str().to_owned()), ..body };
     let collection = api.service.collection(&collection)?;
     let document = check(input, &collection.row(), api.service.limits(), api.service.now_ms())?;
-    let (code, status, version) = match collection.put(document, wait, precondition).await?.status {
+    let outcome = collection.put(document, wait, precondition).await.map_err(|error| weak_tags.explain(error))?;
+    let (code, status, version) = match outcome.status {
         UpsertStatus::Created(version) => (StatusCode::CREATED, DocumentStatus::Created, version),
         UpsertStatus::Updated(version) => (StatusCode::OK, DocumentStatus::Updated, version),
         UpsertStatus::Failed { code, detail } => return Err(ApiError::new(code, detail)),
@@ -110,7 +111,7 @@ pub async fn put_document(
 pub async fn patch_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
-    RequiredPrecondition(precondition): RequiredPrecondition,
+    RequiredPrecondition(precondition, weak_tags): RequiredPrecondition,
     parameters: Parameters<UpsertParameters>,
     JsonBody(body): JsonBody<PatchDocumentRequest>,
 ) -> Result<([(HeaderName, String); 1], Json<Document>), ApiError> {
@@ -139,6 +140,7 @@ pub async fn patch_document(
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     };
-    let document = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await?;
+    let patched = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await;
+    let document = patched.map_err(|error| weak_tags.explain(error))?;
     Ok(([(ETAG, etag(document.sequence))], Json(document)))
 }

@@ -17,7 +17,7 @@ use super::error::{ApiError, Checks};
 use crate::domain::{Caller, Code, CollectionName, Job, JobFilter, JobId, JobStatus, JobType, Page};
 use crate::http::middleware::auth::{access_error, check_access};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{NoParameters, PageParameters, Parameters, path_parameter};
+use crate::http::request::extract::{PageParameters, Parameters, path_parameter};
 use crate::service::Service;
 use crate::service::jobs::JobVisibility;
 
@@ -97,7 +97,7 @@ pub async fn list_jobs(
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((status = 200, description = "The job.", body = Job)),
 )]
-pub async fn get_job(_: NoParameters, VisibleJob(job): VisibleJob) -> Json<Job> {
+pub async fn get_job(VisibleJob(job): VisibleJob) -> Json<Job> {
     Json(job)
 }
 
@@ -111,12 +111,7 @@ pub async fn get_job(_: NoParameters, VisibleJob(job): VisibleJob) -> Json<Job> 
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((status = 200, description = "The job, asked to stop.", body = Job)),
 )]
-pub async fn cancel_job(
-    State(api): State<Api>,
-    caller: Caller,
-    _: NoParameters,
-    VisibleJob(job): VisibleJob,
-) -> Result<Json<Job>, ApiError> {
+pub async fn cancel_job(State(api): State<Api>, caller: Caller, VisibleJob(job): VisibleJob) -> Result<Json<Job>, ApiError> {
     let scope = Service::job_access(&job).scope;
     if caller.scope() < scope {
         let (has, kind, needs) = (caller.scope().name(), job.kind.name(), scope.name());

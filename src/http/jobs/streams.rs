@@ -17,7 +17,7 @@ use crate::domain::{Caller, Code};
 use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
 use crate::http::error::ApiError;
-use crate::http::request::extract::{NoParameters, Parameters};
+use crate::http::request::extract::Parameters;
 use crate::http::response::blocking_stream;
 use crate::service::jobs::JobWatch;
 
@@ -60,7 +60,6 @@ pub struct JobResultsParameters {
 )]
 pub async fn watch_job(
     State(api): State<Api>,
-    _: NoParameters,
     VisibleJob(job): VisibleJob,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     let watch = api.service.watch_job(&job.id).await?;

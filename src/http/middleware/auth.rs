@@ -1,5 +1,5 @@
 //! The checks before every handler: whether the server is stopping, what other servers changed, the key, its scope and its
-//! collections, the traffic limits, and the timeout.
+//! collections, the traffic limits, query parameters of operations that have none, and the timeout.
 
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use crate::domain::{Caller, Code, CollectionName, QuotaOwner, Scope};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::openapi::operations::{MCP_ID, Operation, Operations};
+use crate::http::request::extract::check_no_parameters;
 use crate::http::settings::Settings;
 use crate::service::Service;
 use crate::service::limits::shares::SharedLimit;
@@ -204,7 +205,13 @@ pub fn access_error(collection: &CollectionName) -> ApiError {
     ApiError::new(Code::Forbidden, format!("the key is restricted to collections other than {collection}"))
 }
 
+/// Runs the handler within the timeout, unless the request has query parameters and the operation has none.
 async fn run(operation: &Operation, settings: &Settings, request: Request, next: Next) -> Response {
+    if !operation.has_query
+        && let Err(error) = check_no_parameters(request.uri())
+    {
+        return refuse_before_body(&request, error);
+    }
     if operation.streams {
         return next.run(request).await;
     }

@@ -15,7 +15,6 @@ use crate::http::documents::import_export::NDJSON;
 use crate::http::error::ApiError;
 use crate::http::jobs::VisibleJob;
 use crate::http::jobs::streams::lines;
-use crate::http::request::extract::NoParameters;
 use crate::http::response::blocking_stream;
 
 const TSV: &str = "text/tab-separated-values; charset=utf-8";
@@ -74,7 +73,7 @@ type Lines = ([(HeaderName, &'static str); 1], Body);
             \"second\":{\"id\":\"fr-1\",\"language\":\"fr\",\"text\":\"Le train est en retard.\"}}\n"),
     )),
 )]
-pub async fn get_mined_pairs(State(api): State<Api>, _: NoParameters, job: VisibleJob) -> Result<Lines, ApiError> {
+pub async fn get_mined_pairs(State(api): State<Api>, job: VisibleJob) -> Result<Lines, ApiError> {
     as_lines(&api, &job, PAIRS).await
 }
 
@@ -89,7 +88,7 @@ pub async fn get_mined_pairs(State(api): State<Api>, _: NoParameters, job: Visib
         example = json!("score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n1.31\tde-7\tfr-1\tDer Zug hat Verspätung.\tLe train est en retard.\n"),
     )),
 )]
-pub async fn get_mined_pairs_table(State(api): State<Api>, _: NoParameters, job: VisibleJob) -> Result<Lines, ApiError> {
+pub async fn get_mined_pairs_table(State(api): State<Api>, job: VisibleJob) -> Result<Lines, ApiError> {
     as_table(&api, &job, PAIRS, pair_rows).await
 }
 
@@ -105,7 +104,7 @@ pub async fn get_mined_pairs_table(State(api): State<Api>, _: NoParameters, job:
             \"Le train est en retard.\"},{\"id\":\"de-7\",\"language\":\"de\",\"text\":\"Der Zug hat Verspätung.\"}]}\n"),
     )),
 )]
-pub async fn get_duplicate_clusters(State(api): State<Api>, _: NoParameters, job: VisibleJob) -> Result<Lines, ApiError> {
+pub async fn get_duplicate_clusters(State(api): State<Api>, job: VisibleJob) -> Result<Lines, ApiError> {
     as_lines(&api, &job, CLUSTERS).await
 }
 
@@ -120,7 +119,7 @@ pub async fn get_duplicate_clusters(State(api): State<Api>, _: NoParameters, job
         example = json!("cluster\tid\trepresentative\tlanguage\ttext\n1\tfr-1\tyes\tfr\tLe train est en retard.\n1\tde-7\t\tde\tDer Zug hat Verspätung.\n"),
     )),
 )]
-pub async fn get_duplicate_clusters_table(State(api): State<Api>, _: NoParameters, job: VisibleJob) -> Result<Lines, ApiError> {
+pub async fn get_duplicate_clusters_table(State(api): State<Api>, job: VisibleJob) -> Result<Lines, ApiError> {
     as_table(&api, &job, CLUSTERS, cluster_rows).await
 }
 

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::Method;
-use utoipa::openapi::path::{Operation as Described, PathItem};
+use utoipa::openapi::path::{Operation as Described, Parameter, ParameterIn, PathItem};
 use utoipa::openapi::{OpenApi, RefOr};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
@@ -28,6 +28,8 @@ pub struct Operation {
     pub access: Access,
     /// Whether its request or response is something other than JSON, such as lines, a file or events; then it has no timeout.
     pub streams: bool,
+    /// Whether it has query parameters. If it has none, `middleware::auth` refuses any; otherwise its handler parses them.
+    pub has_query: bool,
     /// Codes that it can return, without those of its access.
     own_codes: Vec<Code>,
     /// Examples of its bodies.
@@ -65,8 +67,9 @@ static UNMATCHED: LazyLock<Operation> = LazyLock::new(|| other("unmatched", Acce
 static UNLISTED: LazyLock<Operation> =
     LazyLock::new(|| other("unlisted", Access::Key(Scope::Admin, CollectionAccess::Everything)));
 
+/// Something besides the operations. Its handler may parse a query or ignore it.
 fn other(id: &str, access: Access) -> Operation {
-    Operation { id: id.to_owned(), access, streams: false, own_codes: Vec::new(), examples: Vec::new() }
+    Operation { id: id.to_owned(), access, streams: false, has_query: true, own_codes: Vec::new(), examples: Vec::new() }
 }
 
 impl<S: Clone + Send + Sync + 'static> DeclaredRoutes<S> {
@@ -87,7 +90,8 @@ impl<S: Clone + Send + Sync + 'static> DeclaredRoutes<S> {
             for (method, described) in methods(item) {
                 let id = described.operation_id.clone().unwrap_or_default();
                 let (own_codes, examples) = (errors.concat(), examples.to_vec());
-                let operation = Operation { id, access, streams: streams(described), own_codes, examples };
+                let (streams, has_query) = (streams(described), has_query(described));
+                let operation = Operation { id, access, streams, has_query, own_codes, examples };
                 self.operations.by_route.insert((method, path.clone()), operation);
             }
         }
@@ -176,6 +180,12 @@ fn streams(described: &Described) -> bool {
     };
     let successes = described.responses.responses.iter().filter(|(status, _)| status.starts_with('2'));
     request || successes.into_iter().any(|(_, response)| matches!(response, RefOr::T(one) if one.content.keys().any(other)))
+}
+
+fn has_query(described: &Described) -> bool {
+    let in_query =
+        |parameter: &RefOr<Parameter>| matches!(parameter, RefOr::T(Parameter { parameter_in: ParameterIn::Query, .. }));
+    described.parameters.iter().flatten().any(in_query)
 }
 
 #[cfg(test)]

@@ -77,9 +77,6 @@ pub struct Parameters<T> {
     checks: Checks,
 }
 
-/// No query parameters.
-pub struct NoParameters;
-
 /// Which rows of a list to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -198,12 +195,9 @@ impl<T: DeserializeOwned + IntoParams> FromRequestParts<Api> for Parameters<T> {
     }
 }
 
-impl FromRequestParts<Api> for NoParameters {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _api: &Api) -> Result<Self, ApiError> {
-        query(&parts.uri, &[])?.1.end().map(|()| Self)
-    }
+/// Fails if there are query parameters.
+pub fn check_no_parameters(uri: &Uri) -> Result<(), ApiError> {
+    query(uri, &[])?.1.end()
 }
 
 /// The `known` parameters of a query as an object of strings, with checks that fail if there are unknown or repeated
