@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::names::names;
+use super::timestamps;
 
 /// The format of a file of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +113,7 @@ fn date(text: &str) -> Option<String> {
     if text.len() == "2026-11-23".len() {
         return text.parse::<jiff::civil::Date>().ok().map(|date| date.to_string());
     }
-    text.parse::<jiff::Timestamp>().ok().map(|time| time.to_string())
+    timestamps::timestamp(text).map(|time| time.to_string())
 }
 
 #[cfg(test)]
@@ -147,6 +148,9 @@ mod tests {
             (CellType::Date, "23.11.2026", None),
             (CellType::Date, "2026-11-23T00:30:00+01:00", Some(json!("2026-11-22T23:30:00Z"))),
             (CellType::Date, "2026-11-23T00:30:00", None),
+            (CellType::Date, "9999-12-31", Some(json!("9999-12-31"))),
+            (CellType::Date, "9999-12-31T23:59:59Z", Some(json!("9999-12-30T22:00:00.999999999Z"))),
+            (CellType::Date, "0000-01-01T00:00:00+05:00", Some(json!("0000-01-01T00:00:00Z"))),
         ] {
             let got: Option<Value> = kind.value(cell.to_owned()).ok();
             assert_eq!(got, expect, "{kind:?} {cell:?}");

@@ -4,19 +4,21 @@ use serde::{Serialize as _, Serializer};
 
 /// Bytes of a date, such as 2026-01-31.
 const DATE_BYTES: usize = 10;
+/// The first time that RFC 3339 can write: 0000-01-01T00:00:00Z.
+const FIRST: jiff::Timestamp = jiff::Timestamp::constant(-62_167_219_200, 0);
 
 /// Writes milliseconds since the Unix epoch as RFC 3339, in UTC with milliseconds. The first and the last time that can be
 /// written stand for earlier and later ones.
 pub fn rfc3339(milliseconds: i64) -> String {
-    let nearest = if milliseconds < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
-    let instant = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or(nearest);
+    let nearest = if milliseconds < 0 { FIRST } else { jiff::Timestamp::MAX };
+    let instant = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or(nearest).max(FIRST);
     format!("{instant:.3}")
 }
 
 /// Parses an RFC 3339 time, or a date, which stands for its start in UTC, as milliseconds since the Unix epoch.
 pub fn parse(text: &str) -> Option<i64> {
     // Refuses most other texts cheaply.
-    if text.len() < DATE_BYTES || !text.as_bytes().first().is_some_and(u8::is_ascii_digit) {
+    if text.len() < DATE_BYTES || !begins_with_digit(text) {
         return None;
     }
     if text.len() > DATE_BYTES {
@@ -28,9 +30,13 @@ pub fn parse(text: &str) -> Option<i64> {
 }
 
 /// Parses an RFC 3339 time. The last one that can be stored, in the evening of 9999-12-30, stands for later ones: people write
-/// 9999-12-31 for "never".
-fn timestamp(text: &str) -> Option<jiff::Timestamp> {
-    let parsed = text.parse().ok();
+/// 9999-12-31 for "never". The first time of the year 0 in UTC stands for earlier ones, which have no RFC 3339 form in UTC.
+pub(super) fn timestamp(text: &str) -> Option<jiff::Timestamp> {
+    // jiff also accepts years with a sign.
+    if !begins_with_digit(text) {
+        return None;
+    }
+    let parsed = text.parse::<jiff::Timestamp>().ok().map(|time| time.max(FIRST));
     parsed.or_else(|| {
         let time = text.strip_prefix("9999-12-31").or_else(|| text.strip_prefix("9999-12-30"))?;
         let is_time = format!("9999-12-01{time}").parse::<jiff::Timestamp>().is_ok();
@@ -38,9 +44,14 @@ fn timestamp(text: &str) -> Option<jiff::Timestamp> {
     })
 }
 
+fn begins_with_digit(text: &str) -> bool {
+    text.as_bytes().first().is_some_and(u8::is_ascii_digit)
+}
+
 /// Parses an RFC 3339 time, as milliseconds since the Unix epoch.
 pub fn parse_rfc3339(text: &str) -> Result<i64, String> {
-    let time = timestamp(text).ok_or_else(|| format!("must be an RFC 3339 time with its offset, got {text:?}"))?;
+    let form = "must be an RFC 3339 time with its offset, such as 2026-01-31T08:00:00Z";
+    let time = timestamp(text).ok_or_else(|| format!("{form}, got {text:?}"))?;
     Ok(time.as_millisecond())
 }
 
@@ -56,7 +67,7 @@ pub(super) fn serialize_some<S: Serializer>(milliseconds: &Option<i64>, serializ
 
 #[cfg(test)]
 mod tests {
-    use super::{parse, rfc3339};
+    use super::{parse, parse_rfc3339, rfc3339};
 
     #[test]
     fn times_are_rfc_3339_with_milliseconds() {
@@ -65,7 +76,9 @@ mod tests {
         for late in [253_402_207_201_000, i64::MAX] {
             assert_eq!(rfc3339(late), "9999-12-30T22:00:00.999Z");
         }
-        assert_eq!(rfc3339(i64::MIN), "-009999-01-02T01:59:59.000Z");
+        for early in [-62_167_219_200_001, i64::MIN] {
+            assert_eq!(rfc3339(early), "0000-01-01T00:00:00.000Z");
+        }
     }
 
     #[test]
@@ -77,6 +90,11 @@ mod tests {
             ("9999-12-31", Some(253_402_207_200_999)),
             ("9999-12-31T23:59:59Z", Some(253_402_207_200_999)),
             ("9999-12-31T25:00:00Z", None),
+            ("0000-01-01", Some(-62_167_219_200_000)),
+            ("0000-01-01T00:00:00+05:00", Some(-62_167_219_200_000)),
+            ("0000-01-01T00:00:00.5Z", Some(-62_167_219_199_500)),
+            ("-000001-12-31T19:00:00Z", None),
+            ("+002026-01-01T00:00:00Z", None),
             ("2026-02-30", None),
             ("2026-01-01T00:00:00", None),
             ("1767225600", None),
@@ -84,6 +102,9 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(parse(text), expect, "{text:?}");
+            if text.contains('T') {
+                assert_eq!(parse_rfc3339(text).ok(), expect, "{text:?}");
+            }
         }
     }
 }

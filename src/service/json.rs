@@ -124,7 +124,7 @@ pub fn pointer(path: &serde_path_to_error::Path) -> String {
 
 /// Formats an error of serde in terms of JSON, and without its position, because the pointer replaces that.
 pub fn describe_json_error(error: &serde_json::Error) -> String {
-    const WORDS: [(&str, &str); 10] = [
+    const WORDS: [(&str, &str); 12] = [
         ("invalid type: map", "invalid type: object"),
         ("invalid type: sequence", "invalid type: array"),
         ("expected a sequence", "expected an array"),
@@ -135,6 +135,8 @@ pub fn describe_json_error(error: &serde_json::Error) -> String {
         ("expected i64", "expected an integer"),
         ("expected f32", "expected a number"),
         ("expected f64", "expected a number"),
+        ("unexpected end of hex escape", "has half of a surrogate pair in an escape"),
+        ("lone leading surrogate in hex escape", "has half of a surrogate pair in an escape"),
     ];
     let text = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());

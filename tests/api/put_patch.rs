@@ -126,6 +126,8 @@ async fn patch_honors_if_match_and_refuses_invalid_or_oversized_changes() {
     check(json!({"metadata": {"c": {"d": {"e": {}}}}}), "invalid_request", "", &["at most 3 levels", "got 4"]).await;
     check(json!({}), "invalid_request", "", &["metadata or language"]).await;
     check(json!({"language": "xx"}), "unknown_language", "/language", &["\"xx\""]).await;
+    check(json!({"language": "und"}), "unknown_language", "/language", &["must name a language", "PUT the document"]).await;
+    check(json!({"title": " "}), "invalid_request", "/title", &["besides white space", "null"]).await;
     check(json!({"metadata": {"a\0": 1}}), "invalid_request", "/metadata", &["U+0000"]).await;
     check(json!({"text": "a"}), "invalid_request", "/text", &["unknown field `text`"]).await;
     assert_eq!(server.get(PATH).await.body["metadata"], json!({"a": "x".repeat(40), "b": 1}));

@@ -10,7 +10,8 @@ use utoipa::ToSchema;
 use super::changes::{deserialize_nullable, expiry_change, merge_patch};
 use super::{DocumentResult, DocumentStatus, UpsertParameters};
 use crate::domain::{
-    Code, Document, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title,
+    Code, Document, DocumentId, DocumentPatch, InvalidId, Language, LanguageTagError, MetadataObject, TitleChange, UpsertStatus,
+    check_title,
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
@@ -19,6 +20,9 @@ use crate::http::request::languages::refused_tag;
 use crate::http::request::preconditions::{RequiredPrecondition, etag};
 use crate::http::request::values::check_parsed;
 use crate::service::documents::input::{DocumentInput, check};
+
+/// How to get the language detected instead of setting it.
+const DETECT_LANGUAGE: &str = "to detect the language, PUT the document without one";
 
 /// Changes to a document; at least one member.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -123,14 +127,16 @@ pub async fn patch_document(
     let title = match body.title {
         None => TitleChange::Keep,
         Some(None) => TitleChange::Remove,
+        Some(Some(title)) if title.trim().is_empty() => {
+            return invalid("/title", "must contain something besides white space; send null to remove the title");
+        }
         Some(Some(title)) => {
             check_parsed("/title", check_title(&title))?;
             TitleChange::Set(title)
         }
     };
     let metadata = merge_patch(body.metadata)?;
-    let language =
-        body.language.map(|tag| Language::from_tag(&tag).map_err(|error| refused_tag(&error, "/language"))).transpose()?;
+    let language = body.language.as_deref().map(parse_language).transpose()?;
     let limits = api.service.limits();
     let patch = DocumentPatch {
         title,
@@ -143,4 +149,12 @@ pub async fn patch_document(
     let patched = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await;
     let document = patched.map_err(|error| weak_tags.explain(error))?;
     Ok(([(ETAG, etag(document.sequence))], Json(document)))
+}
+
+/// Parses the new language of a document. A patch has no text to detect one in, so `und` is refused.
+fn parse_language(tag: &str) -> Result<Language, ApiError> {
+    Language::from_tag(tag).map_err(|error| match error {
+        LanguageTagError::Undetermined { .. } => ApiError::at(error.code(), "/language", format!("{error}; {DETECT_LANGUAGE}")),
+        _ => refused_tag(&error, "/language"),
+    })
 }

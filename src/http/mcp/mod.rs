@@ -178,7 +178,7 @@ impl ServerHandler for Tools {
         };
         Err(match problem {
             Some(problem) => ErrorData::invalid_params(format!("params: {}", problem.detail), None),
-            None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+            None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method: {}", shorten(request.method)), None),
         })
     }
 

@@ -359,6 +359,10 @@ mod tests {
         check(r#"{"name": "a", "rows": {}}"#, invalid, "/rows: invalid type: object, expected an array");
         let negative = "/rows/1/limit: invalid value: integer `-1`, expected a non-negative integer";
         check(r#"{"name": "a", "rows": [{"limit": 1}, {"limit": -1}]}"#, invalid, negative);
+        for escape in [r"\ud800 x", r"\ud800\n", r"\ud800\u0041", r"\udc00"] {
+            let body = format!(r#"{{"name": "caf{escape}"}}"#);
+            check(&body, invalid, "/name: has half of a surrogate pair in an escape");
+        }
     }
 
     #[test]

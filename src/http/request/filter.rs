@@ -2,7 +2,6 @@
 //!
 //! Anything invalid is refused with its path inside the filter, never skipped.
 
-use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -302,12 +301,7 @@ fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
             })?;
             Ok(Scalar::Text(language.code().to_owned()))
         }
-        Field::CreatedAt | Field::UpdatedAt => {
-            let text = text()?;
-            let time: Timestamp =
-                text.parse().map_err(|_| format!("must be an RFC 3339 time, such as 2026-01-31T08:00:00Z, got {text:?}"))?;
-            Ok(Scalar::Integer(time.as_millisecond()))
-        }
+        Field::CreatedAt | Field::UpdatedAt => timestamps::parse_rfc3339(text()?).map(Scalar::Integer),
         Field::Metadata(_) => match value {
             Value::String(text) => Ok(Scalar::Text(text.clone())),
             Value::Bool(truth) => Ok(Scalar::Bool(*truth)),
@@ -382,6 +376,8 @@ mod tests {
         check(json!({"field": "metadata.language", "eq": "x"}), field("metadata.language", Test::Eq(text("x"))));
         let half_second = Test::Compare(Relation::Gte, Scalar::Integer(500));
         check(json!({"field": "created_at", "gte": "1970-01-01T01:00:00.5+01:00"}), field("created_at", half_second));
+        let end = Test::Compare(Relation::Lt, Scalar::Integer(253_402_207_200_999));
+        check(json!({"field": "created_at", "lt": "9999-12-31T23:59:59Z"}), field("created_at", end));
     }
 
     #[test]
