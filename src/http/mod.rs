@@ -151,7 +151,7 @@ operations! {
         [UnknownModel, UnknownLanguage, CollectionExists, AliasExists, TooManyCollections, CollectionNotFound];
     reembedding::reembed_collection: Admin, Path, [request, 202], WRITE_ERRORS
         [CollectionNotFound, NoModel, ModelCurrent, JobRunning];
-    aliases::list_aliases: Read, Everything, [200], READ_ERRORS [InvalidCursor];
+    aliases::list_aliases: Read, Handler, [200], READ_ERRORS [InvalidCursor];
     aliases::put_alias: Admin, Everything, [request, 200], WRITE_ERRORS
         [CollectionNotFound, CollectionExists, TooManyCollections];
     aliases::delete_alias: Admin, Everything, [], READ_ERRORS [AliasNotFound];

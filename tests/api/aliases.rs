@@ -49,6 +49,40 @@ async fn aliases_are_listed_by_name_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_restricted_to_aliases_lists_only_these() {
+    let server = Server::with_admin_key();
+    for name in ["news-1", "news-2"] {
+        assert_eq!(server.post("/v1/collections", &json!({ "name": name })).await.status, 201);
+    }
+    for (alias, collection) in [("c", "news-1"), ("a", "news-2"), ("b", "news-1")] {
+        assert_eq!(server.put(&format!("/v1/aliases/{alias}"), &json!({ "collection": collection })).await.status, 200);
+    }
+    let documents = json!({"documents": [{"id": "a", "text": "Il pleut."}]});
+    assert_eq!(server.post("/v1/collections/news-1/documents", &documents).await.status, 200);
+    let new = json!({"name": "k", "scope": "read", "collections": ["c", "b", "news-2", "later"]});
+    let reader = server.with_key(server.post("/v1/keys", &new).await.body["secret"].as_str().expect("a secret"));
+
+    let row = |alias: &str| json!({"alias": alias, "collection": "news-1"});
+    let first = reader.get("/v1/aliases?limit=1").await;
+    assert_eq!(first.body["aliases"], json!([row("b")]));
+    let second = reader.get(&format!("/v1/aliases?cursor={}", first.body["next_cursor"].as_str().expect("a cursor"))).await;
+    assert_eq!(second.body, json!({"aliases": [row("c")]}));
+    assert_eq!(server.with_key_for("read", "news-1").await.get("/v1/aliases").await.body, json!({"aliases": []}));
+    reader.delete("/v1/aliases/b").await.assert_error(403, "forbidden", "", &["admin"]);
+
+    // The collections are listed under their aliases, in one order with the others.
+    let listed = reader.get("/v1/collections?limit=2").await;
+    let (b, c) = (&listed.body["collections"][0], &listed.body["collections"][1]);
+    assert_eq!((&b["name"], &b["documents"], &c["name"]), (&json!("b"), &json!(1), &json!("c")));
+    let cursor = listed.body["next_cursor"].as_str().expect("a cursor");
+    let rest = reader.get(&format!("/v1/collections?cursor={cursor}")).await;
+    let rest: Vec<&Value> = rest.body["collections"].as_array().expect("collections").iter().map(|one| &one["name"]).collect();
+    assert_eq!(rest, ["news-2"]);
+    let all = server.get("/v1/collections").await;
+    assert_eq!(all.body["collections"].as_array().map(Vec::len), Some(2), "an unrestricted key lists no aliases");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn aliases_and_collections_share_one_namespace() {
     let server = with_two().await;
     let set = async |alias: &str, collection: &str| {

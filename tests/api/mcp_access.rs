@@ -99,6 +99,25 @@ async fn a_restricted_key_learns_nothing_about_other_collections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_finds_the_alias_that_its_key_is_restricted_to() {
+    let server = Server::with_admin_key();
+    for name in ["kb-2026", "salaries"] {
+        assert_eq!(server.post("/v1/collections", &json!({"name": name, "description": "Texts"})).await.status, 201);
+    }
+    assert_eq!(server.put("/v1/aliases/kb", &json!({"collection": "kb-2026"})).await.status, 200);
+    let agent = keyed(&server, "write", Some(&["kb"])).await;
+    let listed = value(&agent, "list_collections", json!({})).await;
+    let [kb] = listed["collections"].as_array().expect("collections").as_slice() else { panic!("one collection: {listed}") };
+    assert_eq!((&kb["name"], &kb["description"], &kb["documents"]), (&json!("kb"), &json!("Texts"), &json!(0)));
+    let added = value(&agent, "add_documents", json!({"collection": kb["name"], "documents": documents()})).await;
+    assert_eq!(added["failed"], 0);
+    let found = value(&agent, "search", json!({"collection": kb["name"], "query": "rain"})).await;
+    assert_eq!(found["hits"][0]["id"], "rain");
+    let own = problem(&agent, "search", json!({"collection": "kb-2026", "query": "rain"})).await;
+    assert_eq!(own["code"], "forbidden", "{own}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_keys_foreign_hosts_and_origins_are_refused() {
     let server = Server::start();
     let send = async |name: &str, value: &str| {

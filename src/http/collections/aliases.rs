@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::domain::{Alias, CollectionName};
+use crate::domain::{Alias, Caller, CollectionName};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::request::cursor::{self, List};
@@ -33,14 +33,18 @@ pub struct AliasList {
 
 /// List aliases
 ///
-/// Lists aliases in the order of their names, page by page.
+/// Lists aliases by name, page by page; with a restricted key only its own.
 #[utoipa::path(
     get, path = "/v1/aliases", tag = "aliases", params(PageParameters),
     responses((status = 200, description = "One page of aliases.", body = AliasList)),
 )]
-pub async fn list_aliases(State(api): State<Api>, parameters: Parameters<PageParameters>) -> Result<Json<AliasList>, ApiError> {
+pub async fn list_aliases(
+    State(api): State<Api>,
+    caller: Caller,
+    parameters: Parameters<PageParameters>,
+) -> Result<Json<AliasList>, ApiError> {
     let page = parameters.page(&api, &List::Aliases, CollectionName::parse)?;
-    let (aliases, next) = api.service.list_aliases(page).await?;
+    let (aliases, next) = api.service.list_aliases(page, &caller).await?;
     Ok(Json(AliasList { aliases, next_cursor: next.map(|name| cursor::encode(&List::Aliases, name.as_str())) }))
 }
 

@@ -190,7 +190,7 @@ pub async fn create_collection(
 
 /// List collections
 ///
-/// Lists collections in the order of their names, page by page; with a restricted key only those that it may access.
+/// Lists collections by name, page by page; with a restricted key only its own, including its aliases.
 #[utoipa::path(
     get, path = "/v1/collections", tag = "collections", params(PageParameters),
     responses((status = 200, description = "One page of collections.", body = CollectionList)),

@@ -9,14 +9,18 @@ use crate::storage::CatalogPart;
 use crate::store::StoreError;
 
 impl Service {
-    /// Lists aliases by name. Also returns the last name on the page if there is a next page.
-    pub async fn list_aliases(&self, page: Page<CollectionName>) -> Result<(Vec<Alias>, Option<CollectionName>), Error> {
+    /// Lists the aliases that the caller may access, by name. Also returns the last name on the page if there is a next page.
+    pub async fn list_aliases(
+        &self,
+        page: Page<CollectionName>,
+        caller: &Caller,
+    ) -> Result<(Vec<Alias>, Option<CollectionName>), Error> {
         let aliases = self.state.aliases.read();
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let alias =
             |(name, collection): (&CollectionName, &CollectionName)| Alias { name: name.clone(), collection: collection.clone() };
-        let mut found: Vec<Alias> =
-            aliases.range((after, Bound::Unbounded)).take(page.limit.saturating_add(1)).map(alias).collect();
+        let rest = aliases.range((after, Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
+        let mut found: Vec<Alias> = rest.take(page.limit.saturating_add(1)).map(alias).collect();
         let more = found.len() > page.limit;
         found.truncate(page.limit);
         let next = found.last().filter(|_| more).map(|alias| alias.name.clone());
@@ -40,6 +44,21 @@ impl Service {
             Ok(())
         };
         self.change_names(delete).await
+    }
+
+    /// Returns up to `size` aliases that a restricted key may access, by name; none for other callers.
+    pub(super) fn aliases_of_restricted(
+        &self,
+        caller: &Caller,
+        after: Bound<CollectionName>,
+        size: usize,
+    ) -> Vec<CollectionName> {
+        if caller.collections().is_none() {
+            return Vec::new();
+        }
+        let aliases = self.state.aliases.read();
+        let rest = aliases.range((after, Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
+        rest.map(|(name, _)| name.clone()).take(size).collect()
     }
 
     /// Whether the caller may access the collection with this name of its own: by that name, or by an alias that leads to it now.

@@ -76,6 +76,8 @@ impl Service {
     }
 
     /// Lists the collections that the caller may see, by name. Also returns the last name on the page if there is a next page.
+    ///
+    /// A key that is restricted to an alias may not use the collection's own name, so the collection is listed under the alias.
     pub async fn list_collections(
         &self,
         page: Page<CollectionName>,
@@ -90,22 +92,30 @@ impl Service {
         };
         {
             let broken = self.state.broken.read();
-            let rest = broken.range((after, Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
+            let rest = broken.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
             found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Found::Broken(collection.view()))));
+        }
+        for alias in self.aliases_of_restricted(caller, after, size) {
+            // The alias may have been deleted meanwhile.
+            if let Ok(collection) = self.state.find(&alias, BrokenCollection::view) {
+                found.insert(alias, collection);
+            }
         }
         let more = found.len() > page.limit;
         let next = if more { found.keys().take(page.limit).next_back().cloned() } else { None };
         let views = blocking(move || {
             let mut views = Vec::with_capacity(found.len().min(page.limit));
-            for listed in found.into_values().take(page.limit) {
-                match listed {
-                    Found::Broken(view) => views.push(view),
+            for (name, listed) in found.into_iter().take(page.limit) {
+                let mut view = match listed {
+                    Found::Broken(view) => view,
                     Found::Open(collection) => match view(&collection) {
-                        Ok(view) => views.push(view),
-                        Err(error) if collection.failed_by_deletion(&error) => (),
+                        Ok(view) => view,
+                        Err(error) if collection.failed_by_deletion(&error) => continue,
                         Err(error) => return Err(error),
                     },
-                }
+                };
+                view.collection.name = name;
+                views.push(view);
             }
             Ok(views)
         });
