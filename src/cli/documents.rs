@@ -2,7 +2,7 @@
 //!
 //! `upsert` is for data that fits into a few requests. For large files, `import` runs as a job on the server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
@@ -221,6 +221,8 @@ fn row(document: &Value, output: &Output) -> Vec<String> {
 struct Batch {
     documents: Vec<Value>,
     lines: Vec<u64>,
+    /// The ids of the documents that have one.
+    ids: HashSet<String>,
     /// The size of the lines in the file; the JSON of the request is about as large.
     bytes: usize,
 }
@@ -238,7 +240,13 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
         });
         match document {
             Ok(None) => {}
-            Ok(Some(document)) => batch.push(document, number, bytes),
+            Ok(Some(document)) => {
+                // The server refuses an id that occurs twice in a request. In separate requests, the last document is stored.
+                if batch.has_id_of(&document) {
+                    send(client, output, args, std::mem::take(&mut batch), &mut counts)?;
+                }
+                batch.push(document, number, bytes);
+            }
             Err(problem) => report_failure(&mut counts, output, number, None, &problem)?,
         }
         if batch.documents.len() >= BATCH_DOCUMENTS_MAX || batch.bytes >= BATCH_BYTES_MAX {
@@ -330,7 +338,13 @@ fn locate_problem(pointer: &str, detail: &str) -> String {
 }
 
 impl Batch {
+    /// Whether the batch has a document with the same id.
+    fn has_id_of(&self, document: &Value) -> bool {
+        document["id"].as_str().is_some_and(|id| self.ids.contains(id))
+    }
+
     fn push(&mut self, document: Value, line: u64, bytes: u64) {
+        self.ids.extend(document["id"].as_str().map(str::to_owned));
         self.documents.push(document);
         self.lines.push(line);
         self.bytes += bytes as usize;

@@ -10,14 +10,15 @@ use super::error::{CliError, Outcome};
 use super::files::Sink;
 use super::import::format_from_name;
 use super::output::{Output, Unit, plural};
-use crate::domain::{CollectionName, FileEncoding};
+use crate::domain::{CollectionName, FileEncoding, FileFormat};
 
 /// The command's arguments.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Name of the collection.
     pub collection: CollectionName,
-    /// Output file, renamed into place when complete; defaults to standard output. Compressed if the name ends in .gz or .zst.
+    /// Output NDJSON file, renamed into place when complete; defaults to standard output. Compressed if the name ends in .gz or
+    /// .zst.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Compression; by default derived from the file name.
@@ -29,9 +30,17 @@ pub struct ExportArgs {
 }
 
 pub fn run(args: ExportArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+    let (format, packed) = format_from_name(args.output.as_deref());
+    if let (Some(path), FileFormat::Csv | FileFormat::Tsv) = (&args.output, format) {
+        return Err(CliError::Usage(format!(
+            "exports are NDJSON and cannot be written as CSV or TSV, as the name {} says; end it in .ndjson or .jsonl, optionally \
+             followed by .gz or .zst",
+            path.display()
+        )));
+    }
     let name = args.collection.as_str();
     let documents = client.send(&Call::get(&["v1", "collections", name]))?.body["documents"].as_u64();
-    let compression = args.compression.unwrap_or(format_from_name(args.output.as_deref()).1);
+    let compression = args.compression.unwrap_or(packed);
     let call = Call::get(&["v1", "collections", name, "export"]).with_optional_query("include", args.vectors.then_some("vector"));
     let mut download = client.open(&call.compressed(compression.content_encoding()))?;
     if download.encoding.as_deref() != compression.content_encoding() {

@@ -39,6 +39,8 @@ pub mod similarity;
 pub mod singles;
 pub mod snapshot;
 pub mod sound;
+#[cfg(feature = "server")]
+pub(crate) mod table;
 pub mod terms;
 pub mod timestamps;
 

@@ -144,7 +144,7 @@ async fn invalid_imports_are_refused_and_leave_no_job() {
         "content-type",
         &[],
     );
-    server.send(post("text/csv", "id,title\n".to_owned())).await.assert_error(422, "invalid_request", "", &["column text"]);
+    server.send(post("text/csv", "id;text\n".to_owned())).await.assert_error(422, "invalid_request", "", &["id;text"]);
     server.send(post(NDJSON, " ".repeat(1_001))).await.assert_error(413, "body_too_large", "", &["1000 bytes"]);
     let odd = Request::post(format!("{IMPORT}?wait=stored")).header("content-type", NDJSON).body(Body::empty());
     server.send(odd.expect("a request")).await.assert_error(422, "invalid_request", "wait", &["unknown"]);

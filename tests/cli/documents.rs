@@ -128,6 +128,18 @@ fn many_lines_are_sent_in_several_requests() {
 }
 
 #[test]
+fn the_last_line_with_an_id_is_stored() {
+    let (_folder, server) = server();
+    let lines = [("a", "first"), ("b", "other"), ("a", "second"), ("a", "third")];
+    let lines: String = lines.map(|(id, text)| format!("{}\n", json!({ "id": id, "text": text }))).concat();
+    let upserted = run_with(dragoman(server.client().url(), &["documents", "upsert", "news"]), lines.as_bytes());
+    upserted.expect(0);
+    assert_eq!(upserted.err, "created 2, updated 2, failed 0\n");
+    assert_eq!(server.client().get("/v1/collections/news/documents/a").1["text"], "third");
+    assert_eq!(server.client().get("/v1/collections/news/documents/b").1["text"], "other");
+}
+
+#[test]
 fn a_closed_output_pipe_is_not_an_error() {
     let (_folder, server) = server();
     let text = "word ".repeat(2_000);

@@ -80,6 +80,26 @@ fn a_file_with_the_wrong_compression_is_refused_and_stores_nothing() {
 }
 
 #[test]
+fn a_table_without_usable_columns_creates_no_collection() {
+    let (folder, server) = server();
+    let client = server.client();
+    let path = folder.path().join("news.csv");
+    fs::write(&path, "id;text\n1;one\n").unwrap();
+    let import = |arguments: &[&str]| run(client.url(), &[&["import", "news", path.to_str().unwrap()], arguments].concat());
+    let refused = import(&["--create"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert_eq!(refused.err, "error: the header row must contain the column text, got only \"id;text\"\n");
+    assert_eq!(client.get("/v1/collections/news").0, 404);
+    // The server refuses the same header row.
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).0, 201);
+    assert!(import(&[]).err.contains("invalid_request: the header row must contain the column text, got only"));
+
+    fs::write(&path, "id,text\n1,one\n").unwrap();
+    import(&["--create"]).expect(0);
+    assert_eq!(client.get("/v1/collections/news/documents/1").1["text"], "one");
+}
+
+#[test]
 fn finished_jobs_can_be_inspected() {
     let (_folder, server) = server();
     let url = server.client().url().to_owned();

@@ -23,6 +23,9 @@ fn invalid_arguments_are_refused() {
     check(&["search", "news", "x", "--mode", "magic"], "possible values: full, dense, lexical, hybrid");
     check(&["search", "news", "x", "--server", "localhost:7700"], "expected http://HOST:PORT");
     check(&["embed", "--format", "npy"], "--format npy needs --output");
+    for name in ["news.csv", "news.tsv", "news.TSV.gz", "news.csv.zst"] {
+        check(&["export", "news", "-o", name], "end it in .ndjson or .jsonl");
+    }
     check(&["embed", "--device", "cpu"], "--model <FOLDER>");
 }
 

@@ -5,6 +5,7 @@ mod chroma;
 mod expected;
 mod failures;
 mod foreign;
+mod header;
 mod json_records;
 mod record;
 mod vectors;
@@ -63,9 +64,13 @@ pub fn run(args: ImportArgs, output: &Output, client: &Client) -> Result<Outcome
         None => {
             let input = Input::open(args.file.as_deref(), output)?;
             let failures = Failures::new(args.failures.as_deref())?;
-            if args.create {
+            let input = if args.create {
+                let checked = header::check(input, (format, compression), args.types.as_deref())?;
                 create(client, output, args.collection.as_str())?;
-            }
+                checked
+            } else {
+                input
+            };
             let bar = output.progress(input.bytes, Unit::Bytes);
             let mut content = bar.wrap_read(input.content);
             let job = send(client, &args, (&mut content, input.bytes), (format, compression), &bar)?;

@@ -11,7 +11,6 @@
 
 mod records;
 mod results;
-mod table;
 
 use std::path::Path;
 use std::sync::Arc;

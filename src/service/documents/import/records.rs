@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::table::{Cells, Columns};
+use crate::domain::table::{Cells, Columns};
 use crate::domain::{Code, ColumnTypes, DocumentFailure, FileFormat, RefusedDocument};
 use crate::service::error::Error;
 use crate::service::folders::open_file;
@@ -253,7 +253,8 @@ mod tests {
     #[test]
     fn invalid_header_rows_are_refused() {
         check_header(FileFormat::Csv, "", "is missing");
-        check_header(FileFormat::Csv, "id,title\n", "must contain the column text");
+        check_header(FileFormat::Csv, "id,title\n", "must contain the column text, got only \"id\", \"title\"");
+        check_header(FileFormat::Csv, "id;text;year\n", "got only \"id;text;year\"");
         check_header(FileFormat::Tsv, "text\ttext\n", "names the column text twice");
         check_header(FileFormat::Csv, "text,year,metadata.year\n", "year twice");
         check_header(FileFormat::Csv, "text,\n", "has a column without a name");

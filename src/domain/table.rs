@@ -7,7 +7,7 @@ use std::mem::discriminant;
 
 use serde_json::{Map, Value};
 
-use crate::domain::{CellType, ColumnTypes};
+use super::{CellType, ColumnTypes};
 
 /// Maximum number of columns. A row with more is surely not a header row.
 const COLUMNS_MAX: usize = 1_000;
@@ -15,6 +15,10 @@ const COLUMNS_MAX: usize = 1_000;
 const DOCUMENT_COLUMNS: [&str; 4] = ["id", "title", "text", "language"];
 /// Prefix that marks a column as metadata. A metadata field named like a member of the document needs it, as in `metadata.id`.
 const METADATA_PREFIX: &str = "metadata.";
+/// Maximum number of columns that an error lists.
+const LISTED_MAX: usize = 20;
+/// Maximum characters of a column's name in an error.
+const LISTED_CHARS_MAX: usize = 100;
 
 /// Parses one row, byte by byte.
 pub(crate) struct Cells {
@@ -189,7 +193,7 @@ impl Columns {
         }
         match columns.contains(&Column::Document("text")) {
             true => Ok(Self(columns)),
-            false => Err("must contain the column text".to_owned()),
+            false => Err(format!("must contain the column text, got only {}", list(&columns))),
         }
     }
 
@@ -221,6 +225,20 @@ impl Columns {
     }
 }
 
+/// Lists the names of columns for an error.
+fn list(columns: &[Column]) -> String {
+    let quoted = |column: &Column| {
+        let name = column.name();
+        let listed: String = name.chars().take(LISTED_CHARS_MAX).collect();
+        format!("{listed:?}{}", if listed.len() < name.len() { "…" } else { "" })
+    };
+    let listed: Vec<String> = columns.iter().take(LISTED_MAX).map(quoted).collect();
+    match columns.len().saturating_sub(LISTED_MAX) {
+        0 => listed.join(", "),
+        more => format!("{} and {more} more", listed.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,6 +261,18 @@ mod tests {
         }
         assert_eq!(row(true, 100, "\"a\"\r\n").unwrap(), ["a"]);
         assert!(row(true, 100, "\"a\"\r\"b\"\n").unwrap_err().contains("after a closing quote"));
+    }
+
+    #[test]
+    fn a_header_row_without_text_is_refused_with_its_columns() {
+        let refused = |names: &[String]| {
+            let cells: Vec<Vec<u8>> = names.iter().map(|name| name.clone().into_bytes()).collect();
+            Columns::of_header(&cells, &ColumnTypes::NONE).unwrap_err()
+        };
+        assert_eq!(refused(&["id;text".to_owned()]), r#"must contain the column text, got only "id;text""#);
+        let many: Vec<String> = (0..25).map(|number| format!("c{number}")).collect();
+        assert!(refused(&many).ends_with(r#", "c19" and 5 more"#), "{}", refused(&many));
+        assert!(refused(&["é".repeat(101)]).ends_with(&format!("\"{}\"…", "é".repeat(100))));
     }
 
     #[test]

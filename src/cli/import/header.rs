@@ -1,0 +1,116 @@
+//! Checks the header row of a CSV or TSV file by the server's rules, so that no collection is created for a file that the server
+//! refuses.
+
+use std::io::{self, Cursor, Read};
+
+use crate::cli::error::CliError;
+use crate::cli::files::Input;
+use crate::compression::decoder;
+use crate::domain::table::{Cells, Columns};
+use crate::domain::{ColumnTypes, FileEncoding, FileFormat};
+
+/// Maximum bytes to search for the header row. The server checks longer ones.
+const HEAD_BYTES_MAX: usize = 1 << 20;
+/// The byte order mark that a text file may begin with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Returns the complete input if its header row names usable columns, or if it has no header row because it is NDJSON.
+pub fn check(
+    mut input: Input,
+    (format, compression): (FileFormat, FileEncoding),
+    types: Option<&str>,
+) -> Result<Input, CliError> {
+    if format == FileFormat::Ndjson {
+        return Ok(input);
+    }
+    let types = types.map_or(Ok(ColumnTypes::NONE), ColumnTypes::parse);
+    let types = types.map_err(|problem| CliError::Usage(format!("--types {problem}")))?;
+    let (mut packed, mut head) = (Vec::new(), Vec::new());
+    let recorder = Recorder { content: &mut *input.content, read: &mut packed };
+    decoder(compression, recorder)
+        .and_then(|content| content.take(HEAD_BYTES_MAX as u64).read_to_end(&mut head))
+        .map_err(CliError::io(format!("read {}", input.name)))?;
+    check_head(&head, format, &types).map_err(CliError::Input)?;
+    let Input { content, bytes, name } = input;
+    Ok(Input { content: Box::new(Cursor::new(packed).chain(content)), bytes, name })
+}
+
+/// Checks the first row that is not blank.
+fn check_head(head: &[u8], format: FileFormat, types: &ColumnTypes) -> Result<(), String> {
+    let mut rest = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
+    loop {
+        let mut cells = Cells::new(format == FileFormat::Csv, HEAD_BYTES_MAX);
+        rest = &rest[cells.take(rest)..];
+        if !cells.is_complete() && head.len() == HEAD_BYTES_MAX {
+            return Ok(());
+        }
+        match cells.finish() {
+            Some(Ok(cells)) => {
+                let columns = Columns::of_header(&cells, types);
+                return columns.map(drop).map_err(|problem| format!("the header row {problem}"));
+            }
+            Some(Err(problem)) => return Err(format!("the header row is malformed: {problem}")),
+            None if rest.is_empty() => return Err("the header row is missing: the file is empty".to_owned()),
+            None => {}
+        }
+    }
+}
+
+/// Keeps what is read, so that it can be read again.
+struct Recorder<'a> {
+    content: &'a mut dyn Read,
+    read: &'a mut Vec<u8>,
+}
+
+impl Read for Recorder<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.content.read(buffer)?;
+        self.read.extend_from_slice(&buffer[..bytes]);
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(content: &[u8]) -> Input {
+        Input { content: Box::new(Cursor::new(content.to_vec())), bytes: None, name: "file".to_owned() }
+    }
+
+    #[test]
+    fn a_checked_input_is_complete() {
+        let plain = format!("\u{feff}\n\"text\",year\n{}", "one,2026\n".repeat(200_000)).into_bytes();
+        let gzip = {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            io::Write::write_all(&mut encoder, &plain).unwrap();
+            encoder.finish().unwrap()
+        };
+        for (content, encoding) in [(&plain, FileEncoding::Identity), (&gzip, FileEncoding::Gzip)] {
+            let mut checked = check(input(content), (FileFormat::Csv, encoding), Some("year:int")).unwrap();
+            let mut read = Vec::new();
+            checked.content.read_to_end(&mut read).unwrap();
+            assert!(read == *content, "{encoding:?}");
+        }
+        assert!(check(input(b"{}"), (FileFormat::Ndjson, FileEncoding::Identity), None).is_ok());
+    }
+
+    #[test]
+    fn unusable_header_rows_are_refused() {
+        let refusal = |content: &str, format| check_head(content.as_bytes(), format, &ColumnTypes::NONE).unwrap_err();
+        assert_eq!(refusal("\n\n", FileFormat::Csv), "the header row is missing: the file is empty");
+        assert!(refusal("id;text\n", FileFormat::Csv).ends_with("got only \"id;text\""));
+        assert!(refusal("id,text", FileFormat::Tsv).ends_with("got only \"id,text\""));
+        assert!(refusal("\"text\"x\n", FileFormat::Csv).contains("after a closing quote"));
+        let types = check(input(b"text\n"), (FileFormat::Csv, FileEncoding::Identity), Some("year:number"));
+        assert!(matches!(types, Err(CliError::Usage(_))));
+        assert!(check(input(b"text\n"), (FileFormat::Csv, FileEncoding::Gzip), None).is_err());
+    }
+
+    #[test]
+    fn the_server_checks_a_header_row_that_is_too_long() {
+        let long = vec![b'x'; HEAD_BYTES_MAX];
+        assert_eq!(check_head(&long, FileFormat::Csv, &ColumnTypes::NONE), Ok(()));
+        assert!(check_head(&long[1..], FileFormat::Csv, &ColumnTypes::NONE).is_err());
+    }
+}
