@@ -38,6 +38,9 @@ pub mod compression;
 #[cfg(feature = "server")]
 pub mod new_id;
 
+#[cfg(feature = "server")]
+pub(crate) mod table;
+
 /// Whether the system lets the process start threads.
 #[cfg(feature = "server")]
 pub(crate) mod threads;

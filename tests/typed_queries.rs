@@ -55,7 +55,7 @@ const WRONG: [(&str, usize); 33] = [
 ];
 const WRONG_MAX: usize = 25;
 /// The same for requests in whole sentences.
-const WRONG_REQUESTS_MAX: usize = 2;
+const WRONG_REQUESTS_MAX: usize = 3;
 
 fn lines(file: &str) -> Vec<Value> {
     fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()

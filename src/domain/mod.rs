@@ -39,8 +39,6 @@ pub mod similarity;
 pub mod singles;
 pub mod snapshot;
 pub mod sound;
-#[cfg(feature = "server")]
-pub(crate) mod table;
 pub mod terms;
 pub mod timestamps;
 

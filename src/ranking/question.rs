@@ -343,7 +343,7 @@ mod tests {
         let (scorer, index) = (TokenScorer::new(table()), passages());
         let long: Vec<u32> = (0..25).map(|n| n * 11).collect();
         for question in [&[5, 290, 5, 17][..], &[3], &long] {
-            let asked = scorer.question(question, |_| 1.0, &index).unwrap();
+            let asked = scorer.question(question, &index).unwrap();
             for (passage, tokens) in index.iter() {
                 let (got, expect) = (asked.score(tokens), plain(question, tokens, &index));
                 assert!((got - expect).abs() < 1e-4, "{question:?}, {passage:?}: {got}, expected {expect}");
@@ -355,8 +355,8 @@ mod tests {
     fn reading_passages_in_advance_does_not_change_their_scores() {
         let (scorer, index) = (TokenScorer::new(table()), passages());
         for question in [&[5, 290, 17][..], &(0..25).map(|n| n * 11).collect::<Vec<_>>()] {
-            let fresh = scorer.question(question, |_| 1.0, &index).unwrap();
-            let mut asked = scorer.question(question, |_| 1.0, &index).unwrap();
+            let fresh = scorer.question(question, &index).unwrap();
+            let mut asked = scorer.question(question, &index).unwrap();
             asked.add_passages(index.iter().map(|(_, tokens)| tokens).chain([&[299, 300, 65_535][..]])).unwrap();
             for (passage, tokens) in index.iter() {
                 assert_eq!(asked.score(tokens), fresh.score(tokens), "{passage:?}");
@@ -367,8 +367,8 @@ mod tests {
     #[test]
     fn near_tokens_are_cached_across_questions() {
         let (scorer, index) = (TokenScorer::new(table()), passages());
-        let first = scorer.question(&[5, 120, 17], |_| 1.0, &index).unwrap();
-        let again = scorer.question(&[17, 5], |_| 1.0, &index).unwrap();
+        let first = scorer.question(&[5, 120, 17], &index).unwrap();
+        let again = scorer.question(&[17, 5], &index).unwrap();
         assert_eq!((again.ids.clone(), again.near.len()), (vec![5, 17], 2));
         assert!(Arc::ptr_eq(&first.near[0], &again.near[0]) && Arc::ptr_eq(&first.near[1], &again.near[1]));
     }
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn the_best_passages_are_returned_in_order_of_score() {
         let (scorer, mut index) = (TokenScorer::new(table()), passages());
-        let asked = scorer.question(&[5, 120, 17], |_| 1.0, &index).unwrap();
+        let asked = scorer.question(&[5, 120, 17], &index).unwrap();
         let waiting = asked.estimate(&index).nearest(&index, 60, |_| true);
         index.prepare_now();
         let (prepared, rounding) = (asked.estimate(&index).nearest(&index, 60, |_| true), 1e-4);
@@ -396,7 +396,7 @@ mod tests {
             if prepared {
                 index.prepare_now();
             }
-            let asked = scorer.question(&[5, 120, 17, 290], |_| 1.0, &index).unwrap();
+            let asked = scorer.question(&[5, 120, 17, 290], &index).unwrap();
             let estimates = asked.estimate(&index);
             for (passage, tokens) in index.iter() {
                 let (estimate, score) = (estimates.get(&index, passage), asked.score(tokens));
@@ -417,7 +417,7 @@ mod tests {
             index.insert(PassageId(passage), &TokenSet::from_ids(tokens));
         }
         index.prepare();
-        let asked = TokenScorer::new(table).question(&[0, 1], |_| 1.0, &index).unwrap();
+        let asked = TokenScorer::new(table).question(&[0, 1], &index).unwrap();
         let found = asked.estimate(&index).nearest(&index, 1_000, |_| true);
         assert_eq!(found.len(), 200, "only passages with the rare token are found");
         assert!(found.iter().all(|(passage, score)| passage.0 % 1_000 == 0 && *score < asked.score(&[0, 1])));
@@ -427,19 +427,19 @@ mod tests {
     fn a_question_without_known_tokens_finds_nothing() {
         let (scorer, index) = (TokenScorer::new(table()), passages());
         for question in [&[][..], &[400, 70_000]] {
-            let asked = scorer.question(question, |_| 1.0, &index).unwrap();
+            let asked = scorer.question(question, &index).unwrap();
             assert_eq!((asked.score(&[1, 2]), asked.estimate(&index).nearest(&index, 9, |_| true)), (0.0, Vec::new()));
         }
         let nothing = TokenIndex::default();
-        assert_eq!(scorer.question(&[5], |_| 1.0, &nothing).unwrap().estimate(&nothing).nearest(&nothing, 9, |_| true), []);
+        assert_eq!(scorer.question(&[5], &nothing).unwrap().estimate(&nothing).nearest(&nothing, 9, |_| true), []);
     }
 
     #[test]
     fn passage_tokens_missing_from_the_table_score_zero() {
         let (scorer, mut index) = (TokenScorer::new(table()), passages());
-        let before = scorer.question(&[5, 17], |_| 1.0, &index).unwrap().estimate(&index).nearest(&index, 60, |_| true);
+        let before = scorer.question(&[5, 17], &index).unwrap().estimate(&index).nearest(&index, 60, |_| true);
         index.insert(PassageId(900), &TokenSet::from_ids(&[300, 65_535]));
-        let asked = scorer.question(&[5, 17], |_| 1.0, &index).unwrap();
+        let asked = scorer.question(&[5, 17], &index).unwrap();
         assert_eq!(asked.score(&[300, 65_535]), 0.0);
         let after = asked.estimate(&index).nearest(&index, 60, |_| true);
         assert!(before.len() == after.len() && after.iter().all(|(passage, _)| passage.0 < 900), "{after:?}");
@@ -456,7 +456,7 @@ mod tests {
         let mut index = TokenIndex::default();
         (0..200).for_each(|passage| index.insert(PassageId(passage), &TokenSet::from_ids(&[1])));
         (200..205).for_each(|passage| index.insert(PassageId(passage), &TokenSet::from_ids(&[0, 2, 3, 4])));
-        let asked = scorer.question(&[0, 1], |_| 1.0, &index).unwrap();
+        let asked = scorer.question(&[0, 1], &index).unwrap();
         let (near, light, other) = (TokenMatch::Near, TokenMatch::Light, TokenMatch::Other);
         assert_eq!(asked.matches(&[0, 1, 2], &[]), [near, light, other], "token 1 is light because nearly every passage has it");
         let nearest = asked.matches(&[2, 4, 4, 1, 999], &[]);
@@ -474,7 +474,7 @@ mod tests {
         (2..100).for_each(|passage| index.insert(PassageId(passage), &TokenSet::from_ids(&[1])));
         let significant = |weight: f32| {
             let scorer = TokenScorer::new(table(vec![1.0, weight]));
-            scorer.question(&[0, 1], |_| 1.0, &index).unwrap().is_significant(0)
+            scorer.question(&[0, 1], &index).unwrap().is_significant(0)
         };
         assert!(significant(1.0) && significant(10.0), "a rare token is significant");
         assert!(!significant(10_000.0), "not if another token is far heavier");
@@ -491,7 +491,7 @@ mod tests {
         let mut index = TokenIndex::default();
         (0..10).for_each(|passage| index.insert(PassageId(passage), &TokenSet::from_ids(&[0])));
         index.insert(PassageId(10), &TokenSet::from_ids(&[1]));
-        let asked = scorer.question(&[0, 1], |_| 1.0, &index).unwrap();
+        let asked = scorer.question(&[0, 1], &index).unwrap();
         assert!(asked.score(&[1]) > 0.75 && asked.score(&[0]) < 0.25, "{} and {}", asked.score(&[1]), asked.score(&[0]));
     }
 }

@@ -63,19 +63,19 @@ impl TokenScorer {
         self.table.weight(token).powf(LEARNED_POWER) / self.average
     }
 
-    /// Compares the tokens of a question with those of all passages. `share` returns the share of its weight that a token keeps.
-    pub fn question(&self, tokens: &[u32], share: impl Fn(u32) -> f32, index: &TokenIndex) -> Result<Question, ScorerError> {
+    /// Compares the tokens of a question with those of all passages.
+    pub fn question(&self, tokens: &[u32], index: &TokenIndex) -> Result<Question, ScorerError> {
         let counted = if index.is_empty() { Vec::new() } else { self.table.weigh_tokens(tokens) };
         let ids: Vec<u16> = counted.iter().map(|&(token, _)| token).collect();
         let near: Vec<Arc<[NearToken]>> = ids.iter().map(|id| self.table.near_tokens(*id)).collect();
         self.precompute();
         let passages = index.len() as f32;
         let share_min = SHARE_MIN.max(1.0 / (passages + 1.0));
-        let weight = |(&(token, weight), near): (&(u16, f32), &Arc<[NearToken]>)| {
+        let weight = |(&(_, weight), near): (&(u16, f32), &Arc<[NearToken]>)| {
             let counted = near.iter().take_while(|near| f32::from(near.cosine) >= NEAR * ONE);
             // The share of passages that have none of the tokens near this one.
             let without: f32 = counted.map(|near| 1.0 - index.frequency(near.token) as f32 / passages).product();
-            share(token.into()) * weight.powf(LEARNED_POWER) * (1.0 + 1.0 / (1.0 - without).max(share_min)).ln()
+            weight.powf(LEARNED_POWER) * (1.0 + 1.0 / (1.0 - without).max(share_min)).ln()
         };
         let weights = counted.iter().zip(&near).map(weight).collect();
         let average = self.average * (1.0 + 1.0 / share_min).ln();

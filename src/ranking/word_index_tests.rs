@@ -122,7 +122,7 @@ fn words_with_heavier_tokens_weigh_more() {
     let table = TokenTable { dimension: 2, rows: vec![127, 0, 0, 127], scales: vec![0.01; 2], weights: vec![8.0, 1.0] };
     let mut tokens = TokenIndex::default();
     (0..3).for_each(|passage| tokens.insert(PassageId(passage), &TokenSet::from_ids(&[passage as u32 % 2])));
-    let asked = TokenScorer::new(table).question(&[0, 1], |_| 1.0, &tokens).unwrap();
+    let asked = TokenScorer::new(table).question(&[0, 1], &tokens).unwrap();
     let words = [(BOAT, vec![0]), (TREE, vec![1])].map(|(word, tokens)| QueryWord { word: word.into(), tokens });
     let scores = |question| {
         let scores = index.scores(&words, question, &translations());

@@ -90,11 +90,6 @@ impl QueryText {
         self.topic = topic;
     }
 
-    /// Returns the part of the text that is searched for, as a range of bytes, if it is not all of it.
-    pub fn topic_range(&self) -> Option<Range<usize>> {
-        self.topic.clone()
-    }
-
     /// Returns the part of the text that is searched for.
     pub fn topic(&self) -> &str {
         self.topic.as_ref().and_then(|topic| self.text.get(topic.clone())).unwrap_or(&self.text)

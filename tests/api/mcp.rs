@@ -283,8 +283,7 @@ async fn unknown_tools_and_methods_are_protocol_errors() {
     assert_eq!((answer.status, &answer.body["error"]["code"]), (200, &json!(-32602)), "{}", answer.text);
     assert!(answer.text.contains("drop_tables"));
     let answer = server.post("/mcp", &message("resources/list", &json!({}))).await;
-    let error = json!({"code": -32601, "message": "unknown method: resources/list"});
-    assert_eq!(answer.body["error"], error, "{}", answer.text);
+    assert_eq!(answer.body["error"]["code"], -32601, "{}", answer.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,8 +6,8 @@ use std::io::{self, Cursor, Read};
 use crate::cli::error::CliError;
 use crate::cli::files::Input;
 use crate::compression::decoder;
-use crate::domain::table::{Cells, Columns};
 use crate::domain::{ColumnTypes, FileEncoding, FileFormat};
+use crate::table::{Cells, Columns};
 
 /// Maximum bytes to search for the header row. The server checks longer ones.
 const HEAD_BYTES_MAX: usize = 1 << 20;

@@ -143,8 +143,7 @@ impl Plan<'_> {
         let ModelEvidence { scorer, translations } = self.evidence;
         let (mut ranked, matcher, all_compared) = with_tokens(collection, translations, |tokens, words| {
             let accept = |passage| set.as_ref().is_none_or(|set| set.contains(passage));
-            let share = |token: u32| resolved.token_shares.get(&token).copied().unwrap_or(1.0);
-            let question = scorer.map(|scorer| scorer.question(&resolved.tokens, share, tokens)).transpose()?;
+            let question = scorer.map(|scorer| scorer.question(&resolved.tokens, tokens)).transpose()?;
             let estimates = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX).map(|question| question.estimate(tokens));
             if let Some(estimates) = &estimates {
                 let late = estimates.nearest(tokens, limit, accept);

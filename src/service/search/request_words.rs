@@ -2,8 +2,8 @@
 //! about pumpkins". Those words would find passages about information.
 //!
 //! The words below are English. A bundle's translation table knows which words of other languages mean the same. Such words at the
-//! beginning and the end of a query are not embedded and weigh less (stop structures: Huston and Croft, "Evaluating verbose query
-//! processing techniques", 2010).
+//! beginning and the end of a query are cut off (stop structures: Huston and Croft, "Evaluating verbose query processing
+//! techniques", 2010).
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -109,7 +109,7 @@ impl<'a> RequestWords<'a> {
             let pieces = pieces.get_or_init(|| embedder.pieces(query).unwrap_or_default());
             let own = pieces.iter().filter(|(token, range)| overlap(range, word) && !embedder.is_blank(*token));
             let weights = embedder.scorer().map(|scorer| own.map(|(token, _)| scorer.relative_weight(*token)));
-            weights.map_or(1.0, |weights| weights.fold(0.0, f32::max))
+            weights.map_or(1.0, Iterator::sum)
         };
         self.find_topic(query, weight)
     }

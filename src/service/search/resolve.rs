@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 
-use rustc_hash::FxHashMap;
-
 use super::super::Error;
 use super::request_words::RequestWords;
 use crate::domain::{
@@ -11,16 +9,12 @@ use crate::domain::{
     SearchTarget,
 };
 use crate::embed::{
-    Embedder, MARKED_BYTES_MAX, QueryError, QueryText, fragments, literal_parts, overlap, plain_title, punctuation, query_words,
-    spellings,
+    Embedder, MARKED_BYTES_MAX, QueryError, QueryText, fragments, literal_parts, plain_title, punctuation, query_words, spellings,
 };
 use crate::service::open_collection::OpenCollection;
 
 /// Maximum number of words of a query that may be a title.
 const TITLE_WORDS_MAX: usize = 12;
-
-/// The share of its weight that a token keeps if only words around the topic of a request have it.
-const REQUEST_SHARE: f32 = 0.2;
 
 /// What a search looks for.
 #[derive(Debug, Default)]
@@ -30,8 +24,6 @@ pub(super) struct ResolvedQuery {
     /// The tokens of the text, for late interaction. Unknown characters have none: all of them are one token, which would be found
     /// in every passage with any unknown character. Punctuation has none either.
     pub(super) tokens: Vec<u32>,
-    /// The share of its weight that a token keeps, unless it keeps all of it (`request_words`).
-    pub(super) token_shares: FxHashMap<u32, f32>,
     /// The text's words, to find their translations and names that sound like them.
     pub(super) words: Vec<QueryWord>,
     /// The parts of the text that should be found as they are written.
@@ -140,26 +132,18 @@ impl ResolvedQuery {
         let translations = embedder.translations();
         let is_known = |word| translations.is_some_and(|translations| translations.has(word));
         // The model reads no more either.
-        let [start, topic] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
-        let pieces = embedder.pieces(start).map_err(Error::Embed)?;
+        let [whole, topic] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
+        let pieces = embedder.pieces(topic).map_err(Error::Embed)?;
         let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
-        if let Some(range) = query.topic_range() {
-            self.tokens = pieces.iter().map(|(token, _)| *token).collect();
-            let (inside, outside): (Vec<_>, Vec<_>) = pieces.iter().partition(|(_, piece)| overlap(piece, &range));
-            self.token_shares = outside.into_iter().map(|(token, _)| (*token, REQUEST_SHARE)).collect();
-            for (token, _) in inside {
-                self.token_shares.remove(token);
-            }
-        }
-        self.words = query_words(start, &pieces, is_known);
-        self.fragments = fragments(start, &pieces);
+        self.words = query_words(topic, &pieces, is_known);
+        self.fragments = fragments(topic, &pieces);
         self.literal_parts = literal_parts(topic);
         if self.words.len() <= TITLE_WORDS_MAX {
-            self.plain_titles = [start, topic].map(plain_title).into();
+            self.plain_titles = [whole, topic].map(plain_title).into();
             self.plain_titles.dedup();
             self.plain_titles.retain(|title| !title.is_empty());
         }
-        let punctuation = punctuation(start, &pieces);
+        let punctuation = punctuation(topic, &pieces);
         self.tokens.retain(|token| !punctuation.contains(token));
         self.literal_parts.extend(spellings(topic, language));
         Ok(())

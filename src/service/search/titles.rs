@@ -29,8 +29,9 @@ impl Plan<'_> {
         let with_its_words = ranked.iter().take(TITLES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
         let titled = self.titled(&with_its_words.map(|one| one.passage).collect::<Vec<_>>())?;
         for one in &mut *ranked {
-            let times = titled.iter().find(|(passage, _)| *passage == one.passage).map_or(0, |(_, times)| *times);
-            one.relevance = scale_odds(one.relevance, TITLE_ODDS.powi(times)) as f32;
+            if let Some((_, times)) = titled.iter().find(|(passage, _)| *passage == one.passage) {
+                one.relevance = scale_odds(one.relevance, TITLE_ODDS.powi(*times)) as f32;
+            }
         }
         if !titled.is_empty() {
             sort(ranked);

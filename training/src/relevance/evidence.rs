@@ -154,7 +154,7 @@ impl<'s> Collection<'s> {
 
     /// The evidence for every passage.
     fn evidence(&self, query: &Query<'_>, query_language: Option<Language>) -> Result<Vec<Evidence>, Error> {
-        let mut question = self.scorer.question(query.tokens, |_| 1.0, &self.tokens)?;
+        let mut question = self.scorer.question(query.tokens, &self.tokens)?;
         let tokens: BTreeMap<u64, &[u16]> = self.tokens.iter().map(|(passage, tokens)| (passage.0, tokens)).collect();
         question.add_passages(tokens.values().copied())?;
         // Like the server: if no document has the language of the query, it stems by the rules of the language that most

@@ -9,10 +9,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::table::{Cells, Columns};
 use crate::domain::{Code, ColumnTypes, DocumentFailure, FileFormat, RefusedDocument};
 use crate::service::error::Error;
 use crate::service::folders::open_file;
+use crate::table::{Cells, Columns};
 
 /// The byte order mark that a text file may begin with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

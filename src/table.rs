@@ -7,7 +7,7 @@ use std::mem::discriminant;
 
 use serde_json::{Map, Value};
 
-use super::{CellType, ColumnTypes};
+use crate::domain::{CellType, ColumnTypes};
 
 /// Maximum number of columns. A row with more is surely not a header row.
 const COLUMNS_MAX: usize = 1_000;
