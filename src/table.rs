@@ -3,6 +3,7 @@
 //! In CSV, a quoted cell may contain separators, line ends and doubled quotes. Tab-separated values have no quoting: a cell is
 //! the text between two tabs.
 
+use std::io::{self, BufRead};
 use std::mem::discriminant;
 
 use serde_json::{Map, Value};
@@ -20,8 +21,48 @@ const LISTED_MAX: usize = 20;
 /// Maximum characters of a column's name in an error.
 const LISTED_CHARS_MAX: usize = 100;
 
+/// The byte order mark that a text file may begin with.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A row as it was read.
+pub(crate) struct Row {
+    /// Number of blank lines before it.
+    pub(crate) blank_lines: u64,
+    /// Its cells, or why it is malformed. `None` at the end of the content.
+    pub(crate) cells: Option<Result<Vec<Vec<u8>>, String>>,
+    /// Number of bytes and lines that were read, with the blank lines.
+    pub(crate) bytes: u64,
+    pub(crate) lines: u64,
+}
+
+/// Reads the next row that is not blank. In CSV it may span several lines.
+pub(crate) fn read_row(reader: &mut impl BufRead, csv: bool, bytes_max: usize) -> io::Result<Row> {
+    let mut row = Row { blank_lines: 0, cells: None, bytes: 0, lines: 0 };
+    loop {
+        let mut cells = Cells::new(csv, bytes_max);
+        loop {
+            let buffer = reader.fill_buf()?;
+            if buffer.is_empty() {
+                break;
+            }
+            let taken = cells.take(buffer);
+            reader.consume(taken);
+            row.bytes += taken as u64;
+            if cells.is_complete() {
+                break;
+            }
+        }
+        row.lines += cells.lines();
+        row.cells = cells.finish();
+        if row.cells.is_some() || reader.fill_buf()?.is_empty() {
+            return Ok(row);
+        }
+        row.blank_lines = row.lines;
+    }
+}
+
 /// Parses one row, byte by byte.
-pub(crate) struct Cells {
+struct Cells {
     quoting: bool,
     bytes_max: usize,
     cells: Vec<Vec<u8>>,
@@ -45,14 +86,14 @@ enum State {
 }
 
 impl Cells {
-    pub(crate) fn new(quoting: bool, bytes_max: usize) -> Self {
+    fn new(quoting: bool, bytes_max: usize) -> Self {
         let cells = vec![Vec::new()];
         let (state, problem) = (State::Start, None);
         Self { quoting, bytes_max, cells, bytes: 0, lines: 0, state, problem, too_long: false, half_end: false }
     }
 
     /// Consumes bytes up to the end of the row. Returns how many.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> usize {
+    fn take(&mut self, bytes: &[u8]) -> usize {
         for (at, &byte) in bytes.iter().enumerate() {
             self.step(byte);
             if self.state == State::Complete {
@@ -62,17 +103,17 @@ impl Cells {
         bytes.len()
     }
 
-    pub(crate) fn is_complete(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.state == State::Complete
     }
 
     /// Number of lines that the row spans.
-    pub(crate) fn lines(&self) -> u64 {
+    fn lines(&self) -> u64 {
         self.lines
     }
 
     /// Returns the cells, or `None` for a blank line or no input at all.
-    pub(crate) fn finish(mut self) -> Option<Result<Vec<Vec<u8>>, String>> {
+    fn finish(mut self) -> Option<Result<Vec<Vec<u8>>, String>> {
         if self.bytes == 0 && self.cells.len() == 1 && self.problem.is_none() {
             return None;
         }
@@ -165,8 +206,17 @@ impl Column {
 }
 
 impl Columns {
-    /// Reads the header row, or returns what is wrong with it.
-    pub(crate) fn of_header(cells: &[Vec<u8>], types: &ColumnTypes) -> Result<Self, String> {
+    /// Reads the header row, which is the first row of a table, or returns what is wrong with it.
+    pub(crate) fn of_header(row: Row, types: &ColumnTypes) -> Result<Self, String> {
+        let line = row.blank_lines + 1;
+        match row.cells {
+            None => Err("is missing: the file is empty".to_owned()),
+            Some(Err(problem)) => Err(format!("{problem} on line {line}")),
+            Some(Ok(cells)) => Self::of_cells(&cells, types),
+        }
+    }
+
+    fn of_cells(cells: &[Vec<u8>], types: &ColumnTypes) -> Result<Self, String> {
         let mut columns: Vec<Column> = Vec::with_capacity(cells.len());
         for cell in cells {
             let name = std::str::from_utf8(cell).map_err(|_| "is not valid UTF-8".to_owned())?.trim();
@@ -267,7 +317,7 @@ mod tests {
     fn a_header_row_without_text_is_refused_with_its_columns() {
         let refused = |names: &[String]| {
             let cells: Vec<Vec<u8>> = names.iter().map(|name| name.clone().into_bytes()).collect();
-            Columns::of_header(&cells, &ColumnTypes::NONE).unwrap_err()
+            Columns::of_cells(&cells, &ColumnTypes::NONE).unwrap_err()
         };
         assert_eq!(refused(&["id;text".to_owned()]), r#"must contain the column text, got only "id;text""#);
         let many: Vec<String> = (0..25).map(|number| format!("c{number}")).collect();

@@ -8,6 +8,7 @@ mod program;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 use program::{Client, Program};
 use serde_json::{Value, json};
@@ -65,8 +66,10 @@ fn text<'v>(value: &'v Value, member: &str) -> &'v str {
     value[member].as_str().unwrap()
 }
 
-/// Stores the documents of each collection.
-fn fill(client: &Client) {
+/// Starts a server in the folder, and stores the documents of each collection.
+fn filled_server(folder: &Path) -> (Program, Client) {
+    let server = Program::start(folder, MODEL);
+    let client = server.client();
     let mut collections: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for document in lines(DOCUMENTS) {
         let wanted = ["id", "title", "text"].into_iter().filter(|member| !document[member].is_null());
@@ -78,6 +81,7 @@ fn fill(client: &Client) {
         let (status, answer) = client.post(&format!("/v1/collections/{name}/documents"), &json!({ "documents": documents }));
         assert_eq!((status, &answer["failed"]), (200, &json!(0)), "{answer}");
     }
+    (server, client)
 }
 
 /// Searches, and returns the first hit if it does not answer the query.
@@ -91,9 +95,7 @@ fn wrong_first_hit(client: &Client, query: &Value) -> Option<Value> {
 #[test]
 fn the_first_hit_answers_what_people_type() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
-    let client = server.client();
-    fill(&client);
+    let (server, client) = filled_server(folder.path());
     let (mut counts, mut wrong): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) = (BTreeMap::new(), BTreeMap::new());
     for query in lines(QUERIES) {
         let kind = text(&query, "kind").to_owned();
@@ -117,9 +119,7 @@ fn the_first_hit_answers_what_people_type() {
 #[test]
 fn a_request_in_a_sentence_is_searched_by_its_topic() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
-    let client = server.client();
-    fill(&client);
+    let (server, client) = filled_server(folder.path());
     let requests = lines(REQUESTS);
     let wrong: Vec<_> = requests.iter().filter_map(|query| Some((&query["query"], wrong_first_hit(&client, query)?))).collect();
     println!("{} of {} first hits answer", requests.len() - wrong.len(), requests.len());

@@ -16,7 +16,7 @@ pub fn check_title(title: &str) -> Result<(), String> {
         return Err(format!("must have at most {TITLE_CHARS_MAX} characters, got {got}"));
     }
     if title.trim().is_empty() {
-        return Err("must contain something besides white space; leave it out for no title".to_owned());
+        return Err("must contain something besides white space; for no title leave it out, or send null in a patch".to_owned());
     }
     // Unicode's line and paragraph separators would also break it into two lines.
     let breaks = |c: &char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');

@@ -11,7 +11,9 @@ mod options;
 pub mod queue;
 pub mod session;
 mod text_reader;
+mod topic;
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,15 +34,15 @@ use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
 pub use crate::text::literal_parts::{literal_parts, plain_title};
 pub use crate::text::marks::{MARKED_BYTES_MAX, PassageWords, TermMatcher, merge_marks, overlap};
-pub use crate::text::plain_words::word_key;
 pub use crate::text::query::{QueryError, QueryText};
-pub use crate::text::query_words::{fragments, punctuation, query_words, word_ranges};
+pub use crate::text::query_words::{fragments, punctuation, query_words};
 pub use crate::text::sentence_spans::sentence_spans;
 pub use crate::text::spellings::spellings;
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{LanguageDetector, TextPassage, Tokenizer};
 use queue::{Encode, Queue, QueueBounds};
 use text_reader::TextReader;
+use topic::TopicFinder;
 
 /// Texts with up to this many bytes in all are tokenized in place. Larger ones go to a blocking thread. Tokenizing a kilobyte
 /// takes about as long as handing it to another thread.
@@ -83,6 +85,8 @@ struct Parts {
     detector: LanguageDetector,
     scorer: Option<TokenScorer>,
     translations: Option<Translations>,
+    /// Finds the topics of queries, if the model has translations.
+    topics: Option<TopicFinder>,
     queue: Queue,
     /// The queue of the question encoder, if the model has one.
     questions: Option<Queue>,
@@ -149,7 +153,8 @@ impl Embedder {
         Queues { queue, questions }: Queues,
     ) -> Self {
         let tokenizing = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
-        Self { parts: Arc::new(Parts { info, text, detector, scorer, translations, queue, questions, tokenizing }) }
+        let topics = translations.as_ref().map(TopicFinder::new);
+        Self { parts: Arc::new(Parts { info, text, detector, scorer, translations, topics, queue, questions, tokenizing }) }
     }
 
     pub fn model(&self) -> &ModelInfo {
@@ -258,6 +263,20 @@ impl Embedder {
     /// Returns the meanings of words in all languages, or `None` if the model has no translations.
     pub fn translations(&self) -> Option<&Translations> {
         self.parts.translations.as_ref()
+    }
+
+    /// Returns the part of a query that says what is searched for, as a range of bytes. `None` if it is no request, or if the model
+    /// has no translations or no token table. Blocks while it tokenizes, which it does only if a word asks.
+    pub fn topic(&self, query: &str) -> Option<Range<usize>> {
+        let Parts { topics, translations, scorer, .. } = &*self.parts;
+        let ((finder, translations), scorer) = topics.as_ref().zip(translations.as_ref()).zip(scorer.as_ref())?;
+        let pieces = OnceCell::new();
+        let weight = |word: &Range<usize>| {
+            let pieces = pieces.get_or_init(|| self.pieces(query).unwrap_or_default());
+            let own = pieces.iter().filter(|(token, range)| overlap(range, word) && !self.is_blank(*token));
+            own.map(|(token, _)| scorer.relative_weight(*token)).sum()
+        };
+        finder.topic(query, translations, weight)
     }
 
     /// Returns the sets of tokens that `embed` would use for these texts. Blocks while it tokenizes.

@@ -93,7 +93,8 @@ pub(crate) fn check_precondition(
     if precondition.holds(current) {
         return Ok(());
     }
-    Err(StoreError::PreconditionFailed { id: id.clone(), current })
+    let names_none = matches!(precondition, Precondition::Version(versions) if versions.is_empty());
+    Err(StoreError::PreconditionFailed { id: id.clone(), current, names_none })
 }
 
 /// Replaces the passages of a document. Returns those that wait for their embedding.

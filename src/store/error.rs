@@ -116,9 +116,9 @@ pub enum StoreError {
     /// A document has a passage that is not part of its text, or that splits a character.
     #[error("bytes {start} to {end} are not a passage of document {id}")]
     InvalidPassage { id: DocumentId, start: usize, end: usize },
-    /// A write required a version of a document other than the stored one. Nothing of it was stored.
-    #[error("document {id} {}", version_text(*current))]
-    PreconditionFailed { id: DocumentId, current: Option<Sequence> },
+    /// A write required a version of a document other than the stored one, or named none at all. Nothing of it was stored.
+    #[error("document {id} {}{}", version_text(*current), if *names_none { NO_VERSION } else { "" })]
+    PreconditionFailed { id: DocumentId, current: Option<Sequence>, names_none: bool },
     /// A change would make a document's metadata too large or too deep. Nothing of it was stored.
     #[error("the metadata may have at most {max} {unit} after the change, got {got}")]
     MetadataTooLarge { unit: &'static str, max: usize, got: usize },
@@ -165,6 +165,9 @@ impl StoreError {
         }
     }
 }
+
+/// What an error adds if a precondition names no version, as weak entity tags do.
+const NO_VERSION: &str = ", and the precondition names no version; a weak tag (W/) never does";
 
 fn version_text(current: Option<Sequence>) -> String {
     current.map_or("does not exist".to_owned(), |version| format!("has version {}", version.0))

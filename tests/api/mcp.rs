@@ -284,6 +284,8 @@ async fn unknown_tools_and_methods_are_protocol_errors() {
     assert!(answer.text.contains("drop_tables"));
     let answer = server.post("/mcp", &message("resources/list", &json!({}))).await;
     assert_eq!(answer.body["error"]["code"], -32601, "{}", answer.text);
+    let answer = server.post("/mcp", &message("songs/list", &json!({}))).await;
+    assert_eq!(answer.body["error"], json!({"code": -32601, "message": "unknown method: songs/list"}), "{}", answer.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

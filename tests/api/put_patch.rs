@@ -38,7 +38,12 @@ async fn put_honors_if_match_and_if_none_match() {
     assert_eq!(created.status, 201);
     put(("if-none-match", "*")).await.assert_error(412, "precondition_failed", "", &["has version 1"]);
     put(("if-match", "\"999\"")).await.assert_error(412, "precondition_failed", "", &["has version 1"]);
-    put(("if-match", "W/\"1\"")).await.assert_error(412, "precondition_failed", "", &["W/\"1\"", "never matches"]);
+    put(("if-match", "W/\"1\"")).await.assert_error(
+        412,
+        "precondition_failed",
+        "",
+        &["has version", "a weak tag (W/) never does"],
+    );
     let second = put(("if-match", &format!("\"999\", {}", etag(&created)))).await;
     assert_eq!(second.status, 200);
     put(("if-match", &etag(&created))).await.assert_error(412, "precondition_failed", "", &["has version"]);

@@ -1,18 +1,16 @@
 //! Checks the header row of a CSV or TSV file by the server's rules, so that no collection is created for a file that the server
 //! refuses.
 
-use std::io::{self, Cursor, Read};
+use std::io::{self, BufRead as _, BufReader, Cursor, Read};
 
 use crate::cli::error::CliError;
 use crate::cli::files::Input;
 use crate::compression::decoder;
 use crate::domain::{ColumnTypes, FileEncoding, FileFormat};
-use crate::table::{Cells, Columns};
+use crate::table::{BYTE_ORDER_MARK, Columns, read_row};
 
 /// Maximum bytes to search for the header row. The server checks longer ones.
-const HEAD_BYTES_MAX: usize = 1 << 20;
-/// The byte order mark that a text file may begin with.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+const HEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Returns the complete input if its header row names usable columns, or if it has no header row because it is NDJSON.
 pub fn check(
@@ -25,36 +23,25 @@ pub fn check(
     }
     let types = types.map_or(Ok(ColumnTypes::NONE), ColumnTypes::parse);
     let types = types.map_err(|problem| CliError::Usage(format!("--types {problem}")))?;
-    let (mut packed, mut head) = (Vec::new(), Vec::new());
+    let mut packed = Vec::new();
     let recorder = Recorder { content: &mut *input.content, read: &mut packed };
-    let unpacked = decoder(compression, recorder).and_then(|content| content.take(HEAD_BYTES_MAX as u64).read_to_end(&mut head));
     // What cannot be unpacked is reported by the server.
-    if unpacked.is_ok() {
-        check_head(&head, format, &types).map_err(CliError::Input)?;
+    if let Ok(Err(problem)) = decoder(compression, recorder).and_then(|content| check_head(content, format, &types)) {
+        return Err(CliError::Input(format!("the header row {problem}")));
     }
     let Input { content, bytes, name } = input;
     Ok(Input { content: Box::new(Cursor::new(packed).chain(content)), bytes, name })
 }
 
-/// Checks the first row that is not blank.
-fn check_head(head: &[u8], format: FileFormat, types: &ColumnTypes) -> Result<(), String> {
-    let mut rest = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
-    loop {
-        let mut cells = Cells::new(format == FileFormat::Csv, HEAD_BYTES_MAX);
-        rest = &rest[cells.take(rest)..];
-        if !cells.is_complete() && head.len() == HEAD_BYTES_MAX {
-            return Ok(());
-        }
-        match cells.finish() {
-            Some(Ok(cells)) => {
-                let columns = Columns::of_header(&cells, types);
-                return columns.map(drop).map_err(|problem| format!("the header row {problem}"));
-            }
-            Some(Err(problem)) => return Err(format!("the header row is malformed: {problem}")),
-            None if rest.is_empty() => return Err("the header row is missing: the file is empty".to_owned()),
-            None => {}
-        }
+/// Checks the header row of a table. Returns what is wrong with it.
+fn check_head(content: impl Read, format: FileFormat, types: &ColumnTypes) -> io::Result<Result<(), String>> {
+    let mut reader = BufReader::new(content.take(HEAD_BYTES_MAX));
+    if reader.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
+        reader.consume(BYTE_ORDER_MARK.len());
     }
+    let row = read_row(&mut reader, format == FileFormat::Csv, HEAD_BYTES_MAX as usize)?;
+    let is_cut_off = reader.get_ref().limit() == 0 && reader.fill_buf()?.is_empty();
+    Ok(if is_cut_off { Ok(()) } else { Columns::of_header(row, types).map(drop) })
 }
 
 /// Keeps what is read, so that it can be read again.
@@ -98,8 +85,8 @@ mod tests {
 
     #[test]
     fn unusable_header_rows_are_refused() {
-        let refusal = |content: &str, format| check_head(content.as_bytes(), format, &ColumnTypes::NONE).unwrap_err();
-        assert_eq!(refusal("\n\n", FileFormat::Csv), "the header row is missing: the file is empty");
+        let refusal = |content: &str, format| check_head(content.as_bytes(), format, &ColumnTypes::NONE).unwrap().unwrap_err();
+        assert_eq!(refusal("\n\n", FileFormat::Csv), "is missing: the file is empty");
         assert!(refusal("id;text\n", FileFormat::Csv).ends_with("got only \"id;text\""));
         assert!(refusal("id,text", FileFormat::Tsv).ends_with("got only \"id,text\""));
         assert!(refusal("\"text\"x\n", FileFormat::Csv).contains("after a closing quote"));
@@ -117,8 +104,9 @@ mod tests {
 
     #[test]
     fn the_server_checks_a_header_row_that_is_too_long() {
-        let long = vec![b'x'; HEAD_BYTES_MAX];
-        assert_eq!(check_head(&long, FileFormat::Csv, &ColumnTypes::NONE), Ok(()));
-        assert!(check_head(&long[1..], FileFormat::Csv, &ColumnTypes::NONE).is_err());
+        let long = vec![b'x'; HEAD_BYTES_MAX as usize];
+        let check = |content: &[u8]| check_head(content, FileFormat::Csv, &ColumnTypes::NONE).unwrap();
+        assert_eq!(check(&long), Ok(()));
+        assert!(check(&long[1..]).is_err());
     }
 }

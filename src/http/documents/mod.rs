@@ -199,10 +199,9 @@ pub async fn get_document(
 pub async fn delete_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
-    RequiredPrecondition(precondition, weak_tags): RequiredPrecondition,
+    RequiredPrecondition(precondition): RequiredPrecondition,
 ) -> Result<StatusCode, ApiError> {
-    let deleted = api.service.collection(&collection)?.delete(&id, precondition).await;
-    deleted.map_err(|error| weak_tags.explain(error))?;
+    api.service.collection(&collection)?.delete(&id, precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

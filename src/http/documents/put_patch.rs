@@ -70,7 +70,7 @@ pub struct PatchDocumentRequest {
 pub async fn put_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
-    RequiredPrecondition(precondition, weak_tags): RequiredPrecondition,
+    RequiredPrecondition(precondition): RequiredPrecondition,
     parameters: Parameters<UpsertParameters>,
     JsonBody(body): JsonBody<DocumentInput>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DocumentResult>), ApiError> {
@@ -83,8 +83,7 @@ pub async fn put_document(
     let input = DocumentInput { id: Some(id.as_str().to_owned()), ..body };
     let collection = api.service.collection(&collection)?;
     let document = check(input, &collection.row(), api.service.limits(), api.service.now_ms())?;
-    let outcome = collection.put(document, wait, precondition).await.map_err(|error| weak_tags.explain(error))?;
-    let (code, status, version) = match outcome.status {
+    let (code, status, version) = match collection.put(document, wait, precondition).await?.status {
         UpsertStatus::Created(version) => (StatusCode::CREATED, DocumentStatus::Created, version),
         UpsertStatus::Updated(version) => (StatusCode::OK, DocumentStatus::Updated, version),
         UpsertStatus::Failed { code, detail } => return Err(ApiError::new(code, detail)),
@@ -115,7 +114,7 @@ pub async fn put_document(
 pub async fn patch_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
-    RequiredPrecondition(precondition, weak_tags): RequiredPrecondition,
+    RequiredPrecondition(precondition): RequiredPrecondition,
     parameters: Parameters<UpsertParameters>,
     JsonBody(body): JsonBody<PatchDocumentRequest>,
 ) -> Result<([(HeaderName, String); 1], Json<Document>), ApiError> {
@@ -127,9 +126,6 @@ pub async fn patch_document(
     let title = match body.title {
         None => TitleChange::Keep,
         Some(None) => TitleChange::Remove,
-        Some(Some(title)) if title.trim().is_empty() => {
-            return invalid("/title", "must contain something besides white space; send null to remove the title");
-        }
         Some(Some(title)) => {
             check_parsed("/title", check_title(&title))?;
             TitleChange::Set(title)
@@ -146,8 +142,7 @@ pub async fn patch_document(
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     };
-    let patched = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await;
-    let document = patched.map_err(|error| weak_tags.explain(error))?;
+    let document = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await?;
     Ok(([(ETAG, etag(document.sequence))], Json(document)))
 }
 

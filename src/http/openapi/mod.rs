@@ -47,12 +47,15 @@ const MAY_BE_NULL: [(&str, &str); 4] = [
         description = "Vector search across languages, with the embedding model built in: store documents in any of 62 \
             languages and search them in any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, \
             which `/docs/errors` explains. An operation can return the codes that it lists as `x-error-codes`, and those that \
-            its responses list. Errors of `/v1/embeddings` and `/v1/models/{model}` have OpenAI's shape and statuses. An unknown path returns `route_not_found` (404), and a method that a path does not have returns \
-            `method_not_allowed` (405). HEAD answers as GET, without a body. On a server with keys every request \
-            needs one, as `authorization: Bearer KEY`, except for operations that are marked as open, this document and its \
-            pages. `/metrics` serves metrics for Prometheus. Every response has the header `x-request-id`: the client's own, if it sent at most 128 printable ASCII characters, otherwise a new one. Requests with unknown members \
-            are refused, and the error names them. So is null where the schema does not allow it: leave optional members out. In responses optional members are omitted, not null. A JSON body may be compressed \
-            with gzip or zstd, as its `content-encoding` says; responses are too if `accept-encoding` asks for it.",
+            its responses list. Errors of `/v1/embeddings` and `/v1/models/{model}` have OpenAI's shape and statuses. An \
+            unknown path returns `route_not_found` (404), and a method that a path does not have returns `method_not_allowed` \
+            (405). HEAD answers as GET, without a body. On a server with keys every request needs one, as `authorization: \
+            Bearer KEY`, except for operations that are marked as open, this document and its pages. `/metrics` serves metrics \
+            for Prometheus. Every response has the header `x-request-id`: the client's own, if it sent at most 128 printable \
+            ASCII characters, otherwise a new one. Requests with unknown members are refused, and the error names them. So is \
+            null where the schema does not allow it: leave optional members out. In responses optional members are omitted, \
+            not null. A JSON body may be compressed with gzip or zstd, as its `content-encoding` says; responses are too if \
+            `accept-encoding` asks for it.",
         license(name = "Apache License 2.0", identifier = "Apache-2.0"),
     ),
     servers((url = "/", description = "The server that this document comes from.")),

@@ -8,25 +8,8 @@ use crate::domain::{Code, Precondition, Sequence};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
 
-/// The precondition on the document's version, and the weak tags in it.
-pub struct RequiredPrecondition(pub Precondition, pub WeakTags);
-
-/// The header `If-Match` of a request if it has weak tags, which never match.
-pub struct WeakTags(Option<String>);
-
-impl WeakTags {
-    /// The error of a write. If its precondition failed, the error says that weak tags never match.
-    pub fn explain(self, error: impl Into<ApiError>) -> ApiError {
-        let error = error.into();
-        match self.0 {
-            Some(tags) if error.code == Code::PreconditionFailed => {
-                let detail = format!("{}, but if-match is {tags}, and a weak tag (W/) never matches", error.detail);
-                ApiError::new(error.code, detail)
-            }
-            _ => error,
-        }
-    }
-}
+/// The precondition on the document's version.
+pub struct RequiredPrecondition(pub Precondition);
 
 impl FromRequestParts<Api> for RequiredPrecondition {
     type Rejection = ApiError;
@@ -38,9 +21,9 @@ impl FromRequestParts<Api> for RequiredPrecondition {
             Ok((!values.is_empty()).then(|| values.join(", ")))
         };
         match (read(IF_MATCH)?, read(IF_NONE_MATCH)?) {
-            (None, None) => Ok(Self(Precondition::None, WeakTags(None))),
-            (Some(tags), None) => Ok(Self(parse_match(&tags)?, weak_tags(tags))),
-            (None, Some(tags)) if tags.trim() == "*" => Ok(Self(Precondition::Absent, WeakTags(None))),
+            (None, None) => Ok(Self(Precondition::None)),
+            (Some(tags), None) => parse_match(&tags).map(Self),
+            (None, Some(tags)) if tags.trim() == "*" => Ok(Self(Precondition::Absent)),
             (None, Some(tags)) => Err(malformed_none_match(&tags)),
             (Some(_), Some(_)) => Err(malformed("if-none-match", "if-match as well, and only one of them is allowed")),
         }
@@ -68,11 +51,6 @@ fn parse_match(text: &str) -> Result<Precondition, ApiError> {
     Ok(Precondition::Version(versions))
 }
 
-fn weak_tags(text: String) -> WeakTags {
-    let has_weak = text.split(',').any(|tag| tag.trim().starts_with("W/"));
-    WeakTags(has_weak.then_some(text))
-}
-
 fn malformed(name: &str, got: &str) -> ApiError {
     let detail = format!("must be * or a comma-separated list of entity tags in double quotes, as ETag gives them, got {got}");
     ApiError::parameter(Code::InvalidRequest, name, detail)
@@ -97,20 +75,5 @@ mod tests {
         for bad in ["17", "\"17", "", "\"1\",", "W/17", "\"a\"b\""] {
             assert_eq!(parse_match(bad).map_err(|error| error.code), Err(Code::InvalidRequest), "{bad}");
         }
-    }
-
-    #[test]
-    fn failed_preconditions_explain_weak_tags() {
-        let check = |tags: &str, code: Code, expect: &str| {
-            let error = weak_tags(tags.to_owned()).explain(ApiError::new(code, "document k has version 60"));
-            assert_eq!((error.code, error.detail.as_str()), (code, expect), "{tags}");
-        };
-        let failed = Code::PreconditionFailed;
-        let weak = "document k has version 60, but if-match is W/\"60\", and a weak tag (W/) never matches";
-        check("W/\"60\"", failed, weak);
-        let mixed = "document k has version 60, but if-match is \"59\", W/\"60\", and a weak tag (W/) never matches";
-        check("\"59\", W/\"60\"", failed, mixed);
-        check("\"59\"", failed, "document k has version 60");
-        check("W/\"60\"", Code::Overloaded, "document k has version 60");
     }
 }

@@ -17,7 +17,6 @@ mod margin;
 mod marks;
 mod preference;
 mod ranking;
-mod request_words;
 mod resolve;
 mod titles;
 mod tokens;

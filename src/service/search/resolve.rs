@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use super::super::Error;
-use super::request_words::RequestWords;
 use crate::domain::{
     DocumentId, Embedded, Embedding, ExampleSet, Language, LiteralPart, Metric, QueryTerms, QueryWord, SearchMode, SearchRequest,
     SearchTarget,
@@ -57,8 +56,9 @@ pub(super) fn parse_words(request: &SearchRequest, embedder: &Embedder) -> Resul
         SearchTarget::Text(text) => {
             let mut query = if request.reading.operators { QueryText::parse(text) } else { QueryText::literal(text) };
             query.check()?;
-            if let Some(request_words) = request_words(request, embedder) {
-                query.limit_to(request_words.topic(&query.text, embedder));
+            let keeps_all = !request.reading.operators || request.reading.all_words;
+            if matches!(request.mode, SearchMode::Full { .. }) && !keeps_all {
+                query.limit_to(embedder.topic(&query.text));
             }
             let texts = if request.mode == SearchMode::Lexical { Vec::new() } else { vec![query.topic().to_owned()] };
             Words { texts, query: Some(query) }
@@ -148,12 +148,6 @@ impl ResolvedQuery {
         self.literal_parts.extend(spellings(topic, language));
         Ok(())
     }
-}
-
-/// Returns what recognizes the words of requests, if the query is searched by its topic.
-fn request_words<'a>(request: &SearchRequest, embedder: &'a Embedder) -> Option<RequestWords<'a>> {
-    let is_read = request.reading.operators && !request.reading.all_words && matches!(request.mode, SearchMode::Full { .. });
-    embedder.translations().filter(|_| is_read).map(RequestWords::new)
 }
 
 /// Returns the language whose rules stem the words of a query: the query's own language, if it is one of the requested

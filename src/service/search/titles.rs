@@ -29,8 +29,8 @@ impl Plan<'_> {
         let with_its_words = ranked.iter().take(TITLES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
         let titled = self.titled(&with_its_words.map(|one| one.passage).collect::<Vec<_>>())?;
         for one in &mut *ranked {
-            if let Some((_, times)) = titled.iter().find(|(passage, _)| *passage == one.passage) {
-                one.relevance = scale_odds(one.relevance, TITLE_ODDS.powi(*times)) as f32;
+            if let Some((_, factor)) = titled.iter().find(|(passage, _)| *passage == one.passage) {
+                one.relevance = scale_odds(one.relevance, *factor) as f32;
             }
         }
         if !titled.is_empty() {
@@ -39,9 +39,9 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Returns which of these passages belong to documents whose title is the query or its topic, and how often the factor applies.
+    /// Returns which of these passages belong to documents whose title is the query or its topic, with the factors of their odds.
     /// Only reads documents whose title is about as long.
-    fn titled(&self, passages: &[PassageId]) -> Result<Vec<(PassageId, i32)>, Error> {
+    fn titled(&self, passages: &[PassageId]) -> Result<Vec<(PassageId, f64)>, Error> {
         let (store, titles) = (&self.collection.store, &self.resolved.plain_titles);
         let sizes = store.sizes_of(passages)?;
         if sizes.len() != passages.len() {
@@ -62,9 +62,12 @@ impl Plan<'_> {
             read <= TITLED_BYTES_MAX
         };
         let rows = store.passages_while(&fitting, &mut is_small)?.unwrap_or_default();
-        // The whole query comes first.
-        let times =
-            |title: String| titles.iter().rev().position(|own| *own == plain_title(&title)).map(|before| before as i32 + 1);
-        Ok(rows.into_iter().filter_map(|row| Some((row.passage.id, times(row.document.title?)?))).collect())
+        let factor = |title: Option<String>| {
+            let title = plain_title(&title?);
+            // The whole query comes first.
+            let index = titles.iter().position(|own| *own == title)?;
+            Some(TITLE_ODDS.powi((titles.len() - index) as i32))
+        };
+        Ok(rows.into_iter().filter_map(|row| Some((row.passage.id, factor(row.document.title)?))).collect())
     }
 }

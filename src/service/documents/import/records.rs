@@ -12,13 +12,7 @@ use serde_json::{Map, Value};
 use crate::domain::{Code, ColumnTypes, DocumentFailure, FileFormat, RefusedDocument};
 use crate::service::error::Error;
 use crate::service::folders::open_file;
-use crate::table::{Cells, Columns};
-
-/// The byte order mark that a text file may begin with.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// The cells of one row of a table, or why it is malformed.
-type Row = Result<Vec<Vec<u8>>, String>;
+use crate::table::{BYTE_ORDER_MARK, Columns, Row, read_row};
 
 pub(crate) struct Record {
     /// The line on which it begins, from 1.
@@ -58,10 +52,8 @@ impl Records {
         if format == FileFormat::Ndjson {
             return Ok(records);
         }
-        let refused = |problem: String| Error::Header { problem };
-        let row = records.next_row().map_err(access)?.ok_or_else(|| refused("is missing: the file is empty".to_owned()))?;
-        let cells = row.1.map_err(|problem| refused(format!("{problem} on line {}", row.0)))?;
-        records.columns = Columns::of_header(&cells, types).map_err(refused)?;
+        let row = records.next_row().map_err(access)?;
+        records.columns = Columns::of_header(row, types).map_err(|problem| Error::Header { problem })?;
         Ok(records)
     }
 
@@ -82,7 +74,9 @@ impl Records {
         match self.format {
             FileFormat::Ndjson => self.next_json(),
             FileFormat::Csv | FileFormat::Tsv => {
-                let Some((line, cells)) = self.next_row()? else { return Ok(None) };
+                let before = self.position.line;
+                let Row { blank_lines, cells: Some(cells), .. } = self.next_row()? else { return Ok(None) };
+                let line = before + blank_lines + 1;
                 let content = cells.and_then(|cells| self.columns.document(cells));
                 Ok(Some(Record { line, content: content.map(|object| json(&object)).map_err(malformed) }))
             }
@@ -129,30 +123,11 @@ impl Records {
         }
     }
 
-    /// Reads a row of a table, which in CSV may span several lines. Returns it with the number of its first line.
-    fn next_row(&mut self) -> io::Result<Option<(u64, Row)>> {
-        loop {
-            let line = self.position.line + 1;
-            let mut cells = Cells::new(self.format == FileFormat::Csv, self.bytes_max);
-            loop {
-                let buffer = self.reader.fill_buf()?;
-                if buffer.is_empty() {
-                    break;
-                }
-                let taken = cells.take(buffer);
-                self.reader.consume(taken);
-                self.position.offset += taken as u64;
-                if cells.is_complete() {
-                    break;
-                }
-            }
-            self.position.line += cells.lines();
-            match cells.finish() {
-                None if self.reader.fill_buf()?.is_empty() => return Ok(None),
-                None => (),
-                Some(row) => return Ok(Some((line, row))),
-            }
-        }
+    fn next_row(&mut self) -> io::Result<Row> {
+        let row = read_row(&mut self.reader, self.format == FileFormat::Csv, self.bytes_max)?;
+        self.position.offset += row.bytes;
+        self.position.line += row.lines;
+        Ok(row)
     }
 
     fn too_long(&self) -> RefusedDocument {

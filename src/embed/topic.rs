@@ -5,13 +5,13 @@
 //! beginning and the end of a query are cut off (stop structures: Huston and Croft, "Evaluating verbose query processing
 //! techniques", 2010).
 
-use std::cell::OnceCell;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::embed::{Embedder, overlap, word_key, word_ranges};
 use crate::ranking::Translations;
+use crate::text::plain_words::word_key;
+use crate::text::query_words::word_ranges;
 
 /// Words that ask. A request has one of them, or what people ask for and a word that leads to the topic.
 const ASKING: &str = "search searching find found look looking show tell explain describe give want need would like know interested please \
@@ -39,156 +39,136 @@ const REQUEST_WORDS_MIN: usize = 3;
 /// The role of a word in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    Topic,
     Asking,
     Object,
     Leading,
     Little,
+    Question,
+    Topic,
 }
 
-/// Recognizes the words of requests.
-pub(super) struct RequestWords<'a> {
-    translations: &'a Translations,
-    asking: Meaning,
-    objects: Meaning,
-    leading: Meaning,
-    little: Meaning,
-    questions: Meaning,
+/// The words of each role but `Topic`, which all others have.
+const ROLES: [(Role, &str); 5] = [
+    (Role::Asking, ASKING),
+    (Role::Object, OBJECTS),
+    (Role::Leading, LEADING),
+    (Role::Little, LITTLE_WORDS),
+    (Role::Question, QUESTION_WORDS),
+];
+
+/// Finds the topics of requests.
+pub(super) struct TopicFinder {
+    /// The roles of the words above, by their numbers.
+    words: FxHashMap<u32, Role>,
+    /// For each of their concepts and each role, the highest probability that a word of the role has the concept.
+    concepts: FxHashMap<u16, [f32; ROLES.len()]>,
 }
 
-/// What some words mean.
-struct Meaning {
-    /// The words by their numbers.
-    words: Vec<u32>,
-    /// Their concepts, each with the highest probability that one of the words has it.
-    concepts: FxHashMap<u16, f32>,
-}
-
-impl Meaning {
-    fn of(words: &str, translations: &Translations) -> Self {
-        let words: Vec<u32> = words.split(' ').map(word_key).collect();
-        let mut concepts = FxHashMap::default();
-        for sense in words.iter().flat_map(|word| translations.senses(*word)) {
-            let highest: &mut f32 = concepts.entry(sense.concept).or_default();
-            *highest = highest.max(sense.probability());
+impl TopicFinder {
+    pub(super) fn new(translations: &Translations) -> Self {
+        let (mut words, mut concepts) = (FxHashMap::default(), FxHashMap::default());
+        for (index, (role, listed)) in ROLES.into_iter().enumerate() {
+            for word in listed.split(' ').map(word_key) {
+                words.insert(word, role);
+                for sense in translations.senses(word) {
+                    let highest: &mut [f32; ROLES.len()] = concepts.entry(sense.concept).or_default();
+                    highest[index] = highest[index].max(sense.probability());
+                }
+            }
         }
         Self { words, concepts }
     }
 
-    /// Returns the probability that a word, by its number, means one of the words.
-    fn probability(&self, word: u32, translations: &Translations) -> f32 {
-        let senses = translations.senses(word).iter();
-        senses.filter_map(|sense| Some(sense.probability() * self.concepts.get(&sense.concept)?)).sum()
-    }
-
-    /// Returns the same to find the role of a word. There, a word certainly means itself: other languages may have words that are
-    /// spelled like it, but hardly in a request.
-    fn role_probability(&self, word: u32, translations: &Translations) -> f32 {
-        if self.words.contains(&word) { 1.0 } else { self.probability(word, translations) }
-    }
-}
-
-impl<'a> RequestWords<'a> {
-    pub(super) fn new(translations: &'a Translations) -> Self {
-        let meaning = |words| Meaning::of(words, translations);
-        let (asking, objects) = (meaning(ASKING), meaning(OBJECTS));
-        Self {
-            translations,
-            asking,
-            objects,
-            leading: meaning(LEADING),
-            little: meaning(LITTLE_WORDS),
-            questions: meaning(QUESTION_WORDS),
-        }
-    }
-
-    /// Returns the part of a query that says what is searched for, as a range of bytes. `None` if it is no request.
-    pub(super) fn topic(&self, query: &str, embedder: &Embedder) -> Option<Range<usize>> {
-        let pieces = OnceCell::new();
-        let weight = |word: &Range<usize>| {
-            let pieces = pieces.get_or_init(|| embedder.pieces(query).unwrap_or_default());
-            let own = pieces.iter().filter(|(token, range)| overlap(range, word) && !embedder.is_blank(*token));
-            let weights = embedder.scorer().map(|scorer| own.map(|(token, _)| scorer.relative_weight(*token)));
-            weights.map_or(1.0, Iterator::sum)
-        };
-        self.find_topic(query, weight)
-    }
-
-    /// Finds the topic. `weight` returns the weight of the word of these bytes, as a multiple of that of an average token.
-    fn find_topic(&self, query: &str, weight: impl Fn(&Range<usize>) -> f32) -> Option<Range<usize>> {
+    /// Returns the part of a query that says what is searched for, as a range of bytes. `None` if the query is no request.
+    /// `weight` returns the weight of the word of some bytes.
+    pub(super) fn topic(
+        &self,
+        query: &str,
+        translations: &Translations,
+        weight: impl Fn(&Range<usize>) -> f32,
+    ) -> Option<Range<usize>> {
         if query.len() > REQUEST_BYTES_MAX {
             return None;
         }
         let words = word_ranges(query);
-        if words.len() < REQUEST_WORDS_MIN || !words.iter().any(|(word, _)| self.asks(*word) || self.is_object(*word)) {
+        let may_ask = |(word, _): &(u32, Range<usize>)| matches!(self.role(*word, translations), Role::Asking | Role::Object);
+        if words.len() < REQUEST_WORDS_MIN || !words.iter().any(may_ask) {
             return None;
         }
         let weights: Vec<f32> = words.iter().map(|(_, range)| weight(range)).collect();
-        let roles: Vec<Role> = words.iter().zip(&weights).map(|((word, _), weight)| self.role(*word, *weight)).collect();
-        let (before, after) = (cut_length(roles.iter()), cut_length(roles.iter().rev()));
-        if before + after < CUT_MIN || before + after >= words.len() {
-            return None;
-        }
-        let inside = before..words.len() - after;
-        let cut = || (0..words.len()).filter(|index| !inside.contains(index));
-        let is_cut = |role| cut().any(|index| roles[index] == role);
-        let is_request = is_cut(Role::Asking) || is_cut(Role::Object) && is_cut(Role::Leading);
-        if !is_request {
-            return None;
-        }
+        let light =
+            |role, weight| if matches!(role, Role::Topic | Role::Question) && weight < LIGHT_MAX { Role::Little } else { role };
+        let roles = words.iter().zip(&weights).map(|((word, _), weight)| light(self.role(*word, translations), *weight));
+        let roles: Vec<Role> = roles.collect();
+        let inside = uncut(&roles)?;
         // What matters most in a request is its topic.
-        let is_topic = |index: &usize| roles[*index] == Role::Topic && !self.is_question_word(words[*index].0);
-        let heaviest = |indices: &mut dyn Iterator<Item = usize>| indices.map(|index| weights[index]).fold(0.0, f32::max);
-        if heaviest(&mut inside.clone().filter(is_topic)) <= heaviest(&mut cut()) {
+        let heaviest = |is_one: &dyn Fn(usize) -> bool| {
+            (0..words.len()).filter(|index| is_one(*index)).map(|index| weights[index]).fold(0.0, f32::max)
+        };
+        let of_topic = heaviest(&|index| inside.contains(&index) && roles[index] == Role::Topic);
+        if of_topic <= heaviest(&|index| !inside.contains(&index)) {
             return None;
         }
-        let start = before.checked_sub(1).map_or(0, |last| words[last].1.end);
+        let start = inside.start.checked_sub(1).map_or(0, |last| words[last].1.end);
         let end = words.get(inside.end).map_or(query.len(), |first| first.1.start);
-        let topic = query[start..end].trim();
-        let start = end - query[start..end].trim_start().len();
-        Some(start..start + topic.len()).filter(|topic| ![topic.start, topic.end].iter().any(|at| is_within_korean(query, *at)))
+        let between = query.get(start..end)?;
+        let topic = between.trim();
+        let start = end - between.trim_start().len();
+        let is_whole = |range: &Range<usize>| ![range.start, range.end].iter().any(|at| is_within_korean(query, *at));
+        // Words of some scripts overlap, so nothing may be left between them.
+        topic.contains(char::is_alphanumeric).then_some(start..start + topic.len()).filter(is_whole)
     }
 
-    fn role(&self, word: u32, weight: f32) -> Role {
-        let probability = |meaning: &Meaning| meaning.role_probability(word, self.translations);
-        let [asking, object, leading] = [&self.asking, &self.objects, &self.leading].map(probability);
+    /// Returns the role of a word, by its number. A word above certainly has its own role: other languages may have words that are
+    /// spelled like it, but hardly in a request.
+    fn role(&self, word: u32, translations: &Translations) -> Role {
+        if let Some(role) = self.words.get(&word) {
+            return *role;
+        }
+        let mut means = [0.0; ROLES.len()];
+        for sense in translations.senses(word) {
+            let concept = self.concepts.get(&sense.concept).copied().unwrap_or_default();
+            means.iter_mut().zip(concept).for_each(|(sum, probability)| *sum += sense.probability() * probability);
+        }
+        let [asking, object, leading, little, question] = means;
         if asking >= MEANS_MIN && asking >= object {
             Role::Asking
         } else if object >= MEANS_MIN {
             Role::Object
         } else if asking + object + leading >= MEANS_MIN {
             Role::Leading
-        } else if probability(&self.little) >= MEANS_MIN || weight < LIGHT_MAX {
+        } else if little >= MEANS_MIN {
             Role::Little
+        } else if question >= MEANS_MIN {
+            Role::Question
         } else {
             Role::Topic
         }
     }
+}
 
-    fn is_object(&self, word: u32) -> bool {
-        self.objects.role_probability(word, self.translations) >= MEANS_MIN
+/// Returns the words that remain if a request is cut at both ends. `None` if the words to cut off make no request.
+fn uncut(roles: &[Role]) -> Option<Range<usize>> {
+    let (before, after) = (cut_length(roles.iter()), cut_length(roles.iter().rev()));
+    if before + after < CUT_MIN || before + after >= roles.len() {
+        return None;
     }
+    let inside = before..roles.len() - after;
+    let is_cut = |role| [&roles[..before], &roles[inside.end..]].iter().any(|cut| cut.contains(&role));
+    (is_cut(Role::Asking) || is_cut(Role::Object) && is_cut(Role::Leading)).then_some(inside.clone())
+}
 
-    fn asks(&self, word: u32) -> bool {
-        self.asking.role_probability(word, self.translations) >= MEANS_MIN
-    }
-
-    fn is_question_word(&self, word: u32) -> bool {
-        self.questions.role_probability(word, self.translations) >= MEANS_MIN
-    }
+/// Returns how many of the words to cut off, given from one end of the query on.
+fn cut_length<'r>(roles: impl Iterator<Item = &'r Role>) -> usize {
+    let cut: Vec<Role> = roles.copied().take_while(|role| !matches!(role, Role::Topic | Role::Question)).collect();
+    // Objects beside the topic belong to it.
+    cut.iter().rposition(|role| *role != Role::Object).map_or(0, |last| last + 1)
 }
 
 /// Whether a position is inside a Korean word. Pairs of Korean characters count as words.
 fn is_within_korean(text: &str, at: usize) -> bool {
     let is_korean = |c: Option<char>| c.is_some_and(|c| matches!(c, '\u{ac00}'..='\u{d7a3}'));
     is_korean(text[..at].chars().next_back()) && is_korean(text[at..].chars().next())
-}
-
-/// Returns how many of the words to cut off, given from one end of the query on.
-fn cut_length<'r>(roles: impl Iterator<Item = &'r Role>) -> usize {
-    let cut: Vec<Role> = roles.copied().take_while(|role| *role != Role::Topic).collect();
-    // Objects beside the topic belong to it.
-    cut.iter().rposition(|role| *role != Role::Object).map_or(0, |last| last + 1)
 }
 
 #[cfg(test)]
@@ -223,7 +203,7 @@ mod tests {
             "theory" | "desks" | "net" | "c" | "pumpkins" | "kürbisse" | "필요해요" => 1.2,
             _ => 0.8,
         };
-        let topic = RequestWords::new(&translations).find_topic(query, weight).unwrap_or(0..query.len());
+        let topic = TopicFinder::new(&translations).topic(query, &translations, weight).unwrap_or(0..query.len());
         assert_eq!(&query[topic], expect, "{query:?}");
     }
 
@@ -268,9 +248,20 @@ mod tests {
     fn korean_words_are_not_split() {
         let sense = || vec![Sense::new(1, 0.9)];
         let translations = Translations::new(["tell", "요해"].into_iter().map(|word| (word_key(word), sense())).collect());
-        let request_words = RequestWords::new(&translations);
+        let finder = TopicFinder::new(&translations);
         let weight = |word: &Range<usize>| if word.start < 12 { 1.0 } else { 0.1 };
-        assert_eq!(request_words.find_topic("도움이필요해", weight), None);
-        assert_eq!(request_words.find_topic("도움이 필요해", |word| if word.start < 10 { 1.0 } else { 0.1 }), Some(0..9));
+        assert_eq!(finder.topic("도움이필요해", &translations, weight), None);
+        assert_eq!(finder.topic("도움이 필요해", &translations, |word| if word.start < 10 { 1.0 } else { 0.1 }), Some(0..9));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_topic_has_a_letter(query in "((tell|me|about|information|x|é|教えて|猫|도움|필요해|，|'|\u{301}|\u{200d}|👍| )){0,14}", seed: u64) {
+            let translations = translations();
+            let weight = |word: &Range<usize>| (seed.rotate_left(word.start as u32) % 16) as f32 / 8.0;
+            if let Some(topic) = TopicFinder::new(&translations).topic(&query, &translations, weight) {
+                proptest::prop_assert!(query[topic].contains(char::is_alphanumeric));
+            }
+        }
     }
 }
