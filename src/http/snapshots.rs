@@ -30,10 +30,10 @@ const BYTES_PER_READ: usize = 256 << 10;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSnapshotRequest {
-    /// Names of the collections to include. By default, or if empty, the snapshot covers the whole server: all collections,
-    /// their aliases, and all trained classifiers. No snapshot contains keys.
-    #[serde(default)]
-    pub collections: Vec<String>,
+    /// Names of the collections. By default the snapshot covers the whole server: all collections, their aliases, and all
+    /// trained classifiers. No snapshot contains keys.
+    #[schema(min_items = 1)]
+    pub collections: Option<Vec<String>>,
 }
 
 /// One page of snapshots.
@@ -70,8 +70,12 @@ pub async fn create_snapshot(
     State(api): State<Api>,
     JsonBody(body): JsonBody<CreateSnapshotRequest>,
 ) -> Result<Accepted, ApiError> {
-    let mut collections = Vec::with_capacity(body.collections.len());
-    for (index, name) in body.collections.iter().enumerate() {
+    if body.collections.as_ref().is_some_and(Vec::is_empty) {
+        return invalid("/collections", "must have at least 1 name, or be left out for all, got 0");
+    }
+    let names = body.collections.unwrap_or_default();
+    let mut collections = Vec::with_capacity(names.len());
+    for (index, name) in names.iter().enumerate() {
         let name = check_parsed(format!("/collections/{index}"), CollectionName::parse(name))?;
         if collections.contains(&name) {
             return invalid(format!("/collections/{index}"), format!("repeats {name}"));

@@ -217,6 +217,14 @@ async fn invalid_requests_are_refused_with_the_offending_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_of_an_empty_list_of_collections_is_refused() {
+    let server = Server::with_documents(documents()).await;
+    let refused = server.post(PATH, &json!({"collections": []})).await;
+    refused.assert_error(422, "invalid_request", "/collections", &["at least 1", "left out for all", "got 0"]);
+    assert_eq!(server.get("/v1/jobs").await.body["jobs"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn restoring_brings_back_metadata_indexes_and_idempotency_records() {
     let server = Server::with_documents(documents()).await;
     let path = "/v1/collections/news";
