@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::{Call, Client};
 use super::collections::{json_object, request_members};
+use super::confirm::ConfirmArgs;
 use super::display::truncate;
 use super::error::{CliError, Outcome};
 use super::files::Input;
@@ -35,8 +36,8 @@ pub enum Action {
     List(ListArgs),
     /// Shows documents.
     Get(IdsArgs),
-    /// Deletes documents.
-    Delete(IdsArgs),
+    /// Deletes documents, selected by ids or by a filter.
+    Delete(DeleteArgs),
     /// Updates the metadata and the expiry of documents, selected by ids or by a filter.
     Update(UpdateArgs),
 }
@@ -97,6 +98,9 @@ pub struct UpsertArgs {
 pub struct ListArgs {
     /// Name of the collection.
     pub collection: CollectionName,
+    /// Only documents that match this filter, such as {"field": "topic", "eq": "food"}.
+    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    pub filter: Option<Map<String, Value>>,
     /// Maximum documents to list.
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
@@ -106,6 +110,24 @@ pub struct ListArgs {
     /// Reverses the order.
     #[arg(long)]
     pub descending: bool,
+}
+
+/// Documents to delete.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("which").args(["filter", "ids"]).required(true)))]
+pub struct DeleteArgs {
+    /// Name of the collection.
+    pub collection: CollectionName,
+    /// Ids of the documents.
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// Deletes the documents that match this filter, such as {"field": "topic", "eq": "food"}, after confirmation;
+    /// {"and": []} matches all.
+    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    pub filter: Option<Map<String, Value>>,
+    /// Whether to ask for confirmation before deleting by filter.
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
 }
 
 /// Documents by their ids.
@@ -122,20 +144,44 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
     match action {
         Action::Upsert(args) => upsert(client, output, &args),
         Action::List(args) => list(client, output, &args),
-        Action::Get(args) => for_each_id(output, &args, |call| {
+        Action::Get(args) => for_each_id(output, &args.collection, &args.ids, |call| {
             let document = client.send(&call(Call::get))?.body;
             if output.json { output.object(&document) } else { output.members(format_members(&document)) }
         }),
-        Action::Delete(args) => for_each_id(output, &args, |call| client.send(&call(Call::delete)).map(drop)),
+        Action::Delete(args) => delete(client, output, &args),
         Action::Update(args) => update(client, output, &args),
     }
+}
+
+/// Creates a POST request to `/v1/collections/{collection}/documents/{operation}`.
+fn post(collection: &CollectionName, operation: &str) -> Call {
+    Call::post(&["v1", "collections", collection.as_str(), "documents", operation])
+}
+
+fn delete(client: &Client, output: &Output, args: &DeleteArgs) -> Result<Outcome, CliError> {
+    let DeleteArgs { collection, ids, filter, confirm } = args;
+    let Some(filter) = filter else {
+        return for_each_id(output, collection, ids, |call| client.send(&call(Call::delete)).map(drop));
+    };
+    let body = json!({ "filter": filter });
+    if !confirm.yes {
+        let found = client.send(&post(collection, "count").json(&body).repeatable())?.body["documents"].as_u64();
+        let documents = found.map_or_else(|| "documents".to_owned(), |found| plural(found, "document"));
+        confirm.prompt(&format!("delete {documents} from collection {collection}"))?;
+    }
+    let answer = client.send(&post(collection, "delete").json(&body))?.body;
+    if output.json {
+        output.json_status(&answer)?;
+    } else {
+        output.note(&format!("deleted {}", plural(answer["deleted"].as_u64().unwrap_or(0), "document")));
+    }
+    Ok(Outcome::Done)
 }
 
 fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome, CliError> {
     let mut body = request_members(args);
     body.extend(args.expiry.no_expiry.then(|| ("expires_at".to_owned(), Value::Null)));
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents", "update"]);
-    let answer = client.send(&call.json(&Value::Object(body)))?.body;
+    let answer = client.send(&post(&args.collection, "update").json(&Value::Object(body)))?.body;
     if output.json {
         output.json_status(&answer)?;
     } else {
@@ -148,14 +194,15 @@ fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome
 /// Calls `act` for each document. Reports missing documents and continues.
 fn for_each_id(
     output: &Output,
-    args: &IdsArgs,
+    collection: &CollectionName,
+    ids: &[String],
     act: impl Fn(&dyn Fn(fn(&[&str]) -> Call) -> Call) -> Result<(), CliError>,
 ) -> Result<Outcome, CliError> {
     let mut failed = 0;
-    for id in &args.ids {
-        let call = |make: fn(&[&str]) -> Call| make(&["v1", "collections", args.collection.as_str(), "documents", id]);
+    for id in ids {
+        let call = |make: fn(&[&str]) -> Call| make(&["v1", "collections", collection.as_str(), "documents", id]);
         match act(&call) {
-            Err(error) if args.ids.len() > 1 && error.code() == Some("document_not_found") => {
+            Err(error) if ids.len() > 1 && error.code() == Some("document_not_found") => {
                 failed += 1;
                 error.report(output.json);
             }
@@ -164,7 +211,7 @@ fn for_each_id(
     }
     match failed {
         0 => Ok(Outcome::Done),
-        _ if failed == args.ids.len() => Err(CliError::Input("none of the documents exists".to_owned())),
+        _ if failed == ids.len() => Err(CliError::Input("none of the documents exists".to_owned())),
         _ => Ok(Outcome::SomeFailed),
     }
 }
@@ -175,10 +222,13 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
     let mut cursor: Option<String> = None;
     let mut more = false;
     while left > 0 {
-        let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents", "scroll"]).repeatable();
+        let call = post(&args.collection, "scroll").repeatable();
         let direction = if args.descending { "desc" } else { "asc" };
         let field = args.order_by.as_deref().unwrap_or("id");
         let mut body = json!({"order_by": {"field": field, "direction": direction}});
+        if let Some(filter) = &args.filter {
+            body["filter"] = json!(filter);
+        }
         if let Some(cursor) = &cursor {
             body["cursor"] = json!(cursor);
         }

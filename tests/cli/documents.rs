@@ -15,6 +15,9 @@ const LINES: &str = r#"{"id": "fr", "text": "Le pain est encore chaud.", "langua
 {"id": "ja", "text": "新しい図書館は駅の隣にあります。", "metadata": {"floor": 2}}
 "#;
 
+/// A filter for the topic `sea`.
+const SEA: &str = r#"{"field": "topic", "eq": "sea"}"#;
+
 fn server() -> (tempfile::TempDir, Program) {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
@@ -88,6 +91,58 @@ fn documents_are_shown_and_deleted() {
     run(url, &["documents", "delete", "news", "a/ä"]).expect(0);
     let none = run(url, &["documents", "delete", "news", "a/ä"]);
     assert_eq!(none.code, 1, "{none:?}");
+}
+
+/// A server with documents `0`, `1`, … up to `count`, on the topics `sea` (even numbers) and `land` (odd ones).
+fn server_with_topics(count: usize) -> (tempfile::TempDir, Program) {
+    let (folder, server) = server();
+    let document = |number: usize| {
+        let topic = if number.is_multiple_of(2) { "sea" } else { "land" };
+        json!({ "id": number.to_string(), "text": format!("text {number}"), "metadata": { "topic": topic } })
+    };
+    let body = json!({ "documents": (0..count).map(document).collect::<Vec<_>>() });
+    assert_eq!(server.client().post("/v1/collections/news/documents", &body).0, 200);
+    (folder, server)
+}
+
+#[test]
+fn documents_are_listed_by_filter() {
+    let (_folder, server) = server_with_topics(60);
+    // More than one page of the server's default size.
+    let list = run(server.client().url(), &["documents", "list", "news", "--filter", SEA, "--limit", "100", "--json"]).json();
+    assert_eq!(list.len(), 30, "{list:?}");
+    assert!(list.iter().all(|document| document["metadata"]["topic"] == "sea"), "{list:?}");
+}
+
+#[test]
+fn documents_are_deleted_by_filter() {
+    let (_folder, server) = server_with_topics(5);
+    let client = server.client();
+    let delete = |arguments: &[&str]| run(client.url(), &[&["documents", "delete", "news", "--yes"], arguments].concat());
+    let deleted = delete(&["--filter", SEA]);
+    assert_eq!((deleted.expect(0), deleted.err.as_str()), ("", "deleted 3 documents\n"));
+    let left = run(client.url(), &["documents", "list", "news", "--json"]).json();
+    assert_eq!(left.iter().map(|document| &document["id"]).collect::<Vec<_>>(), ["1", "3"]);
+    assert_eq!(delete(&["--filter", r#"{"field": "id", "eq": "1"}"#, "--json"]).json(), [json!({"deleted": 1})]);
+}
+
+#[test]
+fn deletion_by_filter_requires_confirmation() {
+    let (_folder, server) = server_with_topics(5);
+    let refused = run(server.client().url(), &["documents", "delete", "news", "--filter", SEA]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("to delete 3 documents from collection news, add --yes"), "{}", refused.err);
+    assert_eq!(server.client().get("/v1/collections/news").1["documents"], 5);
+}
+
+#[test]
+fn deletion_takes_either_ids_or_a_filter() {
+    let (_folder, server) = server_with_topics(2);
+    for wrong in [&["0", "--filter", SEA, "--yes"][..], &[]] {
+        let refused = run(server.client().url(), &[&["documents", "delete", "news"], wrong].concat());
+        assert_eq!(refused.code, 2, "{refused:?}");
+    }
+    assert_eq!(server.client().get("/v1/collections/news").1["documents"], 2);
 }
 
 #[test]
