@@ -240,6 +240,9 @@ pub struct Hit {
     /// The document's title; omitted if it has none, or if `include` leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// The words of `title` that match, like the `marks` of the passage; omitted if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub title_marks: Vec<PassageMark>,
     /// The document's text; omitted unless `include` asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -273,10 +276,10 @@ pub struct HitPassage {
     pub marks: Vec<PassageMark>,
 }
 
-/// A range of a passage that never splits a visible character.
+/// A range of a passage or title that never splits a visible character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PassageMark {
-    /// Where it begins in the text of the passage, in characters (Unicode code points) from 0.
+    /// Where it begins in that text, in characters (Unicode code points) from 0.
     pub start: usize,
     /// Where it ends, exclusive, in the same unit.
     pub end: usize,

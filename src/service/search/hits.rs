@@ -1,13 +1,10 @@
 //! Turns candidates, which are documents with their best passage, into hits.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
 
 use super::super::Error;
 use super::marks::Marking;
-use crate::domain::{
-    DocumentId, Embedding, Hit, HitParts, HitPassage, HitRanks, Language, MetadataObject, PassageId, PassageMark,
-};
+use crate::domain::{DocumentId, Embedding, Hit, HitParts, HitPassage, HitRanks, Language, MetadataObject, PassageId};
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
 use crate::storage::Neighbor;
@@ -99,7 +96,8 @@ pub(super) fn read(
                 continue;
             }
             let hit = with_contents(hit_without_contents(candidate, &vectors), row, parts, marking)?;
-            let more = hit.passage.as_ref().map_or(0, |passage| passage.marks.len() as u64 * MARK_BYTES);
+            let in_passage = hit.passage.as_ref().map_or(0, |passage| passage.marks.len());
+            let more = (in_passage + hit.title_marks.len()) as u64 * MARK_BYTES;
             marks += more;
             if !budget.charge(more) {
                 return Err(too_large(marks)?);
@@ -143,6 +141,7 @@ fn hit_without_contents(candidate: &Candidate, vectors: &HashMap<PassageId, Embe
         language: candidate.language,
         group: candidate.group.clone(),
         title: None,
+        title_marks: Vec::new(),
         text: None,
         metadata: None,
         passage: None,
@@ -161,10 +160,13 @@ fn with_contents(mut hit: Hit, row: PassageRow, parts: HitParts, marking: &Marki
         };
         let start = before.chars().count();
         let end = start + text.chars().count();
-        let marks = marking.marks(text, document.language)?.into_iter().map(|Range { start, end }| PassageMark { start, end });
-        hit.passage = Some(HitPassage { text: text.to_owned(), start, end, marks: marks.collect() });
+        let marks = marking.marks(text, document.language)?;
+        hit.passage = Some(HitPassage { text: text.to_owned(), start, end, marks });
     }
     hit.title = document.title.filter(|_| parts.title);
+    if let Some(title) = &hit.title {
+        hit.title_marks = marking.marks(title, document.language)?;
+    }
     hit.text = parts.text.then_some(document.text);
     hit.metadata = parts.metadata.then_some(MetadataObject(document.metadata));
     Ok(hit)

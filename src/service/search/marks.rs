@@ -1,4 +1,4 @@
-//! Marks the words of a hit's passage that match the query: the query's own words, their translations, and words in any
+//! Marks the words of a hit's passage and title that match the query: the query's own words, their translations, and words in any
 //! language that late interaction finds near to it.
 
 use std::collections::HashSet;
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::super::Error;
 use super::resolve::ResolvedQuery;
-use crate::domain::{Language, QueryTerm, SearchTarget};
+use crate::domain::{Language, PassageMark, QueryTerm, SearchTarget};
 use crate::embed::{Embedder, PassageWords, TermMatcher, merge_marks, overlap, query_terms};
 use crate::ranking::{Question, SignificantWord, TokenMatch};
 
@@ -21,7 +21,7 @@ pub(super) struct QueryMatcher {
     pub(super) terms: Vec<QueryTerm>,
 }
 
-/// What to mark in passages.
+/// What to mark in passages and titles.
 pub(super) struct Marking<'a> {
     /// `None` if the search has no text.
     term_matcher: Option<TermMatcher>,
@@ -50,14 +50,13 @@ impl<'a> Marking<'a> {
         Self { term_matcher, question: matcher.question, fragments, meanings, embedder }
     }
 
-    /// Returns the marks of a passage as ranges of characters (Unicode code points) from its start. `language` is the passage's
-    /// language, if known.
-    pub(super) fn marks(&self, passage: &str, language: Option<Language>) -> Result<Vec<Range<usize>>, Error> {
+    /// Returns the marks of a passage or a title. `language` is the document's language, if known.
+    pub(super) fn marks(&self, text: &str, language: Option<Language>) -> Result<Vec<PassageMark>, Error> {
         let Some(term_matcher) = &self.term_matcher else { return Ok(Vec::new()) };
-        let words = PassageWords::new(passage, language);
+        let words = PassageWords::new(text, language);
         let mut marks = words.find_terms(term_matcher);
         if let Some(question) = &self.question {
-            let pieces = self.embedder.pieces(passage).map_err(Error::Embed)?;
+            let pieces = self.embedder.pieces(text).map_err(Error::Embed)?;
             // A question never contains ids beyond 16 bits, so the highest id can stand for them as unknown.
             let tokens: Vec<u16> = pieces.iter().map(|(id, _)| u16::try_from(*id).unwrap_or(u16::MAX)).collect();
             let matches = question.matches(&tokens, &self.fragments);
@@ -72,7 +71,7 @@ impl<'a> Marking<'a> {
         if !self.meanings.is_empty() {
             marks.extend(words.find_words(|word| self.meanings.contains(&word)));
         }
-        Ok(in_characters(passage, &merge_marks(marks)))
+        Ok(in_characters(text, &merge_marks(marks)))
     }
 }
 
@@ -82,15 +81,15 @@ fn is_covered<'a>(mark: &Range<usize>, light: &[Range<usize>], pieces: impl Iter
     own.peek().is_some() && own.all(|piece| light.contains(piece))
 }
 
-/// Converts sorted ranges of bytes to ranges of characters.
-fn in_characters(text: &str, marks: &[Range<usize>]) -> Vec<Range<usize>> {
+/// Converts sorted ranges of bytes to marks, which count characters (Unicode code points).
+fn in_characters(text: &str, marks: &[Range<usize>]) -> Vec<PassageMark> {
     let (mut reached, mut count) = (0, 0);
     let mut character = |at: usize| {
         count += text.get(reached..at).map_or(0, |between| between.chars().count());
         reached = at;
         count
     };
-    marks.iter().map(|mark| character(mark.start)..character(mark.end)).collect()
+    marks.iter().map(|mark| PassageMark { start: character(mark.start), end: character(mark.end) }).collect()
 }
 
 #[cfg(test)]
@@ -99,7 +98,10 @@ mod tests {
 
     #[test]
     fn mark_ranges_count_code_points() {
-        assert_eq!(in_characters("añ京👍x", &[1..3, 6..11]), [1..2, 3..5]);
-        assert_eq!(in_characters("e\u{301}te\u{301} a", &[0..7, 8..9]), [0..5, 6..7]);
+        let check = |text: &str, bytes: &[Range<usize>], expect: [(usize, usize); 2]| {
+            assert_eq!(in_characters(text, bytes), expect.map(|(start, end)| PassageMark { start, end }), "{text}");
+        };
+        check("añ京👍x", &[1..3, 6..11], [(1, 2), (3, 5)]);
+        check("e\u{301}te\u{301} a", &[0..7, 8..9], [(0, 5), (6, 7)]);
     }
 }
