@@ -288,6 +288,7 @@ export interface SearchHit {
   language?: string;
   group?: string;
   title?: string;
+  title_marks?: PassageMark[];
   text?: string;
   metadata?: Metadata;
   passage?: PassageMatch;

@@ -313,6 +313,7 @@ class SearchHit(TypedDict):
     language: NotRequired[str]
     group: NotRequired[str]
     title: NotRequired[str]
+    title_marks: NotRequired[list[PassageMark]]
     text: NotRequired[str]
     metadata: NotRequired[Metadata]
     passage: NotRequired[PassageMatch]
