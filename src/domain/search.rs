@@ -224,10 +224,10 @@ pub struct Hit {
     /// The document's id.
     #[schema(value_type = String)]
     pub id: DocumentId,
-    /// Higher is better. In mode `full`, a relevance between 0 and 1: how likely the passage answers the query, comparable
-    /// across collections and languages. In mode `dense`, the similarity of the query and the best passage by the collection's
-    /// metric (cosine: -1 to 1; l2: the negative distance), or, with `margin`, their ratio margin. In mode `lexical`, BM25. In
-    /// mode `hybrid`, the fused ranks. Scores of different modes cannot be compared. `boosts` change the score.
+    /// Higher is better. In mode `full`, a relevance between 0 and 1: how likely the passage answers the query, comparable across
+    /// collections and languages. In mode `dense`, the similarity of query and best passage by the collection's metric (cosine:
+    /// -1 to 1; l2: the negative distance), or with `margin` their ratio margin. In mode `lexical`, BM25. In mode `hybrid`, the
+    /// fused ranks. Scores of different modes cannot be compared. `boosts` change the score.
     pub score: f32,
     /// ISO 639-1 code of the document's language; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -271,8 +271,8 @@ pub struct HitPassage {
     pub start: usize,
     /// Where it ends, exclusive, in the same unit.
     pub end: usize,
-    /// The words of the passage that match, in order, at most 100: words of the query, compared as in lexical search, and in
-    /// mode `full` also those nearest in meaning to a word of the query in another language. Empty without a `query`.
+    /// The words that match, in order, at most 100: words of the query, as in lexical search, and in mode `full` also those
+    /// nearest in meaning to a word of the query in another language. Empty without a `query`.
     pub marks: Vec<PassageMark>,
 }
 

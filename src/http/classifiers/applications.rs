@@ -41,11 +41,10 @@ pub struct ApplyClassifierRequest {
 
 /// Apply a classifier
 ///
-/// Starts a job that writes the labels of a collection's documents into their metadata. Embeddings do not change. The job
-/// resumes after a restart of the server. Its details count `documents`, `labeled`, `abstained`, `changed` (skipped because
-/// their text changed meanwhile) and `failed` (not changed, because the metadata would have become too large, or because a path
-/// leads through a value that is not an object). If you cancel it, the labels written so far are kept. It cannot write to the
-/// field that the classifier learns from.
+/// Starts a job that writes the labels of a collection's documents into their metadata. Embeddings do not change. The job resumes
+/// after a restart. Its details count `documents`, `labeled`, `abstained`, `changed` (skipped because their text changed
+/// meanwhile) and `failed` (their metadata would have become too large, or a path leads through a value that is not an object).
+/// If you cancel it, the labels written so far are kept. It cannot write to the field that the classifier learns from.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/apply", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),

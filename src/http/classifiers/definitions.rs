@@ -97,10 +97,9 @@ pub async fn get_classifier(
 
 /// Train a classifier again
 ///
-/// Starts a job that trains a classifier again for the loaded model, on the current labels of its collection or on the texts it
-/// was created with. Until the job has succeeded, and if it fails or is canceled, the classifier predicts as before. `version`
-/// and `trained_at` say when it was trained. After a restart of the server the job starts over. Unusable labels are refused at
-/// once.
+/// Starts a job that trains a classifier again for the loaded model, on its collection's current labels or the texts it was
+/// created with. Until the job has succeeded, and if it fails or is canceled, the classifier predicts as before. `version` and
+/// `trained_at` say when it was trained. After a restart the job starts over. Unusable labels are refused at once.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/train", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),

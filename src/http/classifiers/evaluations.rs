@@ -53,8 +53,8 @@ pub struct StartEvaluationRequest {
 ///
 /// Predicts labels for labeled documents or texts and compares them with the given ones: overall, per label and per language,
 /// with the confusion matrix, the gap between the training language and the others, and the calibration of the probabilities. A
-/// `knn` never uses a document of its own collection as that document's neighbor. An `mlp` scores too high on what it was
-/// trained on, so hold examples out with a filter. Use `/evaluations` for a large collection.
+/// `knn` never uses a document of its own collection as that document's neighbor. An `mlp` scores too high on its training
+/// examples, so hold some out with a filter. Use `/evaluations` for a large collection.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/evaluate", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
@@ -86,9 +86,9 @@ pub async fn evaluate_classifier(
 /// Start an evaluation
 ///
 /// Starts a job that does the same as `/evaluate` with all labeled documents of a collection. It evaluates the classifier as it
-/// is when the job starts, even if it is trained again meanwhile, and starts over after a restart of the server. Once the job
-/// has succeeded, `/v1/jobs/{job}/evaluation` has the result, as long as the job is kept. It fails if the classifier or a
-/// collection is deleted meanwhile, if the value in a document is not a label, or if the classifier does not have a label.
+/// is when the job starts, even if it is trained again meanwhile, and starts over after a restart. Once it has succeeded,
+/// `/v1/jobs/{job}/evaluation` has the result, as long as the job is kept. It fails if the classifier or a collection is deleted,
+/// if a document's value is not a label, or if the classifier lacks a label.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/evaluations", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),

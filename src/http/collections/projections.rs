@@ -63,11 +63,10 @@ pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
 
 /// Compute a projection
 ///
-/// Starts a job that projects the documents of a collection onto a plane, so that documents of similar meaning are near each
-/// other: the principal components of their embeddings, refined by UMAP. A document of several passages is represented by the
-/// mean of their embeddings; a document without embeddings is left out. The projection replaces an earlier one with this
-/// center. It is stored beside the database: snapshots do not contain it, and re-embedding the collection deletes it. After a
-/// restart of the server the job starts over.
+/// Starts a job that projects a collection's documents onto a plane, where similar meanings are near each other: the principal
+/// components of their embeddings, refined by UMAP. A document counts as the mean of its passages' embeddings; one without
+/// embeddings is left out. The projection replaces an earlier one with this center. It is stored beside the database: snapshots
+/// do not contain it, and re-embedding the collection deletes it. After a restart the job starts over.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/projections", tag = "projections",
     params(

@@ -218,9 +218,9 @@ pub async fn count_documents(
 
 /// Delete documents by filter or by ids
 ///
-/// Deletes the documents that match, or have these ids, and were last stored before this request. Documents are deleted in
-/// short transactions, so other writes can run in between, and a request that fails midway has deleted some of them; send it
-/// again to delete the rest. Once the response arrives, no search returns them.
+/// Deletes the documents that match, or have these ids, and were last stored before this request. This takes several short
+/// transactions, so other writes can run in between, and a request that fails midway has deleted some; send it again to delete
+/// the rest. Once the response arrives, no search returns them.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
     params(
@@ -242,9 +242,8 @@ pub async fn delete_documents(
 
 /// Update documents by filter or by ids
 ///
-/// Changes metadata and expiry of the documents that match, or have these ids, and were last stored before this request.
-/// Documents are updated in short transactions, as in deletion by filter: a request that fails midway has updated some of them;
-/// send it again to update the rest.
+/// Changes metadata and expiry of the documents that match, or have these ids, and were last stored before this request. This
+/// takes several short transactions: a request that fails midway has updated some; send it again to update the rest.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/update", tag = "documents",
     params(

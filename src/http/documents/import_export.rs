@@ -106,10 +106,9 @@ pub async fn import_documents(
 
 /// Export documents
 ///
-/// Streams all documents in the order of their ids, compressed with zstd or gzip if `Accept-Encoding` lists one of them. The
-/// documents are read page by page: a document that exists throughout appears exactly once; one that is stored or deleted
-/// meanwhile may or may not appear. An export that fails midway is cut off, which HTTP clients report. For a copy as of one
-/// moment, create a snapshot.
+/// Streams all documents in the order of their ids, compressed with zstd or gzip if `Accept-Encoding` lists one of them. A
+/// document that exists throughout appears exactly once; one that is stored or deleted meanwhile may or may not appear. An export
+/// that fails midway is cut off, which HTTP clients report. For a copy as of one moment, create a snapshot.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/export", tag = "import_export",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news"), ExportParameters),

@@ -103,9 +103,9 @@ pub async fn get_job(VisibleJob(job): VisibleJob) -> Json<Job> {
 
 /// Cancel a job
 ///
-/// Asks a job to stop. A queued job is canceled at once; a running one stops as soon as it can, and remains `running` with
-/// `cancel_requested` until then. This needs the same scope as starting the job. What the job has done so far is kept, and its
-/// details say how far it got. Canceling a canceled job changes nothing; canceling one that ended otherwise is an error.
+/// Asks a job to stop. A queued job stops at once; a running one as soon as it can, and is `running` with `cancel_requested`
+/// until then. This needs the same scope as starting the job. What the job has done so far is kept, and its details say how far
+/// it got. Canceling a canceled job changes nothing; canceling one that ended otherwise is an error.
 #[utoipa::path(
     post, path = "/v1/jobs/{job}/cancel", tag = "jobs",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),

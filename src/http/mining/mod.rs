@@ -145,11 +145,11 @@ pub struct FindDuplicatesRequest {
 
 /// Mine translation pairs
 ///
-/// Starts a job that finds translations between two sets of sentences: passages of two collections or of two parts of one,
-/// texts of the request, or one of each. It uses what is stored and embedded when it starts. The details in the response
-/// estimate the memory and disk space that it needs; with too little of either, it is refused. Once the job has succeeded,
-/// `GET /v1/jobs/{job}/pairs` returns the pairs. After a restart, embeddings of texts are kept and the rest starts over. With a
-/// key that is restricted to collections, only that key can see a job with texts.
+/// Starts a job that finds translations between two sets of sentences: passages of two collections or of two parts of one, texts
+/// of the request, or one of each. It uses what is stored and embedded when it starts. The response's details estimate the memory
+/// and disk space needed; with too little of either, the job is refused. Once the job has succeeded, `GET /v1/jobs/{job}/pairs`
+/// returns the pairs. After a restart, embeddings of texts are kept and the rest starts over. With a key that is restricted to
+/// collections, only that key can see a job with texts.
 #[utoipa::path(
     post, path = "/v1/mine", tag = "mining",
     params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY)),
@@ -193,10 +193,10 @@ pub async fn mine_pairs(
 
 /// Find duplicates
 ///
-/// Starts a job that finds clusters of passages of a collection with the same meaning: near-duplicates, and translations of
-/// each other. It uses what is stored and embedded when it starts. Equal texts belong together, whatever their neighbors;
-/// passages of the same document are not compared. Once the job has succeeded, `GET /v1/jobs/{job}/clusters` returns the
-/// clusters. After a restart the job starts over.
+/// Starts a job that finds clusters of a collection's passages with the same meaning: near-duplicates and translations. It uses
+/// what is stored and embedded when it starts. Equal texts belong together, whatever their neighbors; passages of the same
+/// document are not compared. Once the job has succeeded, `GET /v1/jobs/{job}/clusters` returns the clusters. After a restart the
+/// job starts over.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/duplicates", tag = "mining",
     params(

@@ -112,10 +112,9 @@ pub async fn search_batch(
 
 /// Recommend documents
 ///
-/// Finds documents that are like the positive examples and unlike the negative ones: those nearest to the mean of the positive
-/// examples minus the mean of the negative ones. A document counts as the mean of its passages. The documents given as examples
-/// are never hits. With the metric l2 and negative examples, the hits are those nearest to twice the mean of the positive
-/// examples minus the mean of the negative ones.
+/// Finds documents like the positive examples and unlike the negative ones: those nearest to the mean of the positive examples
+/// minus the mean of the negative ones. A document counts as the mean of its passages, and is never a hit if it is an example.
+/// With the metric l2 and negative examples, the mean of the positive examples counts twice.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/recommend", tag = "search",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
