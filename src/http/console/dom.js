@@ -8,8 +8,8 @@ const CHOICES_MOST = 100;
 
 const isShown = one => one !== null && one !== undefined && one !== false;
 
-// Creates an element from a tag with classes (`p.hint`), attributes (`label` is `aria-label`), `on…` listeners, and custom
-// properties in `vars`; and children.
+// Creates an element from a tag with classes (`p.hint`), attributes (`label` is `aria-label`), `on…` listeners, custom properties
+// in `vars`, and children.
 export function h(kind, ...children) {
 	const [tag, ...classes] = kind.split('.');
 	const element = document.createElement(tag);
@@ -183,7 +183,9 @@ export const hint = (...text) => h('p.hint', text);
 export const written = input => input.value.trim();
 export const listed = input => input.value.split(',').map(one => one.trim()).filter(Boolean);
 
-export const passage = (text, marks, language) => said('p.passage', language, pieces(text, marks).map(one => (one.marked ? h('mark', one.text) : one.text)));
+export const marked = (text, marks, kind = 'mark') => pieces(text, marks).map(one => (one.marked ? h(kind, one.text) : one.text));
+
+export const passage = (text, marks, language) => said('p.passage', language, marked(text, marks));
 
 // A language's dot and names.
 export function tongue(code, {own = true} = {}) {

@@ -1,7 +1,7 @@
-// Hits as cards: language, score, the passage with its marks, and why it was found.
+// Hits as cards: language, score, title and passage with their marks, and why it was found.
 
 import {get, path} from './api.js';
-import {button, busy, dialog, facts, fill, h, hint, icon, meter, passage, said, tongue} from './dom.js';
+import {button, busy, dialog, facts, fill, h, hint, icon, marked, meter, passage, said, tongue} from './dom.js';
 import {languageName, number, ordinal, pieces, score, short, when} from './text.js';
 
 const EVIDENCE = [
@@ -37,7 +37,7 @@ function card(hit, context) {
 	}},
 		h('header', h('span.rank', place), tongue(hit.language), moved(hit, context),
 			h('span.score', {title: `score ${hit.score}`}, meter(relative), h('b', score(hit.score)), h('span.sr', ' score'))),
-		hit.title && said('h3', hit.language, hit.title),
+		hit.title && said('h3', hit.language, marked(hit.title, hit.title_marks)),
 		hit.passage?.text ? passage(hit.passage.text, hit.passage.marks, hit.language) : noText(),
 		h('footer', h('span.id', {title: 'id of the document'}, hit.id), chips(hit.metadata, narrow),
 			h('span.tools', why, alike && button('Similar', () => alike(hit.id), 'small', {title: 'Documents like this one'}), open)),
@@ -65,10 +65,10 @@ export function chips(metadata, narrow, most = 6) {
 }
 
 // Why a hit was found: each kind of evidence with its rank and score, the matching words, the languages.
-function explain({language, passage: found, explanation = {}, score: total}, {tops, mode, asked}) {
+function explain({language, title, title_marks, passage: found, explanation = {}, score: total}, {tops, mode, asked}) {
 	const lists = EVIDENCE.filter(([list]) => mode === 'full' || (mode === 'hybrid' ? list !== 'late' : list === mode));
 	const by = EVIDENCE.filter(([list]) => explanation[list]).map(([list, name]) => `${name.toLowerCase()} (${ordinal(explanation[list].rank)} of its list)`);
-	const marked = new Set(found ? pieces(found.text, found.marks).filter(one => one.marked).map(one => one.text) : []);
+	const words = new Set([...pieces(title, title_marks), ...pieces(found?.text, found?.marks)].filter(one => one.marked).map(one => one.text));
 	return [
 		h('p', by.length === 0 ? 'The answer carries no explanation for this mode.' : `Found by ${by.join(', ').replace(/, ([^,]*)$/, ' and $1')}.`,
 			asked && language && asked !== language && ` You asked in ${languageName(asked)}; this document is in ${languageName(language)}. Nothing was translated: both became points in one space, and they are near.`),
@@ -78,7 +78,7 @@ function explain({language, passage: found, explanation = {}, score: total}, {to
 				h('dd', meter(one && one.score / (list === 'dense' ? 1 : tops[list])), h('span', one ? `${ordinal(one.rank)} · ${unit} ${score(one.score)}` : 'not among its candidates')));
 		})),
 		mode === 'full' && hint(`Together that makes a relevance of ${score(total)}: how likely the passage answers.`),
-		marked.size > 0 && h('p.words', 'Words that answer: ', [...marked].slice(0, 24).map(word => [said('mark', language, word), ' '])),
+		words.size > 0 && h('p.words', 'Words that answer: ', [...words].slice(0, 24).map(word => [said('mark', language, word), ' '])),
 	];
 }
 
@@ -91,7 +91,7 @@ export const reading = (title, read) => dialog(title, () => {
 
 export const openDocument = (collection, id, found) => reading(id, async () => {
 	const one = await get(path('collections', collection, 'documents', id));
-	const parts = pieces(one.text ?? '', found && [found]).map(part => (part.marked ? h('mark.soft', part.text) : part.text));
+	const parts = marked(one.text, found && [found], 'mark.soft');
 	setTimeout(() => parts.find(part => part.scrollIntoView)?.scrollIntoView({block: 'center'}));
 	return [
 		facts(tongue(one.language), one.language_confidence !== undefined && `Language detected: ${Math.round(one.language_confidence * 100)} % sure`, `Passages: ${number(one.passages)}`, `Written: ${when(one.updated_at)}`, `Version: ${number(one.version)}`,

@@ -1,4 +1,4 @@
-// Text formatting: names of languages, numbers, times, and passages with their marks.
+// Text formatting: names of languages, numbers, times, and marks.
 
 const numbers = new Intl.NumberFormat('en');
 const sizes = new Intl.NumberFormat('en', {style: 'unit', unit: 'byte', unitDisplay: 'narrow', notation: 'compact'});
@@ -79,9 +79,9 @@ export function ago(timestamp) {
 	return Math.abs(seconds) < 5 ? 'just now' : relative.format(Math.round(seconds), 'second');
 }
 
-// Splits a text where its marks begin and end. The API counts code points, JavaScript strings count UTF-16 units.
-// Returns [{text, marked}] in order; marks that overlap or lie outside are left out.
-export function pieces(text, marks) {
+// Splits a text at its marks, which count code points, not UTF-16 units. Returns [{text, marked}] in order, without marks that
+// overlap or lie outside.
+export function pieces(text = '', marks) {
 	const points = Array.from(text);
 	const found = [];
 	let at = 0;
