@@ -285,8 +285,13 @@ fn listening(line: &str) -> Option<String> {
 
 /// Returns the marked parts of a hit's passage.
 pub fn marked(hit: &Value) -> Vec<String> {
-    let characters: Vec<char> = hit["passage"]["text"].as_str().unwrap().chars().collect();
+    marked_parts(&hit["passage"]["text"], &hit["passage"]["marks"])
+}
+
+/// Returns the marked parts of a text.
+pub fn marked_parts(text: &Value, marks: &Value) -> Vec<String> {
+    let characters: Vec<char> = text.as_str().unwrap().chars().collect();
     let place = |mark: &Value, end: &str| mark[end].as_u64().unwrap() as usize;
-    let marks = hit["passage"]["marks"].as_array().unwrap();
+    let marks = marks.as_array().unwrap();
     marks.iter().map(|mark| characters[place(mark, "start")..place(mark, "end")].iter().collect()).collect()
 }
