@@ -62,6 +62,48 @@ async fn title_words_find_the_document_in_dense_lexical_and_hybrid_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn title_words_are_marked_in_every_mode() {
+    let server = Server::with_documents(documents()).await;
+    for mode in ["full", "dense", "lexical", "hybrid"] {
+        let answer = search(&server, "Lervik fishing", mode).await;
+        let marks = json!([{"start": 0, "end": 7}, {"start": 11, "end": 17}]);
+        assert_eq!((first(&answer), &answer.body["hits"][0]["title_marks"]), (Some("harbor"), &marks), "{mode}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_title_is_marked_like_a_passage() {
+    let title_marks = async |title: &str, text: &str, query: &str| {
+        let server = Server::with_documents(json!([{"id": "a", "title": title, "text": text, "language": "en"}])).await;
+        let hit = search(&server, query, "lexical").await.body["hits"][0].clone();
+        (hit["title_marks"].clone(), hit["passage"]["marks"].clone())
+    };
+    let same = "🌪️ Storms over the harbors";
+    let (of_title, of_passage) = title_marks(same, same, "storm harbors").await;
+    assert_eq!(of_title, of_passage);
+    assert!(of_title.as_array().is_some_and(|marks| marks.contains(&json!({"start": 19, "end": 26}))), "{of_title}");
+    let (of_title, _) = title_marks("a x ".repeat(250).trim_end(), "Bread", "a").await;
+    assert_eq!(of_title.as_array().map(Vec::len), Some(100));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hit_has_no_title_marks_without_its_title_or_a_match() {
+    let server = Server::with_documents(documents()).await;
+    let has_marks = async |body: Value| {
+        let answer = server.post("/v1/collections/news/search", &body).await;
+        let hit = &answer.body["hits"][0];
+        assert_eq!(hit["id"], "harbor", "{}", answer.text);
+        hit.get("title_marks").is_some()
+    };
+    let including = |include: Value| json!({"query": "Lervik", "mode": "lexical", "include": include});
+    assert!(has_marks(including(json!(["title"]))).await);
+    assert!(!has_marks(including(json!(["passage", "text"]))).await);
+    assert!(!has_marks(including(json!([]))).await);
+    assert!(!has_marks(json!({"query": "boats", "mode": "lexical"})).await, "the word is in the text only");
+    assert!(!has_marks(json!({"like": "market", "limit": 1})).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_title_finds_a_document_with_several_passages() {
     let text = "The boats leave at dawn. ".repeat(20);
     let documents = json!([

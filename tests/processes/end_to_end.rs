@@ -1,6 +1,6 @@
 //! The real program with the shipped model: documents in many languages and scripts, queries in others.
 
-use super::program::{self, Client, Program, marked};
+use super::program::{self, Client, Program, marked, marked_parts};
 use serde_json::{Value, json};
 
 const MODEL: &str = "models/ems-small";
@@ -91,6 +91,29 @@ fn questions_find_their_answers_in_other_languages() {
     let server = Program::start(folder.path(), MODEL);
     check_answers(&server.client());
     assert_eq!(check_evidence(&server.client()), before, "missing tokens are rebuilt");
+}
+
+#[test]
+fn translations_are_marked_in_titles() {
+    if !std::path::Path::new(MODEL).join("manifest.json").exists() {
+        println!("skipped: there is no {MODEL}/manifest.json");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "titled" })).0, 201);
+    let titled =
+        |(language, title): &(&str, &str)| json!({ "id": language, "language": language, "title": title, "text": "Page 7." });
+    let documents: Vec<Value> = DOCUMENTS.iter().map(titled).collect();
+    let (status, body) = client.post("/v1/collections/titled/documents?wait=indexed", &json!({ "documents": documents }));
+    assert_eq!((status, &body["failed"]), (200, &json!(0)), "{body}");
+    let search = json!({ "query": "Farmers grow wheat and rice in their fields.", "languages": ["hi"], "limit": 1 });
+    let hit = client.hits("titled", &search).remove(0);
+    let words = marked_parts(&hit["title"], &hit["title_marks"]);
+    assert!(["गेहूँ", "चावल"].iter().all(|word| words.iter().any(|marked| marked.contains(word))), "{words:?}");
+    assert!(marked(&hit).is_empty(), "{hit}");
+    assert!(server.terminate().success());
 }
 
 fn is_asian(language: &str) -> bool {

@@ -65,6 +65,8 @@ def test_one_document_is_stored_read_patched_and_deleted(client: Client, news: s
     assert stored["results"] == [{"id": "한 글/?#", "status": "created", "version": stored["results"][0]["version"]}]
     read = client.get_document(news, "한 글/?#")
     assert (read["title"], read["language"]) == ("Meer", "ko")
+    found = client.search(news, "Meer", mode="lexical")
+    assert found["hits"][0]["title_marks"] == [{"start": 0, "end": 4}]
     patched = client.patch_document(news, "한 글/?#", {"title": None, "metadata": {"sea": True}}, if_match=read["version"])
     assert "title" not in patched and patched["metadata"] == {"sea": True}
     with pytest.raises(DragomanError) as error:

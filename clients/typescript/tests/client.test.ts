@@ -88,6 +88,8 @@ test("one document is stored, read, patched and deleted", async () => {
   await client.upsert("news", { id: "한 글/?#", title: "Meer", text: "과학자들이 새로운 물고기를 발견했다." });
   const read = await client.getDocument("news", "한 글/?#");
   assert.deepEqual([read.title, read.language], ["Meer", "ko"]);
+  const found = await client.search("news", "Meer", { mode: "lexical" });
+  assert.deepEqual(found.hits[0]?.title_marks, [{ start: 0, end: 4 }]);
   const patched = await client.patchDocument("news", "한 글/?#", { title: null, metadata: { sea: true } }, { ifMatch: read.version });
   assert.deepEqual([patched.title, patched.metadata], [undefined, { sea: true }]);
   const late = await errorOf(client.deleteDocument("news", "한 글/?#", { ifMatch: read.version }));
