@@ -11,9 +11,10 @@ use crate::ranking::{Translations, WordIndex, WordScores};
 use crate::storage::{PassageSet, RequiredPassages};
 
 /// What a passage that has a literal part has of its words at least, as a share of them: lower for the beginning of a word, because
-/// longer words may mean something else.
+/// longer words may mean something else, and lowest if the beginning is itself a word of some language, as "car" is of "carving".
 const AS_WRITTEN: f32 = 0.8;
 const BEGINNING: f32 = 0.7;
+const WHOLE_WORD: f32 = 0.3;
 /// What a passage gains beyond the words of a literal part if it has them in the order of the part, as they are written.
 const IN_ORDER: f32 = 0.3;
 /// Minimum number of characters of a term that is marked wherever it occurs, not only as part of its phrase.
@@ -146,9 +147,10 @@ impl Plan<'_> {
             let terms = QueryTerms { required: vec![phrases.clone()], ..QueryTerms::default() };
             let found = self.collection.store.required_matches(&terms).map_err(|error| self.add_preparation_progress(error))?;
             let Some(RequiredPassages::Only(found)) = found else { continue };
-            let (minimum, gain, is_uncounted) = match part.condition {
+            let (minimum, gain, is_uncounted) = match &part.condition {
                 SearchCondition::Always => (AS_WRITTEN, IN_ORDER, false),
                 SearchCondition::Joined(_) => (AS_WRITTEN, 0.0, false),
+                SearchCondition::Beginning(word) if translations.has(*word) => (WHOLE_WORD, 0.0, true),
                 SearchCondition::Beginning(_) => (BEGINNING, 0.0, true),
                 SearchCondition::Unfound(_) | SearchCondition::Split { .. } => (AS_WRITTEN, 0.0, true),
             };
