@@ -274,7 +274,9 @@ impl Embedder {
         let weight = |word: &Range<usize>| {
             let pieces = pieces.get_or_init(|| self.pieces(query).unwrap_or_default());
             let own = pieces.iter().filter(|(token, range)| overlap(range, word) && !self.is_blank(*token));
-            own.map(|(token, _)| scorer.relative_weight(*token)).sum()
+            let mut weights = own.map(|(token, _)| scorer.relative_weight(*token)).peekable();
+            // The model does not know rare words such as most emoji. They matter more than words of asking.
+            if weights.peek().is_none() { f32::INFINITY } else { weights.sum() }
         };
         finder.topic(query, translations, weight)
     }
