@@ -291,7 +291,8 @@ impl Embedder {
         Ok(self.parts.text.tokenizer.pieces(text)?)
     }
 
-    /// Whether a token says nothing of its text: the one that stands for all unknown characters, or a space alone.
+    /// Whether a token says nothing of its text: the one that stands for all unknown characters, a space alone, or what only varies
+    /// the emoji before it.
     pub fn is_blank(&self, token: u32) -> bool {
         self.parts.text.tokenizer.is_blank(token)
     }
