@@ -1,6 +1,6 @@
 //! Finds the parts of a query that people expect to be found as they are written, whatever the model makes of them: numbers and
-//! codes of several groups ("2.1.10", "AB-1234"), with or without the "v" of versions ("v2.3"), a few characters of a script without spaces ("豆"), and the beginning of a word
-//! that is still being typed ("espr").
+//! codes of several groups ("2.1.10", "AB-1234"), with or without the "v" of versions ("v2.3"), a few characters of a script without
+//! spaces ("豆"), and the beginning of a word that is still being typed ("espr").
 
 use unicode_normalization::char::is_combining_mark;
 
