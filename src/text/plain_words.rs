@@ -2,8 +2,8 @@
 //!
 //! A word is folded as for lexical search but not stemmed, so its language need not be known. In scripts without spaces, the
 //! dictionaries of ICU4X find the words; they are part of the program. In Korean, each pair of neighboring characters counts as
-//! a word, because particles are attached to words. Each emoji is a word. A long word of Chinese characters also counts as the words within it. Where
-//! foreign names are no words of these scripts, what may be one is a word that only counts by its sound.
+//! a word, because particles are attached to words. Each emoji is a word. A long word of Chinese characters also counts as the
+//! words within it. Where foreign names are no words of these scripts, what may be one is a word that only counts by its sound.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -77,7 +77,8 @@ pub(super) fn is_pictograph(c: char) -> bool {
     match c {
         // Clocks, the keyboard, the signs of a media player.
         '\u{231a}'..='\u{231b}' | '\u{2328}' | '\u{23cf}' | '\u{23e9}'..='\u{23f3}' | '\u{23f8}'..='\u{23fa}' => true,
-        // Miscellaneous symbols without the flat, natural and sharp signs, and dingbats without crosses for ×, brackets, digits and arrows.
+        // Miscellaneous symbols without the flat, natural and sharp signs, and dingbats without multiplication signs, brackets,
+        // digits and arrows.
         '\u{2600}'..='\u{266c}' | '\u{2670}'..='\u{26ff}' | '\u{2700}'..='\u{2714}' | '\u{2717}'..='\u{2767}' => true,
         '\u{27b0}' | '\u{27bf}' | '\u{2b1b}'..='\u{2b1c}' | '\u{2b50}' | '\u{2b55}' => true,
         // Tiles and cards, words in squares, colored circles and squares.
