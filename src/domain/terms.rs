@@ -2,7 +2,7 @@
 
 use super::sound::Sound;
 
-/// The terms of a passage, separated by spaces. Terms contain only letters, digits and marks, in lower case.
+/// The terms of a passage, separated by spaces. Terms contain only letters, digits, marks and emoji, in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PassageTerms {
     /// Every word as spelled, and pairs of neighboring characters in scripts without spaces between words.

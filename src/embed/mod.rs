@@ -274,7 +274,9 @@ impl Embedder {
         let weight = |word: &Range<usize>| {
             let pieces = pieces.get_or_init(|| self.pieces(query).unwrap_or_default());
             let own = pieces.iter().filter(|(token, range)| overlap(range, word) && !self.is_blank(*token));
-            own.map(|(token, _)| scorer.relative_weight(*token)).sum()
+            let mut weights = own.map(|(token, _)| scorer.relative_weight(*token)).peekable();
+            // The model does not know rare words such as most emoji. They matter more than words of asking.
+            if weights.peek().is_none() { f32::INFINITY } else { weights.sum() }
         };
         finder.topic(query, translations, weight)
     }
@@ -289,7 +291,8 @@ impl Embedder {
         Ok(self.parts.text.tokenizer.pieces(text)?)
     }
 
-    /// Whether a token says nothing of its text: the one that stands for all unknown characters, or a space alone.
+    /// Whether a token says nothing of its text: the one that stands for all unknown characters, a space alone, or what only varies
+    /// the emoji before it.
     pub fn is_blank(&self, token: u32) -> bool {
         self.parts.text.tokenizer.is_blank(token)
     }

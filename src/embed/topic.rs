@@ -10,7 +10,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::ranking::Translations;
-use crate::text::plain_words::word_key;
+use crate::text::plain_words::{has_words, word_key};
 use crate::text::query_words::word_ranges;
 
 /// Words that ask. A request has one of them, or what people ask for and a word that leads to the topic.
@@ -116,7 +116,7 @@ impl TopicFinder {
         let start = end - between.trim_start().len();
         let is_whole = |range: &Range<usize>| ![range.start, range.end].iter().any(|at| is_within_korean(query, *at));
         // Words of some scripts overlap, so nothing may be left between them.
-        topic.contains(char::is_alphanumeric).then_some(start..start + topic.len()).filter(is_whole)
+        has_words(topic).then_some(start..start + topic.len()).filter(is_whole)
     }
 
     /// Returns the role of a word, by its number. A word above certainly has its own role: other languages may have words that are
@@ -200,7 +200,7 @@ mod tests {
         let weight = |word: &Range<usize>| match query[word.clone()].to_lowercase().as_str() {
             "me" | "mir" | "über" | "the" | "a" => 0.1,
             "how" | "what" | "do" | "i" => 0.5,
-            "theory" | "desks" | "net" | "c" | "pumpkins" | "kürbisse" | "필요해요" => 1.2,
+            "theory" | "desks" | "net" | "c" | "pumpkins" | "kürbisse" | "필요해요" | "🎂" => 1.2,
             _ => 0.8,
         };
         let topic = TopicFinder::new(&translations).topic(query, &translations, weight).unwrap_or(0..query.len());
@@ -216,6 +216,12 @@ mod tests {
         check("tell me about C++ please", "C++");
         check("tell me about .NET", ".NET");
         check("information about pumpkins", "pumpkins");
+    }
+
+    #[test]
+    fn an_emoji_is_a_topic() {
+        check("tell me about 🎂 please", "🎂");
+        check("tell me about pumpkins 🎂", "pumpkins 🎂");
     }
 
     #[test]
@@ -260,7 +266,7 @@ mod tests {
             let translations = translations();
             let weight = |word: &Range<usize>| (seed.rotate_left(word.start as u32) % 16) as f32 / 8.0;
             if let Some(topic) = TopicFinder::new(&translations).topic(&query, &translations, weight) {
-                proptest::prop_assert!(query[topic].contains(char::is_alphanumeric));
+                proptest::prop_assert!(has_words(&query[topic]));
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Finds the parts of a query that people expect to be found as they are written, whatever the model makes of them: numbers and
-//! codes of several groups ("2.1.10", "AB-1234"), a few characters of a script without spaces ("豆"), and the beginning of a word
-//! that is still being typed ("espr").
+//! codes of several groups ("2.1.10", "AB-1234"), with or without the "v" of versions ("v2.3"), a few characters of a script without
+//! spaces ("豆"), and the beginning of a word that is still being typed ("espr").
+
+use unicode_normalization::char::is_combining_mark;
 
 use super::plain_words::for_each_word;
 use super::runs::{Class, Run, class, normalized, runs, truncate_term};
@@ -33,10 +35,16 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
     let share = 1.0 / count.max(1) as f32;
     let mut from = 0;
     let words = normal.split_whitespace().map(|text| {
-        let words: Vec<Run<'_>> = runs(text).collect();
-        let at = from;
+        let mut words: Vec<Run<'_>> = runs(text).collect();
+        let is_picture = |run: &Run<'_>| run.class == Class::Pictograph;
+        let pictures = words.iter().take_while(|run| is_picture(run)).count();
+        let at = from + pictures;
         from += words.len();
-        (text, words, at)
+        // A number with an emoji beside it is still that number.
+        words.drain(..pictures);
+        while words.pop_if(|run| is_picture(run)).is_some() {}
+        let is_beside = |c: char| !is_combining_mark(c) && class(c).is_none_or(|class| class == Class::Pictograph);
+        (text.trim_matches(is_beside), words, at)
     });
     let mut parts: Vec<LiteralPart> =
         words.flat_map(|(text, words, at)| parts_of_word(text, &words, at, share)).take(PARTS_MAX).collect();
@@ -55,7 +63,9 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<Lit
     let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
     if has_digits && runs.iter().all(|run| run.class == Class::Word) {
         let as_written = (runs.len() > 1).then(|| phrase(text)).flatten();
-        let ways = as_written.into_iter().chain(grouped(text.trim_matches(|c| class(c).is_none()))).collect();
+        let text = text.trim_matches(|c| class(c).is_none());
+        let other = as_written.as_ref().and_then(|as_written| other_version(text, as_written));
+        let ways = as_written.into_iter().chain(other).chain(grouped(text)).collect();
         return part(ways, at, runs).into_iter().collect();
     }
     let is_short = |run: &Run<'_>| run.class == Class::Unspaced && run.characters().len() <= UNSPACED_MAX;
@@ -85,6 +95,22 @@ fn word_keys(runs: &[Run<'_>]) -> Vec<u32> {
     keys
 }
 
+/// Returns a version number without the letter before it, and one that has none with a "v": "2.3" for "v2.3", and the other way
+/// round. `as_written` has its groups. Numbers of four digits or more are rather prices than versions and get no "v".
+fn other_version(text: &str, as_written: &TermPhrase) -> Option<TermPhrase> {
+    let number = text.strip_prefix(|c: char| c.is_ascii_lowercase()).unwrap_or(text);
+    let (first, rest) = number.split_once('.')?;
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_version = is_digits(first) && rest.starts_with(|c: char| c.is_ascii_digit());
+    let has_letter = number.len() < text.len();
+    if !is_version || !has_letter && first.len() >= GROUPED_MIN {
+        return None;
+    }
+    let first = if has_letter { first.to_owned() } else { format!("v{first}") };
+    let terms = std::iter::once(first).chain(as_written.terms.iter().skip(1).cloned()).collect();
+    Some(TermPhrase { terms, prefix: false, folded: false })
+}
+
 /// Returns the ways to write a number or code in groups: thousands, and groups of four.
 fn grouped(text: &str) -> impl Iterator<Item = TermPhrase> {
     let text = if text.len() > 4 * GROUPS_MAX { "" } else { text };
@@ -107,9 +133,13 @@ fn groups(text: &str, length: usize) -> impl Iterator<Item = String> {
     text.as_bytes().chunks(length).map(|group| String::from_utf8_lossy(group).into_owned())
 }
 
-/// Returns a title in the form in which two spellings of it are equal: its words without case, width and punctuation.
+/// Returns a title in the form in which two spellings of it are equal: its words without case, width and punctuation, and without
+/// emoji beside other words.
 pub fn plain_title(title: &str) -> String {
-    runs(&normalized(title)).map(|run| run.text.to_owned()).collect::<Vec<_>>().join(" ")
+    let normal = normalized(title);
+    let (pictures, words): (Vec<Run<'_>>, Vec<_>) = runs(&normal).partition(|run| run.class == Class::Pictograph);
+    let said = if words.is_empty() { pictures } else { words };
+    said.iter().map(|run| run.text).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -132,11 +162,35 @@ mod tests {
 
     #[test]
     fn numbers_and_codes_of_several_groups_are_phrases() {
-        assert_eq!(parts("release 2.1.10"), [part(&["2 1 10"], 75)]);
+        assert_eq!(parts("release 2.1.10"), [part(&["2 1 10", "v2 1 10"], 75)]);
         assert_eq!(parts("2024-05-03?"), [part(&["2024 05 03"], 100)]);
         assert_eq!(parts("(AB-1234)"), [part(&["ab 1234"], 100)]);
         assert_eq!(parts("٣-٤ ١٢"), [part(&["3 4"], 67)]);
         assert_eq!(parts("12 apples 7."), [], "a number alone is a word");
+    }
+
+    #[test]
+    fn versions_are_also_searched_without_their_letter() {
+        assert_eq!(parts("v2.3?"), [part(&["v2 3", "2 3"], 100)]);
+        assert_eq!(parts("release V3.2.1"), [part(&["v3 2 1", "3 2 1"], 75)]);
+        assert_eq!(parts("v2.3-beta "), [part(&["v2 3 beta", "2 3 beta"], 100)]);
+        assert_eq!(parts("version2.3"), [part(&["version2 3"], 100)]);
+        assert_eq!(parts("e2-4"), [part(&["e2 4"], 100)], "a code without dots is no version");
+    }
+
+    #[test]
+    fn numbers_with_dots_are_also_searched_as_versions() {
+        assert_eq!(parts("2.3"), [part(&["2 3", "v2 3"], 100)]);
+        assert_eq!(parts("2,3"), [part(&["2 3"], 100)]);
+        assert_eq!(parts("2345.60"), [part(&["2345 60", "2 345 60"], 100)]);
+    }
+
+    #[test]
+    fn an_emoji_beside_a_part_does_not_belong_to_it() {
+        assert_eq!(parts("🎉2.3🎉 🎉"), [part(&["2 3", "v2 3"], 40)]);
+        assert_eq!(parts("猫🐈"), [part(&["猫*"], 50)]);
+        assert_eq!(literal_parts("🎉 🎉2.3")[0].at, 2);
+        assert_eq!(parts("🎂"), [], "an emoji is a word");
     }
 
     #[test]
@@ -194,5 +248,11 @@ mod tests {
     fn spellings_of_a_title_are_equal_without_case_and_punctuation() {
         assert_eq!(plain_title("“How to: Bake Bread”"), plain_title("how to bake bread"));
         assert_ne!(plain_title("Bread"), plain_title("Breads"));
+    }
+
+    #[test]
+    fn emoji_beside_the_words_of_a_title_do_not_count() {
+        assert_eq!(plain_title("🎂 Cakes ☀\u{fe0f}"), "cakes");
+        assert_eq!(plain_title("☀\u{fe0f}"), "☀");
     }
 }

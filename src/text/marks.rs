@@ -12,7 +12,7 @@ use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::{GraphemeIndices, UnicodeSegmentation as _};
 
 use super::plain_words::{self, PlainWord};
-use super::runs::{self, Class, class, is_inner_mark, normalized, normalized_character, truncate_term};
+use super::runs::{self, Class, class, is_inner_mark, normalized, normalized_character, pictograph, truncate_term};
 use super::stems::stemmer;
 use super::terms::has_term;
 use crate::domain::Language;
@@ -41,7 +41,7 @@ pub struct PassageWords {
     /// All words in the form of terms, one after the other.
     shown: String,
     characters: Vec<Character>,
-    /// Runs of characters of one class without a separator in between.
+    /// Runs of characters of one class without a separator in between. Each emoji is a run.
     runs: Vec<Run>,
 }
 
@@ -122,7 +122,7 @@ impl PassageWords {
             return self.extend_last_character(source.end, part, open.is_some());
         }
         if let Some(of) = of {
-            self.push(source, part, of, *open == Some(of));
+            self.push(source, part, of, *open == Some(of) && of != Class::Pictograph);
         }
         *open = of;
     }
@@ -165,14 +165,18 @@ impl PassageWords {
         let (mut marks, stemmer) = (Vec::new(), self.language.and_then(stemmer));
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
-            if run.class == Class::Word {
-                if has_term(self.text(characters), stemmer.as_ref(), |term| term_matcher.has(term)) {
-                    marks.extend(source(characters));
-                }
-                continue;
-            }
-            if run.class == Class::Hangul && characters.len() > 2 && term_matcher.has(self.text(characters)) {
+            let text = self.text(characters);
+            let is_found = match run.class {
+                Class::Word => has_term(text, stemmer.as_ref(), |term| term_matcher.has(term)),
+                Class::Pictograph => term_matcher.has(pictograph(text)),
+                Class::Hangul => characters.len() > 2 && term_matcher.has(text),
+                Class::Unspaced => false,
+            };
+            if is_found {
                 marks.extend(source(characters));
+            }
+            if matches!(run.class, Class::Word | Class::Pictograph) {
+                continue;
             }
             let pairs = characters.windows(2).filter(|pair| term_matcher.whole.contains(truncate_term(self.text(pair))));
             let alone = characters.chunks(1).filter(|one| term_matcher.has_prefix(self.text(one)));
@@ -389,6 +393,22 @@ mod tests {
         check("iPhone", "iPhoneを買う", "[iPhone]を買う");
         check("도서관", "도서관에서 책을", "[도서관]에서 책을");
         check("책", "도서관에서 책을", "도서관에서 [책]을");
+    }
+
+    #[test]
+    fn emoji_are_marked_with_what_varies_them() {
+        check("🎂", "Cake🎂🎉 and 🎂", "Cake[🎂]🎉 and [🎂]");
+        check("☀ 👍", "☀\u{fe0f} or 👍🏽", "[☀\u{fe0f}] or [👍🏽]");
+        check("🚒", "👩🏽\u{200d}🚒 🚒", "[👩🏽\u{200d}🚒] [🚒]");
+        check("🇩🇪", "🇫🇷🇩🇪🇪🇸", "🇫🇷[🇩🇪]🇪🇸");
+        check("1", "1\u{fe0f}\u{20e3} 2\u{fe0f}\u{20e3}", "[1\u{fe0f}\u{20e3}] 2\u{fe0f}\u{20e3}");
+    }
+
+    #[test]
+    fn emoji_are_found_by_their_keys() {
+        let wanted = [word_key("👍"), word_key("🇩🇪")];
+        let marks = merge_marks(PassageWords::new("👍🏽 👎 🇩🇪", None).find_words(|key| wanted.contains(&key)));
+        assert_eq!(bracketed("👍🏽 👎 🇩🇪", &marks), "[👍🏽] 👎 [🇩🇪]");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! A word is folded as for lexical search but not stemmed, so its language need not be known. In scripts without spaces, the
 //! dictionaries of ICU4X find the words; they are part of the program. In Korean, each pair of neighboring characters counts as
-//! a word, because particles are attached to words. A long word of Chinese characters also counts as the words within it. Where
-//! foreign names are no words of these scripts, what may be one is a word that only counts by its sound.
+//! a word, because particles are attached to words. Each emoji is a word. A long word of Chinese characters also counts as the
+//! words within it. Where foreign names are no words of these scripts, what may be one is a word that only counts by its sound.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use icu_segmenter::options::WordBreakInvariantOptions;
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
-use super::runs::{Class, Run, fold, join_characters, normalized, runs, truncate_term};
+use super::runs::{Class, Run, fold, is_pictograph, join_characters, normalized, pictograph, runs, truncate_term};
 use super::sound::sound;
 use crate::domain::{WORD_KEY_BITS, Word, WordCounts};
 
@@ -39,6 +39,11 @@ pub fn plain_words(text: &str) -> Vec<String> {
         for_each_word(&run, |word| words.extend((word.parts == 0 && !word.is_inner).then(|| word.text.into_owned())));
     }
     words
+}
+
+/// Whether a text has a letter, a digit or an emoji. Without these it has no words.
+pub fn has_words(text: &str) -> bool {
+    text.contains(|c: char| c.is_alphanumeric() || is_pictograph(c))
 }
 
 /// Returns the number of a word, which has `WORD_KEY_BITS` bits. Different words rarely share one.
@@ -100,6 +105,10 @@ pub(super) fn for_each_word(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) 
             let spelled = truncate_term(run.text);
             let text = fold(spelled).map_or(Cow::Borrowed(spelled), Cow::Owned);
             take(PlainWord { text, spelled, range: 0..run.text.len(), parts: 0, is_inner: false });
+        }
+        Class::Pictograph => {
+            let text = Cow::Borrowed(pictograph(run.text));
+            take(PlainWord { text, spelled: "", range: 0..run.text.len(), parts: 0, is_inner: false });
         }
         Class::Unspaced => {
             let mut from = 0;
@@ -189,6 +198,7 @@ fn is_han(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Sound;
 
     #[test]
     fn words_are_lowercased_and_lose_their_accents() {
@@ -215,6 +225,18 @@ mod tests {
     #[test]
     fn korean_words_are_split_into_character_pairs() {
         assert_eq!(plain_words("도서관에서 책"), ["도서", "서관", "관에", "에서", "책"]);
+    }
+
+    #[test]
+    fn each_emoji_is_a_word_without_a_sound() {
+        assert_eq!(plain_words("Cake🎂🎂 ☀\u{fe0f} 👍🏽"), ["cake", "🎂", "🎂", "☀", "👍"]);
+        assert!(word_counts("🎂🇩🇪").iter().all(|word| word.sound == Sound::NONE));
+    }
+
+    #[test]
+    fn a_text_of_signs_has_no_words() {
+        assert!(["a", "7", "京", "🎂", "🇩🇪"].into_iter().all(has_words));
+        assert!(!["", " ", "?!", "→ €", "\u{fe0f}", "🏽"].into_iter().any(has_words));
     }
 
     #[test]

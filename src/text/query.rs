@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use crate::domain::{Language, QueryTerms, TermPhrase};
 
-use super::runs::is_spaced_letter;
+use super::plain_words::has_words;
+use super::runs::{is_pictograph, is_spaced_letter};
 use super::terms::{self, QUERY_TERMS_MAX};
 
 /// A minus before at most as many ASCII letters is rather a flag of a command ("-r", "-rf") than an excluded word.
@@ -54,10 +55,10 @@ impl QueryText {
             let negated = is_minus(c) && before.is_none_or(char::is_whitespace);
             let (behind, left) = if negated { (&rest[c.len_utf8()..], None) } else { (rest, before) };
             let (what, end) = match marks.find_quote(behind, left) {
-                Some(quoted) => (Some(quoted.inside).filter(|inside| inside.contains(char::is_alphanumeric)), quoted.bytes),
-                None if negated && behind.starts_with(char::is_alphabetic) => {
+                Some(quoted) => (Some(quoted.inside).filter(|inside| has_words(inside)), quoted.bytes),
+                None if negated && behind.starts_with(|c: char| c.is_alphabetic() || is_pictograph(c)) => {
                     let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
-                    let word = behind[..end].trim_end_matches(|c: char| !c.is_alphanumeric());
+                    let word = behind[..end].trim_end_matches(|c: char| !c.is_alphanumeric() && !is_pictograph(c));
                     let is_flag = word.len() <= FLAG_LETTERS_MAX && word.bytes().all(|byte| byte.is_ascii_alphabetic());
                     if is_flag { (None, 0) } else { (Some(&behind[..end]), end) }
                 }
@@ -97,7 +98,7 @@ impl QueryText {
 
     /// Checks that there is something to search for. Takes as little time as parsing the query.
     pub fn check(&self) -> Result<(), QueryError> {
-        let says_something = self.excluded.is_empty() || self.text.contains(char::is_alphanumeric);
+        let says_something = self.excluded.is_empty() || has_words(&self.text);
         if says_something { Ok(()) } else { Err(QueryError::OnlyExcluded) }
     }
 
@@ -268,6 +269,16 @@ mod tests {
     }
 
     #[test]
+    fn emoji_are_quoted_and_excluded_like_words() {
+        check("party \"🎂\"", "party 🎂", &["🎂"], &[]);
+        check("party -🎂", "party ", &[], &["🎂"]);
+        check("party -❤\u{fe0f}", "party ", &[], &["❤\u{fe0f}"]);
+        plain("\"→\" and -→");
+        check_required_terms("\"I ♥ NY\" -👍🏽", false, &["i ♥ ny"], &["👍"]);
+        assert_eq!(QueryText::parse("-🎂 🎉").check(), Ok(()));
+    }
+
+    #[test]
     fn quotes_and_hyphens_that_are_not_operators_are_plain_text() {
         plain("well-known, e-mail and 1990-1995");
         plain("from -5 to +5 degrees");
@@ -383,7 +394,7 @@ mod tests {
         #[test]
         fn any_string_parses_as_a_query(query in any::<String>()) {
             let read = QueryText::parse(&query);
-            prop_assert!(read.phrases.iter().chain(&read.excluded).all(|one| one.contains(char::is_alphanumeric)));
+            prop_assert!(read.phrases.iter().chain(&read.excluded).all(|one| has_words(one)));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Normalizes texts, splits them into runs of letters and digits of one class, and folds words to their plain form.
+//! Normalizes texts, splits them into runs of letters and digits of one class and into pictographs, and folds words to their plain
+//! form.
 
 use std::borrow::Cow;
 
@@ -25,9 +26,11 @@ pub(super) enum Class {
     Unspaced,
     /// Words have particles attached to them.
     Hangul,
+    /// Each is a word: emoji and other small pictures.
+    Pictograph,
 }
 
-/// Neighboring characters of one class.
+/// Neighboring characters of one class, or one pictograph.
 pub(super) struct Run<'a> {
     pub(super) class: Class,
     pub(super) text: &'a str,
@@ -50,20 +53,63 @@ pub(super) fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
         let start = rest.find(|c| class(c).is_some())?;
         let from = &rest[start..];
         let of = from.chars().next().and_then(class)?;
-        let end = from.find(|c| class(c) != Some(of) && !is_combining_mark(c)).unwrap_or(from.len());
+        let end = match of {
+            Class::Pictograph => pictograph(from).len(),
+            _ => from.find(|c| class(c) != Some(of) && !is_combining_mark(c)).unwrap_or(from.len()),
+        };
         rest = &from[end..];
         Some(Run { class: of, text: &from[..end] })
     })
 }
 
-/// Returns the class of a letter or digit. Returns `None` for separators, and for marks, because they belong to the letter
-/// before them.
+/// Returns the first pictograph of a text: one character, or the two letters of a flag. What only varies it, such as a skin tone,
+/// is left out.
+pub(super) fn pictograph(text: &str) -> &str {
+    let from = text.find(is_pictograph).map_or("", |start| &text[start..]);
+    let flag: usize = from.chars().take(2).take_while(|c| is_flag_letter(*c)).map(char::len_utf8).sum();
+    let length = if flag > 0 { flag } else { from.chars().next().map_or(0, char::len_utf8) };
+    &from[..length]
+}
+
+/// Whether a character is an emoji or another small picture, or a letter of a flag. Digits, signs of a trade mark, arrows, geometric
+/// shapes, box drawing, and signs of mathematics, musical notation and currencies are not.
+pub(super) fn is_pictograph(c: char) -> bool {
+    match c {
+        // Clocks, the keyboard, the signs of a media player.
+        '\u{231a}'..='\u{231b}' | '\u{2328}' | '\u{23cf}' | '\u{23e9}'..='\u{23f3}' | '\u{23f8}'..='\u{23fa}' => true,
+        // Miscellaneous symbols without the flat, natural and sharp signs, and dingbats without multiplication signs, brackets,
+        // digits and arrows.
+        '\u{2600}'..='\u{266c}' | '\u{2670}'..='\u{26ff}' | '\u{2700}'..='\u{2714}' | '\u{2717}'..='\u{2767}' => true,
+        '\u{27b0}' | '\u{27bf}' | '\u{2b1b}'..='\u{2b1c}' | '\u{2b50}' | '\u{2b55}' => true,
+        // Tiles and cards, words in squares, colored circles and squares.
+        '\u{1f000}'..='\u{1f0ff}' | '\u{1f18e}' | '\u{1f191}'..='\u{1f19a}' | '\u{1f7e0}'..='\u{1f7eb}' => true,
+        '\u{1f300}'..='\u{1f64f}' | '\u{1f680}'..='\u{1f6ff}' | '\u{1f900}'..='\u{1faff}' => !is_skin_tone(c),
+        _ => is_flag_letter(c),
+    }
+}
+
+/// Whether a character only varies how the emoji before it looks.
+pub(super) fn is_emoji_modifier(c: char) -> bool {
+    matches!(c, '\u{200d}' | '\u{fe0e}' | '\u{fe0f}') || is_skin_tone(c)
+}
+
+fn is_skin_tone(c: char) -> bool {
+    matches!(c, '\u{1f3fb}'..='\u{1f3ff}')
+}
+
+/// Whether a character is a regional indicator. Two of them are the flag of a country.
+fn is_flag_letter(c: char) -> bool {
+    matches!(c, '\u{1f1e6}'..='\u{1f1ff}')
+}
+
+/// Returns the class of a letter, digit or pictograph. Returns `None` for separators, and for marks, because they belong to the
+/// letter before them.
 pub(super) fn class(c: char) -> Option<Class> {
     match c {
         '\u{1100}'..='\u{11ff}' | '\u{3131}'..='\u{318e}' | '\u{a960}'..='\u{a97c}' | '\u{ac00}'..='\u{d7fb}' => {
             Some(Class::Hangul)
         }
-        _ if is_combining_mark(c) || !c.is_alphanumeric() => None,
+        _ if is_combining_mark(c) || !c.is_alphanumeric() => is_pictograph(c).then_some(Class::Pictograph),
         // Thai, Lao, Burmese, Khmer; then Han with its marks of repetition, kana, Bopomofo.
         '\u{e01}'..='\u{e4e}' | '\u{e81}'..='\u{edf}' | '\u{1000}'..='\u{109f}' | '\u{a9e0}'..='\u{a9fe}' => {
             Some(Class::Unspaced)
@@ -163,11 +209,12 @@ pub(super) fn normalized_character(text: &str) -> Option<char> {
     (is_normalized(c) && is_normalized(shown)).then_some(shown)
 }
 
-/// Returns a character in lower case: an ASCII digit for one of another script, one form of sigma, and nothing for a character that
-/// is left out.
+/// Returns a character in lower case: an ASCII digit for one of another script, one form of sigma, a space for the frame of a keycap,
+/// and nothing for a character that is left out.
 fn lower_case(c: char) -> impl Iterator<Item = char> {
     let shown = match c {
         'ς' => Some('σ'),
+        '\u{20e3}' => Some(' '),
         _ if is_ignorable(c) => None,
         _ => Some(digit(c).unwrap_or(c)),
     };
@@ -250,6 +297,38 @@ pub(super) fn truncate_term(term: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn texts(text: &str) -> Vec<&str> {
+        runs(text).map(|run| run.text).collect()
+    }
+
+    #[test]
+    fn each_pictograph_is_a_run() {
+        assert_eq!(texts("a🍗🍺b ⚽⚽"), ["a", "🍗", "🍺", "b", "⚽", "⚽"]);
+        assert!(runs("🎂🎧☀✈♥🀄").all(|run| run.class == Class::Pictograph));
+    }
+
+    #[test]
+    fn a_flag_is_one_run() {
+        assert_eq!(texts("🇩🇪🇫🇷 🇩"), ["🇩🇪", "🇫🇷", "🇩"]);
+    }
+
+    #[test]
+    fn variants_of_an_emoji_are_the_same_run() {
+        assert_eq!(texts("☀\u{fe0f} ☀\u{fe0e} 👍🏽 👍"), ["☀", "☀", "👍", "👍"]);
+        assert_eq!(texts(&normalized("👩🏽\u{200d}🚒")), ["👩", "🚒"], "a sequence counts as its parts");
+        assert_eq!(texts("🏽 \u{fe0f} \u{200d}"), [""; 0], "alone they are nothing");
+    }
+
+    #[test]
+    fn other_signs_are_no_pictographs() {
+        assert_eq!(texts("© ® ™ → ⇒ ➜ ─ │ ■ ▶ ∑ ≠ ✖ ➕ € $ ♯ # * ❨"), [""; 0]);
+    }
+
+    #[test]
+    fn a_keycap_is_its_digit() {
+        assert_eq!(texts(&normalized("1\u{fe0f}\u{20e3}2\u{fe0f}\u{20e3} #\u{fe0f}\u{20e3}")), ["1", "2"]);
+    }
 
     #[test]
     fn fast_character_normalization_matches_full_normalization() {

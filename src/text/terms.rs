@@ -4,7 +4,7 @@
 //! spelling still counts more. Their stems are terms, too, so that "trees" finds "tree". In scripts without spaces, finding
 //! words would need a dictionary. Instead, each pair of neighboring characters is a term, and so is the last character alone.
 //! So a query of two characters is a term itself, and a query of one is the prefix of some terms. Korean has both: the word
-//! with its particles, and its pairs.
+//! with its particles, and its pairs. Each emoji is a term.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -41,6 +41,7 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
                     push(&mut folded, &stem);
                 }
             }
+            Class::Pictograph => push(&mut words, run.text),
             Class::Unspaced | Class::Hangul => {
                 let units = run.characters();
                 if run.class == Class::Hangul && units.len() > 2 {
@@ -88,8 +89,8 @@ pub(super) fn forms(word: &str, stemmer: Option<&Stemmer>) -> Vec<String> {
     forms
 }
 
-/// Returns at most `QUERY_TERMS_MAX` terms of a query, with stems if its language is known. A query without letters and digits
-/// has none.
+/// Returns at most `QUERY_TERMS_MAX` terms of a query, with stems if its language is known. A query without letters,
+/// digits and emoji has none.
 pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
     let stemmer = language.and_then(stemmer);
     let mut found = QueryTerms::default();
@@ -106,9 +107,16 @@ pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
         }
     };
     for run in runs(&normalized(text)) {
-        if run.class == Class::Word {
-            forms(truncate_term(run.text), stemmer.as_ref()).iter().for_each(|form| add(form, false));
-            continue;
+        match run.class {
+            Class::Word => {
+                forms(truncate_term(run.text), stemmer.as_ref()).iter().for_each(|form| add(form, false));
+                continue;
+            }
+            Class::Pictograph => {
+                add(run.text, false);
+                continue;
+            }
+            Class::Unspaced | Class::Hangul => {}
         }
         let units = run.characters();
         if let [only] = units[..] {
@@ -123,7 +131,7 @@ pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
 }
 
 /// Returns what a quote requires: its terms in the order in which passages have them. In scripts without spaces, and in Korean,
-/// the quote may begin and end within a word. Returns `None` for a text without letters and digits.
+/// the quote may begin and end within a word. Returns `None` for a text without letters, digits and emoji.
 pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
     let normal = normalized(text);
     let runs: Vec<Run<'_>> = runs(&normal).collect();
@@ -133,6 +141,7 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
         let units = run.characters();
         match run.class {
             Class::Word => phrase.terms.push(exact(run.text).into_owned()),
+            Class::Pictograph => phrase.terms.push(run.text.to_owned()),
             // For a word that may continue in the passage, the first term is the whole word.
             Class::Hangul if at == last && at > 0 => {
                 phrase.terms.push(truncate_term(run.text).to_owned());
@@ -154,7 +163,7 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
 }
 
 /// Returns what a query requires if every word is required: for each word, the forms that match it. In every script, the text
-/// between spaces and punctuation is one word.
+/// between spaces and punctuation is one word. So is each emoji.
 pub(super) fn words(text: &str, language: Option<Language>) -> Vec<Vec<TermPhrase>> {
     let stemmer = language.and_then(stemmer);
     let normal = normalized(text);
@@ -162,7 +171,7 @@ pub(super) fn words(text: &str, language: Option<Language>) -> Vec<Vec<TermPhras
     let distinct = runs(&normal).filter(|run| seen.insert(run.text));
     let all_forms = |run: Run<'_>| match run.class {
         Class::Word => forms(truncate_term(run.text), stemmer.as_ref()).into_iter().map(TermPhrase::single_word).collect(),
-        Class::Unspaced | Class::Hangul => phrase(run.text).into_iter().collect(),
+        Class::Unspaced | Class::Hangul | Class::Pictograph => phrase(run.text).into_iter().collect(),
     };
     distinct.map(all_forms).collect()
 }
@@ -296,7 +305,29 @@ mod tests {
         query("北京北京", &["北京", "京北"]);
         query("도서관", &["도서관", "도서", "서관"]);
         query("책", &["책*"]);
-        query("?!… 👍 \u{0} \"'*()", &[]);
+        query("?!… → © \u{0} \"'*()", &[]);
+    }
+
+    #[test]
+    fn each_emoji_is_a_term() {
+        check("I ♥ NY🍗🍺", "i ♥ ny 🍗 🍺", "");
+        check("🇩🇪🇫🇷", "🇩🇪 🇫🇷", "");
+        query("🎂 cake🎂", &["🎂", "cake"]);
+        query("京🎂", &["京*", "🎂"]);
+    }
+
+    #[test]
+    fn variants_of_an_emoji_are_the_same_term() {
+        check("☀\u{fe0f} ☀ 👍🏽 👍", "☀ ☀ 👍 👍", "");
+        check("👩🏽\u{200d}🚒 ❤\u{fe0f}\u{200d}🔥", "👩 🚒 ❤ 🔥", "");
+        query("☀\u{fe0f} 👍🏽", &["☀", "👍"]);
+    }
+
+    #[test]
+    fn emoji_have_no_stems() {
+        assert_eq!(passage_terms("🎂", Language::parse("en")).folded, "");
+        let required = words("🎂 🎂", Language::parse("en"));
+        assert_eq!(required.iter().flatten().map(|form| form.terms.concat()).collect::<Vec<_>>(), ["🎂"]);
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! Turns a text into token ids with the tokenizer of a bundle.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::TextError;
 use super::preprocess::Preprocessor;
+use super::runs::is_emoji_modifier;
 use super::unigram::Unigram;
 use crate::bundle::{Bundle, Preprocessing, TOKENIZER};
 
 /// How tokenizers of the kind that is trained here write a space.
-const SPACE: &str = "▁";
+const SPACE: char = '▁';
 
 /// A bundle's tokenizer. Clones share one, and encoding takes `&self`.
 #[derive(Clone)]
@@ -20,8 +22,8 @@ pub struct Tokenizer {
     unigram: Option<Arc<Unigram>>,
     /// The token of unknown characters, if there is one.
     unknown: Option<u32>,
-    /// The token of a space alone, if there is one.
-    space: Option<u32>,
+    /// The tokens that say nothing of their text (`Tokenize::is_blank`).
+    blank: Arc<HashSet<u32>>,
     preprocessor: Option<Arc<Preprocessor>>,
 }
 
@@ -39,7 +41,8 @@ pub trait Tokenize {
     /// Returns the id and the byte range in `text` of each token, like `offsets`.
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError>;
 
-    /// Whether a token says nothing of its text: the one that stands for all unknown characters, or a space alone.
+    /// Whether a token says nothing of its text: the one that stands for all unknown characters, a space alone, or what only varies
+    /// the emoji before it.
     fn is_blank(&self, _token: u32) -> bool {
         false
     }
@@ -71,10 +74,11 @@ impl Tokenizer {
         inner.with_truncation(None).map_err(load)?;
         inner.with_padding(None);
         let unknown = ["<unk>", "[UNK]"].iter().find_map(|token| inner.token_to_id(token));
-        let space = inner.token_to_id(SPACE);
+        let blank = inner.get_vocab(true).into_iter().filter(|(piece, _)| is_blank_piece(piece)).map(|(_, id)| id);
+        let blank = Arc::new(blank.chain(unknown).collect());
         let json = std::fs::read(path).map_err(|source| load(source.into()))?;
         let unigram = Unigram::new(&json).map(Arc::new);
-        Ok(Self { inner: Arc::new(inner), unigram, unknown, space, preprocessor: None })
+        Ok(Self { inner: Arc::new(inner), unigram, unknown, blank, preprocessor: None })
     }
 
     /// Returns the same tokenizer with `preprocessing` before it.
@@ -130,7 +134,7 @@ impl Tokenize for Tokenizer {
     }
 
     fn is_blank(&self, token: u32) -> bool {
-        [self.unknown, self.space].contains(&Some(token))
+        self.blank.contains(&token)
     }
 
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
@@ -144,5 +148,50 @@ impl Tokenize for Tokenizer {
             pieces.iter_mut().for_each(|(_, range)| *range = aligned.source(range.clone()));
         }
         Ok(pieces)
+    }
+}
+
+/// Whether a piece of text says nothing: white space, and variation selectors, skin tones and joiners of emoji.
+fn is_blank_piece(piece: &str) -> bool {
+    piece.chars().all(|c| c == SPACE || c.is_whitespace() || is_emoji_modifier(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokenizers::models::unigram::Unigram;
+
+    use super::*;
+    use crate::text::normalize::{normalizer, pre_tokenizer};
+
+    /// Makes a tokenizer with these pieces besides the one of unknown characters.
+    fn tokenizer(pieces: &[&str]) -> Tokenizer {
+        let pieces = std::iter::once(("<unk>".to_owned(), 0.0)).chain(pieces.iter().map(|piece| ((*piece).to_owned(), -4.0)));
+        let model = Unigram::from(pieces.collect(), Some(0), false).expect("the pieces are well formed");
+        let mut inner = tokenizers::Tokenizer::new(model);
+        inner.with_normalizer(Some(normalizer())).expect("a normalizer");
+        inner.with_pre_tokenizer(Some(pre_tokenizer()));
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        inner.save(file.path(), false).expect("the tokenizer is written");
+        Tokenizer::load(file.path()).expect("the tokenizer is read back")
+    }
+
+    #[test]
+    fn spaces_and_unknown_characters_are_blank() {
+        let tokenizer = tokenizer(&["▁", "▁a", "a"]);
+        assert_eq!([0, 1, 2, 3].map(|token| tokenizer.is_blank(token)), [true, true, false, false]);
+    }
+
+    #[test]
+    fn what_only_varies_an_emoji_is_blank() {
+        let tokenizer = tokenizer(&["\u{fe0f}", "\u{fe0e}", "▁\u{fe0f}", "\u{200d}", "🏽", "👍", "👍🏽", "a\u{fe0f}"]);
+        let blank: Vec<bool> = (1..=8).map(|token| tokenizer.is_blank(token)).collect();
+        assert_eq!(blank, [true, true, true, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn an_unknown_emoji_has_only_blank_tokens() {
+        let tokenizer = tokenizer(&["▁", "\u{fe0f}", "a"]);
+        let tokens = tokenizer.encode("☀\u{fe0f}", 9).expect("tokens");
+        assert!(tokens.ids.iter().all(|token| tokenizer.is_blank(*token)), "{tokens:?}");
     }
 }

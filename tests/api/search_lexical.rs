@@ -112,7 +112,7 @@ async fn only_documents_sharing_a_word_are_found() {
     };
     assert_eq!(found("Zug Brot").await, ["de-1"]);
     assert_eq!(found("vehicle").await, [""; 0]);
-    assert_eq!(found("?! … 。、 👍").await, [""; 0], "a query of punctuation alone has no hits");
+    assert_eq!(found("?! … 。、 →").await, [""; 0], "a query of punctuation alone has no hits");
     let mut both = found("pain Zug").await;
     both.sort();
     assert_eq!(both, ["de-1", "fr-2"], "any of the words is enough");
