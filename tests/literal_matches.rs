@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const MODEL: &str = "models/ems-small";
 
 /// The id of each document, and its text.
-const DOCUMENTS: [(&str, &str); 23] = [
+const DOCUMENTS: [(&str, &str); 26] = [
     ("night market", "臺灣的夜市很有名。"),
     ("khmer", "ភ្នំពេញជាទីក្រុងធំ"),
     ("amharic", "የኢትዮጵያ ቡና ጣፋጭ ነው"),
@@ -35,6 +35,9 @@ const DOCUMENTS: [(&str, &str); 23] = [
     ("camera", "The camera costs 299.00 euros."),
     ("commands", "First run pip install -r requirements.txt."),
     ("python", "Pip is the installer of Python packages; update it often."),
+    ("lift", "Der Lastenaufzug im Nordflügel steht seit gestern still."),
+    ("ham", "A sandwich with ham and mustard, freshly made."),
+    ("harbor", "Hamburg has a large harbor, and Hamburg is proud of it."),
     ("crash", "If the viewer ends with GraphicsDeviceLost, update the driver of the graphics card."),
 ];
 
@@ -72,12 +75,18 @@ fn passages_with_the_exact_query_words_rank_first() {
         ("1.299,00 €", "laptop"),
         ("pip install -r requirements.txt", "commands"),
         ("滑", "rainy day"),
+        ("v2.1.10", "notes of 2.1.10"),
+        ("🪩", "party"),
+        ("elevator", "lift"),
+        ("ham", "ham"),
     ] {
         let hits = search(&client, query);
         assert_eq!(hits[0]["id"], expect, "{query}: {hits:#?}");
     }
     let hits = search(&client, &log());
     assert_eq!(hits[0]["id"], "crash", "{hits:#?}");
+    let harbor = search(&client, "ham").into_iter().find(|hit| hit["id"] == "harbor");
+    assert!(harbor.is_none_or(|hit| hit["score"].as_f64().unwrap() < 0.7), "Hamburg has no ham");
     check_unknown_characters(&client);
     check_marks(&client);
     assert!(server.terminate().success());
@@ -131,6 +140,8 @@ fn check_marks(client: &Client) {
         ("м'ятою", &["м’ятою"]),
         ("צה\"ל", &["צה״ל"]),
         ("espr", &["espresso"]),
+        ("elevator", &["Lastenaufzug"]),
+        ("🪩", &["🪩"]),
     ] {
         let found = marked(&search(client, query)[0]);
         assert!(found.iter().any(|mark| expect.contains(&mark.as_str())), "{query}: {found:?}");

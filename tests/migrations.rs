@@ -7,11 +7,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageContext, PassageId, Sequence, TokenSet};
+use dragoman::embed::passage_terms;
 use dragoman::store::{
     Catalog, Change, DatabaseKind, DocumentStore, ForeignImport, PendingPassage, PreparedDocument, SearchFilter, StoreError,
-    StoreOptions, check_foreign, check_head,
+    StoreOptions, TermsOf, check_foreign, check_head,
 };
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
@@ -33,10 +35,13 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("collection/0009_sounds.sql", "a65980bed4343155f284710b1e4c1315ec99bbf437f01b03cbc82c4f59210d3f"),
     ("collection/0010_beginnings.sql", "f3343410b4edeb45a3bbac4cdbb6862ded0358dfbbb360f0435f4f492f952786"),
     ("collection/0011_letters_within_words.sql", "9bdcfe7520a7ee18e7567cdbf08775a0ba28844f95058bb27075d505688652b8"),
+    ("collection/0012_parts_of_words.sql", "bc21bf913863254f34517ba185bf8be19f0c9c622e83b3ee551f0f07766b65fa"),
 ];
 
-const OPTIONS: StoreOptions =
-    StoreOptions { power_safe: true, write_queue_max: 8, readers_max: 2, terms_of: dragoman::embed::passage_terms, slots: None };
+static OPTIONS: LazyLock<StoreOptions> = LazyLock::new(|| {
+    let terms_of = TermsOf::new(|text, language| passage_terms(text, language, |_| true));
+    StoreOptions { power_safe: true, write_queue_max: 8, readers_max: 2, terms_of, slots: None }
+});
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -259,7 +264,7 @@ fn passages_of_every_version_have_words_after_backfill() {
         let [passage] = &store.passages(&[PassageId(1)]).unwrap()[..] else { panic!("the passage that is embedded") };
         let Document { title, text, .. } = &passage.document;
         let context = PassageContext { title: title.clone(), headings: None };
-        let expect = dragoman::embed::passage_terms(&context.prepend_to(text), None).plain;
+        let expect = passage_terms(&context.prepend_to(text), None, |_| true).plain;
         assert!(!expect.is_empty());
         assert_eq!(found, [(PassageId(1), expect)], "a database of version {made}");
     }
@@ -345,7 +350,7 @@ fn databases_of_every_version_pass_the_archive_checks() {
 fn adopted(kind: DatabaseKind, fixture_name: &str, name: &str) -> TempDir {
     let (foreign, folder) = (fixture(fixture_name, "foreign"), tempfile::tempdir().unwrap());
     let (from, to) = (foreign.path().join("foreign"), folder.path().join(name));
-    let foreign_import = ForeignImport { kind, from: &from, to: &to, terms_of: dragoman::embed::passage_terms };
+    let foreign_import = ForeignImport { kind, from: &from, to: &to, terms_of: OPTIONS.terms_of.clone() };
     assert!(foreign_import.run(|| false).unwrap().is_empty());
     folder
 }

@@ -2,8 +2,9 @@
 
 use dragoman::domain::{PassageId, QueryWord};
 use dragoman::ranking::{Sense, Translations, WordIndex};
-use dragoman::text::plain_words::{word_counts, word_key};
+use dragoman::text::plain_words::word_key;
 use dragoman::text::query_words::query_words;
+use dragoman::text::word_counts::word_counts;
 
 /// More passages than may be removed before the index reclaims their room.
 const REMOVED: u64 = 10_000;
@@ -17,7 +18,7 @@ fn words(query: &str) -> Vec<QueryWord> {
 fn index_of(texts: &[&str], translations: &Translations) -> WordIndex {
     let mut index = WordIndex::default();
     for (passage, text) in (0..).zip(texts) {
-        index.insert(PassageId(passage), &word_counts(text), translations);
+        index.insert(PassageId(passage), &word_counts(text, |_| true), translations);
     }
     index
 }
@@ -70,7 +71,7 @@ fn reclaiming_space_drops_removed_names_and_keeps_the_others() {
         } else {
             "река"
         };
-        index.insert(PassageId(passage), &word_counts(text), &none);
+        index.insert(PassageId(passage), &word_counts(text, |_| true), &none);
     }
     for passage in (0..=REMOVED).filter(|passage| *passage != 7) {
         index.remove(PassageId(passage));

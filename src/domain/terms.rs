@@ -9,7 +9,7 @@ pub struct PassageTerms {
     pub words: String,
     /// Words without their accents, for those that have any.
     pub folded: String,
-    /// Its words in their plain form, counted (`text::plain_words::word_counts`).
+    /// Its words in their plain form, counted (`text::word_counts::word_counts`).
     pub plain: WordCounts,
 }
 

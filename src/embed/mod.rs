@@ -29,13 +29,15 @@ pub use queue::Priority;
 pub use text_reader::EmbedText;
 
 use crate::bundle::{Bundle, TRANSLATIONS};
-use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, PassageContext, PassageSpan, TokenSet};
+use crate::domain::{
+    DetectedLanguage, Embedded, Language, ModelInfo, PassageBounds, PassageContext, PassageSpan, PassageTerms, TokenSet,
+};
 use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
 pub use crate::text::literal_parts::{literal_parts, plain_title};
 pub use crate::text::marks::{MARKED_BYTES_MAX, PassageWords, TermMatcher, merge_marks, overlap};
 pub use crate::text::query::{QueryError, QueryText};
-pub use crate::text::query_words::{fragments, punctuation, query_words};
+pub use crate::text::query_words::{fragments, punctuation, query_words, short_words};
 pub use crate::text::sentence_spans::sentence_spans;
 pub use crate::text::spellings::spellings;
 pub use crate::text::terms::{passage_terms, query_terms};
@@ -263,6 +265,16 @@ impl Embedder {
     /// Returns the meanings of words in all languages, or `None` if the model has no translations.
     pub fn translations(&self) -> Option<&Translations> {
         self.parts.translations.as_ref()
+    }
+
+    /// Whether the model's translations have a word, by its number. Without translations, no word is known.
+    pub fn knows(&self, word: u32) -> bool {
+        self.translations().is_some_and(|translations| translations.has(word))
+    }
+
+    /// Returns the terms of a passage for searches by words. `language` is its language, if known.
+    pub fn passage_terms(&self, text: &str, language: Option<Language>) -> PassageTerms {
+        passage_terms(text, language, |word| self.knows(word))
     }
 
     /// Returns the part of a query that says what is searched for, as a range of bytes. `None` if it is no request, or if the model

@@ -2,6 +2,7 @@
 //! model. A background thread precomputes what only depends on the model (`precompute`).
 
 mod bm25;
+mod concept;
 mod expansions;
 pub mod late_interaction;
 mod precompute;

@@ -104,6 +104,13 @@ impl Translations {
         !self.senses(word).is_empty()
     }
 
+    /// Returns a checksum of its words: CRC-32 of their numbers in order.
+    pub fn vocabulary(&self) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        self.words.iter().for_each(|word| hasher.update(&word.to_le_bytes()));
+        hasher.finalize()
+    }
+
     /// Returns the number of words.
     pub fn len(&self) -> usize {
         self.words.len()

@@ -6,12 +6,13 @@
 //! table has are recognized in other scripts by their sound (`sounds`).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashMap;
 
 use super::best;
 use super::bm25::{B, Formula, add_all};
+use super::concept::Concept;
 use super::expansions::{Expansion, ExpansionCache};
 use super::question::Question;
 use super::sounds::{SoundIndex, SoundingWord, probability};
@@ -53,9 +54,6 @@ const VISITS_MIN: usize = 50_000;
 /// If a word leads to more than one out of this many passages, all passages are scored for it, because that is faster than
 /// remembering which of them have the word.
 const SCORED_PART: usize = 16;
-/// Words of a concept may stay unsorted until they are one out of this many, and at least the number below.
-const UNSORTED_PART: usize = 4;
-const UNSORTED_MIN: usize = 16;
 
 /// Passages with their words.
 #[derive(Debug, Default)]
@@ -83,39 +81,6 @@ pub struct WordIndex {
     version: u32,
     /// What words of earlier questions found.
     expansions: ExpansionCache,
-}
-
-/// The words of the collection that have a concept.
-#[derive(Debug, Default)]
-struct Concept {
-    /// The words by the ids of their postings, each with the probability that it means the concept. The first `sorted` ones are sorted,
-    /// most likely first; new ones follow.
-    words: Vec<(u32, f32)>,
-    sorted: usize,
-    /// The lower half has the total number of entries in their postings, and the upper half the version of the index for which
-    /// it was counted. They are counted when a question needs the number, because changes are more frequent than questions.
-    counted: AtomicU64,
-}
-
-impl Concept {
-    fn add(&mut self, posting_id: u32, probability: f32) {
-        self.words.push((posting_id, probability));
-        if self.words.len() - self.sorted > UNSORTED_MIN.max(self.words.len() / UNSORTED_PART) {
-            self.sort();
-        }
-    }
-
-    fn sort(&mut self) {
-        self.words.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        self.sorted = self.words.len();
-    }
-
-    /// Returns the words that mean the concept with at least this probability.
-    fn words_with_min_probability(&self, probability: f32) -> impl Iterator<Item = (u32, f32)> + '_ {
-        let (sorted, new) = self.words.split_at(self.sorted);
-        let likely = move |(_, own): &&(u32, f32)| *own >= probability;
-        sorted.iter().take_while(likely).chain(new.iter().filter(likely)).copied()
-    }
 }
 
 /// The entries of a word, and the room after them.
@@ -258,9 +223,17 @@ impl WordIndex {
         self.slots.is_empty()
     }
 
-    /// Whether a passage has this word, by its number, or had until its last passage was removed.
+    /// Whether a passage has this word, by its number, also as part of another, or had until its last passage was removed.
     pub fn has(&self, word: u32) -> bool {
         self.words.contains_key(&word)
+    }
+
+    /// Whether a passage has a word, by its number, also as part of another. `None` if the index does not have the passage.
+    pub fn has_word(&self, passage: PassageId, word: u32) -> Option<bool> {
+        let slot = self.slots.get(&passage)?;
+        // Slots are assigned in ascending order, so those of a posting are sorted.
+        let is_in = |id: &u32| self.posting(*id).binary_search_by_key(slot, |entry| entry >> WORD_COUNT_BITS).is_ok();
+        Some(self.words.get(&word).is_some_and(is_in))
     }
 
     /// Whether a word of a query, by its number, or a word that probably means the same is among the words of the collection, or was
@@ -269,6 +242,13 @@ impl WordIndex {
         let word = Word::from(word);
         let expansion = self.expansions.get(word, self.version, || self.expansion(word, translations));
         expansion.words.iter().any(|(_, same)| *same >= PROBABLY)
+    }
+
+    /// Returns the numbers of the words of the collection that mean the same as a word, and of the word itself.
+    pub fn meanings(&self, word: u32, translations: &Translations) -> Vec<u32> {
+        let own = Word::from(word);
+        let expansion = self.expansions.get(own, self.version, || self.expansion(own, translations));
+        self.significant_word(&expansion).meanings.into_iter().chain([word]).collect()
     }
 
     /// Compares a query of these words with all passages. `question` knows how much their tokens matter.
@@ -313,10 +293,8 @@ impl WordIndex {
 
     fn significant_word(&self, expansion: &Expansion) -> SignificantWord {
         let meanings = expansion.words.iter().filter(|(_, same)| *same >= MEANING_MIN);
-        SignificantWord {
-            word: expansion.word,
-            meanings: meanings.map(|(posting_id, _)| self.postings[*posting_id as usize].word).collect(),
-        }
+        let meanings = meanings.map(|(posting_id, _)| self.postings[*posting_id as usize].word).collect();
+        SignificantWord { word: expansion.word, meanings }
     }
 
     /// Finds the words of the collection that mean the same as a word of the question, or sound like it.

@@ -48,6 +48,17 @@ fn a_word_finds_its_translations_most_probable_first() {
 }
 
 #[test]
+fn the_index_knows_which_passages_have_a_word() {
+    let mut index = index(&[&[BOAT, 1], &[TREE], &[2, BOAT]]);
+    index.remove(PassageId(0));
+    index.insert(PassageId(1), &WordCounts::from_words(vec![SHIP, BOAT]), &translations());
+    let having = |word: u32| [0, 1, 2].map(|passage| index.has_word(PassageId(passage), word));
+    assert_eq!(having(BOAT), [None, Some(true), Some(true)]);
+    assert_eq!(having(TREE), [None, Some(false), Some(false)]);
+    assert_eq!(having(KUBERNETES), [None, Some(false), Some(false)], "no passage ever had it");
+}
+
+#[test]
 fn the_word_itself_outranks_its_translations() {
     let index = index(&[&[BOAT, 1, 2], &[BATEAU, 3, 4], &[5, 6, 7]]);
     assert_eq!(nearest(&index, &[BATEAU]), [1, 0]);

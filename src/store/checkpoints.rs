@@ -18,9 +18,9 @@ impl DocumentStore {
         checkpoint: impl FnOnce(&[Upserted]) -> String + Send + 'static,
     ) -> Result<Vec<Upserted>, StoreError> {
         let job = job.clone();
-        let terms_of = self.terms_of;
+        let terms_of = self.terms_of.clone();
         self.write_patiently("storing documents of a job", move |transaction| {
-            let outcomes = mutations::upsert(transaction, &documents, terms_of)?;
+            let outcomes = mutations::upsert(transaction, &documents, &terms_of)?;
             store_checkpoint(transaction, &job, &checkpoint(&outcomes))?;
             Ok(outcomes)
         })

@@ -23,12 +23,12 @@ impl DocumentStore {
     /// Like `upsert`, if the precondition holds for the document stored under each id. Otherwise fails with
     /// `StoreError::PreconditionFailed` and stores nothing.
     pub fn upsert_if(&self, documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError> {
-        let terms_of = self.terms_of;
+        let terms_of = self.terms_of.clone();
         self.write("storing documents", move |transaction| {
             if precondition != Precondition::None {
                 documents.iter().try_for_each(|document| check(transaction, &document.id, &precondition))?;
             }
-            mutations::upsert(transaction, &documents, terms_of)
+            mutations::upsert(transaction, &documents, &terms_of)
         })
     }
 
@@ -54,17 +54,17 @@ impl DocumentStore {
         resplit: Option<ResplitText>,
         precondition: Precondition,
     ) -> Result<PatchOutcome, StoreError> {
-        let (id, terms_of) = (id.clone(), self.terms_of);
+        let (id, terms_of) = (id.clone(), self.terms_of.clone());
         self.write("changing a document", move |transaction| {
             let Some(document) = queries::get(transaction.connection, &id)? else { return Ok(PatchOutcome::Absent) };
             check(transaction, &id, &precondition)?;
             let replacing = ResplitText::for_patch(resplit.as_ref(), &document, &patch);
             let Some(replacing) = replacing else { return Ok(PatchOutcome::Conflict) };
-            change(transaction, &document, &patch, terms_of)?;
+            change(transaction, &document, &patch, &terms_of)?;
             let pending = match replacing {
                 Some(resplit) => {
                     let language = patch.language.or(document.language);
-                    replace_passages(transaction, &Document { language, ..document }, resplit, terms_of)?
+                    replace_passages(transaction, &Document { language, ..document }, resplit, &terms_of)?
                 }
                 None => Vec::new(),
             };
@@ -102,7 +102,7 @@ fn replace_passages(
     transaction: &mut WriteTransaction<'_>,
     document: &Document,
     resplit: &ResplitText,
-    terms_of: TermsOf,
+    terms_of: &TermsOf,
 ) -> Result<Vec<PendingPassage>, Fault> {
     let connection = transaction.connection;
     let mut statement = connection.prepare_cached("select key from documents where id = ?1")?;
@@ -121,7 +121,7 @@ pub(super) fn change(
     transaction: &mut WriteTransaction<'_>,
     document: &Document,
     patch: &DocumentPatch,
-    terms_of: TermsOf,
+    terms_of: &TermsOf,
 ) -> Result<bool, Fault> {
     let Some(changed) = compute_patched_fields(document, patch)? else { return Ok(false) };
     let row = DocumentRow {

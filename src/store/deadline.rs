@@ -39,7 +39,7 @@ impl Deadline {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{DocumentStore, StoreError, StoreOptions, with_caller};
+    use super::super::{DocumentStore, StoreError, StoreOptions, TermsOf, with_caller};
     use super::*;
 
     const ENDLESS: &str = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
@@ -50,7 +50,7 @@ mod tests {
             power_safe: false,
             write_queue_max: 8,
             readers_max: 2,
-            terms_of: |_, _| Default::default(),
+            terms_of: TermsOf::new(|_, _| Default::default()),
             slots: None,
         };
         let store = DocumentStore::open(folder.path(), &options).unwrap();

@@ -24,8 +24,8 @@ impl DocumentStore {
         limit: usize,
         bytes_max: u64,
     ) -> Result<Vec<DocumentRecord>, StoreError> {
-        let terms_of = self.terms_of;
-        self.read("reading whole documents", |connection| read(connection, after, (limit, bytes_max), terms_of))
+        let terms_of = self.terms_of.clone();
+        self.read("reading whole documents", |connection| read(connection, after, (limit, bytes_max), &terms_of))
     }
 
     /// Stores documents of another engine, together with the checkpoint of the job that moves them. The next change gets a
@@ -37,10 +37,10 @@ impl DocumentStore {
         sequence: Sequence,
         checkpoint: String,
     ) -> Result<(), StoreError> {
-        let (job, terms_of) = (job.clone(), self.terms_of);
+        let (job, terms_of) = (job.clone(), self.terms_of.clone());
         self.write_patiently("importing documents", move |transaction| {
             transaction.raise_sequence(sequence);
-            documents.into_iter().try_for_each(|document| insert(transaction, document, terms_of))?;
+            documents.into_iter().try_for_each(|document| insert(transaction, document, &terms_of))?;
             checkpoints::store_checkpoint(transaction, &job, &checkpoint)
         })
     }
@@ -59,7 +59,7 @@ fn read(
     connection: &Connection,
     after: Option<DocumentKey>,
     (limit, bytes_max): (usize, u64),
-    terms_of: TermsOf,
+    terms_of: &TermsOf,
 ) -> Result<Vec<DocumentRecord>, Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key > ?1 order by d.key limit ?2");
     let mut statement = connection.prepare_cached(&sql)?;
@@ -81,7 +81,7 @@ fn passages(
     connection: &Connection,
     key: DocumentKey,
     document: &Document,
-    terms_of: TermsOf,
+    terms_of: &TermsOf,
 ) -> Result<Vec<PassageRecord>, Fault> {
     let sql = "select p.id, p.document, p.ordinal, p.start, p.end, p.checksum, p.headings, p.embedded_sequence, p.embedding,
                    t.tokens, w.words
@@ -90,7 +90,7 @@ fn passages(
     query_all(connection, sql, [key.0], |row| passage(row, document, terms_of))
 }
 
-fn passage(row: &Row<'_>, document: &Document, terms_of: TermsOf) -> Result<PassageRecord, Fault> {
+fn passage(row: &Row<'_>, document: &Document, terms_of: &TermsOf) -> Result<PassageRecord, Fault> {
     let stored = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
     let [key, _, _, start, end] = stored;
     let headings: Option<String> = row.get(6)?;
@@ -110,12 +110,12 @@ fn passage(row: &Row<'_>, document: &Document, terms_of: TermsOf) -> Result<Pass
     let words = bytes(10)?.and_then(|sealed| unseal_passage_value(id, sealed)).and_then(WordCounts::from_bytes);
     let words = words.unwrap_or_else(|| {
         let context = PassageContext { title: document.title.clone(), headings: headings.clone() };
-        terms_of(&context.prepend_to(&document.text[range.clone()]), document.language).plain
+        terms_of.compute(&context.prepend_to(&document.text[range.clone()]), document.language).plain
     });
     Ok(PassageRecord { id, span: PassageSpan { range, headings }, embedded, tokens, words })
 }
 
-fn insert(transaction: &mut WriteTransaction<'_>, record: DocumentRecord, terms_of: TermsOf) -> Result<(), Fault> {
+fn insert(transaction: &mut WriteTransaction<'_>, record: DocumentRecord, terms_of: &TermsOf) -> Result<(), Fault> {
     let DocumentRecord { key, document, passages } = record;
     swap::write_document(transaction, INSERT, key, &document)?;
     let document = PreparedDocument::from(document);
@@ -129,7 +129,7 @@ fn insert(transaction: &mut WriteTransaction<'_>, record: DocumentRecord, terms_
         let embedding = embedded.as_ref().map(|(_, embedding)| seal_embedding(id, embedding));
         let sequence = embedded.as_ref().map(|(sequence, _)| to_sql(sequence.0));
         statement.execute(params![row[0], row[1], row[2], row[3], row[4], span.headings, checksum, embedding, sequence])?;
-        let terms = PassageTerms { plain: words, ..terms_of(&document.indexed_text(&span)?, document.language) };
+        let terms = PassageTerms { plain: words, ..terms_of.compute(&document.indexed_text(&span)?, document.language) };
         term_rows::insert(connection, row[0], &terms)?;
         token_rows::insert(connection, id, &tokens)?;
     }

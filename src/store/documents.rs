@@ -21,7 +21,7 @@ use super::read_only::{check_filled, open_read_only};
 use super::records::{Change, Deleted, PendingPassage, PreparedDocument, Upserted};
 use super::rows::{passage_id, query_all, query_each, query_one, read_embedding, to_sql};
 use super::writer::WriteTransaction;
-use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
+use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries, term_rows};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, MetadataPath, Page, PassageEmbedding, PassageId,
     SearchFilter, Sequence,
@@ -66,8 +66,8 @@ impl DocumentStore {
     pub fn open_with_clock(folder: &Path, options: &StoreOptions, clock: Clock) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
         let recovered_log = file_bytes(&log::log_path(&database)) > 0;
-        let open = || open_writer(&database, &COLLECTION, options.power_safe);
-        Self::start(Database::new(database.clone(), options, clock), options.terms_of, recovered_log, open)
+        let open = || with_vocabulary(open_writer(&database, &COLLECTION, options.power_safe)?, options);
+        Self::start(Database::new(database.clone(), options, clock), options.terms_of.clone(), recovered_log, open)
     }
 
     /// Like `open`, but for an existing database that must contain at least the change `reached`, because its saved index has
@@ -93,10 +93,10 @@ impl DocumentStore {
                 let emptied = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
                 emptied.map_err(|error| Fault::from(error).into_store_error("emptying a log"))?;
             }
-            Ok(connection)
+            with_vocabulary(connection, options)
         };
         let connections = Database::new(database.clone(), options, system_clock);
-        let mut store = Self::start(connections, options.terms_of, recovered_log, open)?;
+        let mut store = Self::start(connections, options.terms_of.clone(), recovered_log, open)?;
         store.lost_log = lost;
         Ok(store)
     }
@@ -106,7 +106,7 @@ impl DocumentStore {
     pub fn open_read_only(folder: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
         let open = || open_read_only(&database, &COLLECTION);
-        let store = Self::start(Database::read_only(database.clone(), options), options.terms_of, false, open)?;
+        let store = Self::start(Database::read_only(database.clone(), options), options.terms_of.clone(), false, open)?;
         store.read("looking for what an older version left", check_filled)?;
         Ok(store)
     }
@@ -160,8 +160,8 @@ impl DocumentStore {
     /// and passages are the same as before keeps its passages and their embeddings. Returns one outcome per document, in order.
     /// If an id occurs twice, the document is created, then updated.
     pub fn upsert(&self, documents: Vec<PreparedDocument>) -> Result<Vec<Upserted>, StoreError> {
-        let terms_of = self.terms_of;
-        self.write("storing documents", move |transaction| mutations::upsert(transaction, &documents, terms_of))
+        let terms_of = self.terms_of.clone();
+        self.write("storing documents", move |transaction| mutations::upsert(transaction, &documents, &terms_of))
     }
 
     /// Removes a document. Returns `None` if there is none.
@@ -409,6 +409,13 @@ impl Drop for DocumentStore {
             tracing::error!(error = &error as &dyn std::error::Error, "cannot close a database");
         }
     }
+}
+
+/// Returns a database of which all passages will have the words of the current vocabulary.
+fn with_vocabulary(connection: Connection, options: &StoreOptions) -> Result<Connection, StoreError> {
+    let adopted = term_rows::adopt_vocabulary(&connection, &options.terms_of);
+    adopted.map_err(|fault| fault.into_store_error("comparing vocabularies"))?;
+    Ok(connection)
 }
 
 /// Refuses a database that ends before `reached`, and leaves its log unchanged.

@@ -42,7 +42,7 @@ const CATALOG_TABLES: &[&str] = &["collections", "aliases", "classifiers", "clas
 // The last two are one table, before and after it was renamed.
 const COLLECTION_TABLES: &[&str] = &["documents", "passages", "kept_answers", "idempotency_records"];
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ForeignImport<'a> {
     /// Which kind it should be.
     pub kind: DatabaseKind,
@@ -99,7 +99,7 @@ impl ForeignImport<'_> {
         }
         // Tokens are recomputed: those of an archive cannot be trusted.
         transaction.execute("update token_fill set filled = 0, until = (select sequence from state)", [])?;
-        let damage = check_rows(&transaction, self.terms_of)?;
+        let damage = check_rows(&transaction, &self.terms_of)?;
         transaction.commit()?;
         Ok(damage)
     }
@@ -220,7 +220,7 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
 const IDENTITY_BYTES: usize = 16;
 
 /// Reads every document, passage and embedding as the server would, and writes the terms of passages.
-fn check_rows(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>, Fault> {
+fn check_rows(ours: &Connection, terms_of: &TermsOf) -> Result<Vec<StoreError>, Fault> {
     let mut damage = Vec::new();
     let mut record = |found: Result<(), Fault>| -> Result<bool, Fault> {
         let Err(fault) = found else { return Ok(true) };
@@ -250,7 +250,7 @@ fn check_rows(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>, F
             let id: i64 = passage.get(0)?;
             check_length(passage, 7, HEADINGS_BYTES_MAX, ("passages", id))?;
             let context = PassageContext { title: title.clone(), headings: passage.get(7).unwrap_or_default() };
-            let terms = |text: &str| terms_of(&context.prepend_to(text), language);
+            let terms = |text: &str| terms_of.compute(&context.prepend_to(text), language);
             if record(passage_text(passage, text).and_then(|text| term_rows::insert(ours, id, &terms(text))))?
                 && let ValueRef::Blob(sealed) = passage.get_ref(6)?
                 && unseal_embedding(id, sealed).is_err()
@@ -264,7 +264,7 @@ fn check_rows(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>, F
         }
     }
     ours.execute("update lexical_fill set filled = until", [])?;
-    ours.execute("update stem_fill set filled = until", [])?;
+    ours.execute("update stem_fill set filled = until, vocabulary = ?1", [terms_of.vocabulary()])?;
     Ok(damage)
 }
 

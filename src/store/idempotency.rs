@@ -27,14 +27,14 @@ impl DocumentStore {
         answer: impl FnOnce(&[Upserted]) -> String + Send + 'static,
     ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
         const OPERATION: &str = "storing documents";
-        let terms_of = self.terms_of;
+        let terms_of = self.terms_of.clone();
         self.write(OPERATION, move |transaction| {
             let (mut records, now_ms) =
                 (SqliteSession { connection: transaction.connection, operation: OPERATION }, transaction.now_ms);
             if let Some(before) = find(&mut records, &request, now_ms)? {
                 return Ok(Idempotent::Replayed(before));
             }
-            let outcomes = mutations::upsert(transaction, &documents, terms_of)?;
+            let outcomes = mutations::upsert(transaction, &documents, &terms_of)?;
             store_answer(&mut records, &request, &answer(&outcomes), now_ms, ANSWERS_MAX)?;
             Ok(Idempotent::Executed(outcomes))
         })

@@ -88,7 +88,7 @@ impl DocumentStore {
         patches: Vec<TextPatch>,
         checkpoint: impl FnOnce(&[Patched]) -> String + Send + 'static,
     ) -> Result<Vec<Patched>, StoreError> {
-        let (job, terms_of) = (job.clone(), self.terms_of);
+        let (job, terms_of) = (job.clone(), self.terms_of.clone());
         self.write_patiently("changing documents of a job", move |transaction| {
             let mut outcomes = Vec::with_capacity(patches.len());
             for TextPatch { id, title, text, patch } in patches {
@@ -97,7 +97,7 @@ impl DocumentStore {
                 outcomes.push(match found {
                     None => Patched::Conflict,
                     Some(document) if metadata::loses_value(&document.metadata, &patch.metadata) => Patched::Blocked,
-                    Some(document) => match conditional::change(transaction, &document, &patch, terms_of) {
+                    Some(document) => match conditional::change(transaction, &document, &patch, &terms_of) {
                         Ok(_) => Patched::Done,
                         // Nothing of this patch was written.
                         Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,

@@ -97,8 +97,8 @@ impl DocumentStore {
         for filling in [Filling::Terms, Filling::Stems] {
             let unfilled = self.read("reading passages without terms", |connection| unfilled(connection, filling))?;
             if let Some(passages) = unfilled {
-                let terms_of = self.terms_of;
-                self.write_patiently("storing terms", move |transaction| fill(transaction, filling, &passages, terms_of))?;
+                let terms_of = self.terms_of.clone();
+                self.write_patiently("storing terms", move |transaction| fill(transaction, filling, &passages, &terms_of))?;
                 return Ok(true);
             }
         }
@@ -189,7 +189,7 @@ fn fill(
     transaction: &mut WriteTransaction<'_>,
     filling: Filling,
     passages: &[PendingPassage],
-    terms_of: TermsOf,
+    terms_of: &TermsOf,
 ) -> Result<(), Fault> {
     let connection = transaction.connection;
     // Reads the language in this transaction, because it may have changed after the passages were read, and the stems depend on
@@ -201,7 +201,7 @@ fn fill(
         let language: Option<Option<String>> = language_of.query_row([key], |row| row.get(0)).optional()?;
         if let Some(language) = language {
             let language = language.as_deref().and_then(Language::parse);
-            replace(connection, key, &terms_of(&passage.context.prepend_to(&passage.text), language))?;
+            replace(connection, key, &terms_of.compute(&passage.context.prepend_to(&passage.text), language))?;
         }
     }
     let table = filling.table();

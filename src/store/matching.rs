@@ -102,7 +102,7 @@ impl DocumentStore {
         patch: DocumentPatch,
     ) -> Result<UpdatedBatch, StoreError> {
         const OPERATION: &str = "changing documents";
-        let (condition, terms_of) = (self.compile(filter), self.terms_of);
+        let (condition, terms_of) = (self.compile(filter), self.terms_of.clone());
         let keys = self.read(OPERATION, |connection| candidates(connection, &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(UpdatedBatch { matched: 0, rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
@@ -115,7 +115,7 @@ impl DocumentStore {
                 let values = params_from_iter(own.iter().chain(&condition.values));
                 let Some(document) = query_one(transaction.connection, &sql, values, rows::document)? else { continue };
                 matched += 1;
-                if change(transaction, &document, &patch, terms_of)? {
+                if change(transaction, &document, &patch, &terms_of)? {
                     rows.push(key);
                 }
             }

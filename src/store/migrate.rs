@@ -50,6 +50,7 @@ pub(super) static COLLECTION: Schema = Schema {
         include_str!("../../migrations/collection/0009_sounds.sql"),
         include_str!("../../migrations/collection/0010_beginnings.sql"),
         include_str!("../../migrations/collection/0011_letters_within_words.sql"),
+        include_str!("../../migrations/collection/0012_parts_of_words.sql"),
     ],
     objects: OnceLock::new(),
 };

@@ -20,7 +20,7 @@ use crate::domain::{DocumentId, Embedding, PassageEmbedding, PassageId, PassageS
 pub(super) fn upsert(
     transaction: &mut WriteTransaction<'_>,
     documents: &[PreparedDocument],
-    terms_of: TermsOf,
+    terms_of: &TermsOf,
 ) -> Result<Vec<Upserted>, Fault> {
     let mut outcomes: Vec<Upserted> = Vec::with_capacity(documents.len());
     let mut last: HashMap<&DocumentId, usize> = HashMap::with_capacity(documents.len());
@@ -44,7 +44,11 @@ struct Stored {
     expires_at_ms: Option<i64>,
 }
 
-fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument, terms_of: TermsOf) -> Result<Upserted, Fault> {
+fn upsert_one(
+    transaction: &mut WriteTransaction<'_>,
+    document: &PreparedDocument,
+    terms_of: &TermsOf,
+) -> Result<Upserted, Fault> {
     for span in &document.passages {
         document.passage_text(span)?;
     }
@@ -191,7 +195,7 @@ pub(super) fn insert_passages(
     transaction: &mut WriteTransaction<'_>,
     key: i64,
     document: &PreparedDocument,
-    terms_of: TermsOf,
+    terms_of: &TermsOf,
 ) -> Result<Vec<PendingPassage>, Fault> {
     let connection = transaction.connection;
     let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
@@ -212,7 +216,7 @@ pub(super) fn insert_passages(
         let sequence = embedding.as_ref().map(|_| transaction.next_sequence());
         let checksum = passage_checksum(row, span.headings.as_deref());
         statement.execute(params![row[0], row[1], row[2], row[3], row[4], span.headings, checksum, embedding, sequence])?;
-        term_rows::insert(connection, id, &terms_of(&text, document.language))?;
+        term_rows::insert(connection, id, &terms_of.compute(&text, document.language))?;
         if document.embedding.is_none() {
             pending.push(document.pending_passage(key_of, span)?);
         }
@@ -313,7 +317,7 @@ mod tests {
             let document = document(text);
             let work = move |transaction: &mut WriteTransaction<'_>| {
                 transaction.now_ms = now_ms;
-                upsert(transaction, &[document], |_, _| Default::default())
+                upsert(transaction, &[document], &TermsOf::new(|_, _| Default::default()))
             };
             writer.write("testing", work).unwrap();
             let stored = queries::get(&open_reader(&path).unwrap(), &DocumentId::parse("a").unwrap()).unwrap().unwrap();

@@ -89,9 +89,9 @@ impl DocumentStore {
 
     /// Writes copied documents, replacing what is stored under their keys and ids.
     pub fn write_copies(&self, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
-        let terms_of = self.terms_of;
+        let terms_of = self.terms_of.clone();
         self.write_patiently("copying documents", move |transaction| {
-            documents.iter().try_for_each(|document| write_copy(transaction, document, terms_of))
+            documents.iter().try_for_each(|document| write_copy(transaction, document, &terms_of))
         })
     }
 
@@ -163,7 +163,7 @@ impl DocumentStore {
 const REVISIONS: &str = "select sequence, key from documents indexed by documents_sequence
     where (sequence, key) > (?1, ?2) order by sequence, key limit ?3";
 
-fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, terms_of: TermsOf) -> Result<(), Fault> {
+fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, terms_of: &TermsOf) -> Result<(), Fault> {
     let CopiedDocument { key, document, passages } = moved;
     transaction.raise_sequence(document.sequence);
     let Some(passages) = passages else {
@@ -248,7 +248,7 @@ mod tests {
     /// Creates an empty database whose commits do not wait for the disk.
     fn relaxed_store() -> (tempfile::TempDir, DocumentStore) {
         let folder = tempfile::tempdir().unwrap();
-        let terms_of: TermsOf = |_, _| Default::default();
+        let terms_of = TermsOf::new(|_, _| Default::default());
         let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of, slots: None };
         let store = DocumentStore::open(folder.path(), &options).unwrap();
         (folder, store)

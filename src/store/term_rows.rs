@@ -1,5 +1,8 @@
 //! Writes the rows of the inverted index of terms.
 
+use std::fmt;
+use std::sync::Arc;
+
 use rusqlite::{Connection, params};
 
 use super::checksum::seal_passage_value;
@@ -8,14 +11,57 @@ use super::queries::passage_texts;
 use super::rows::{passage_id, to_sql};
 use crate::domain::{Language, PassageTerms};
 
-/// Computes the terms of a passage's text and its context, in the language of its document.
-pub type TermsOf = fn(&str, Option<Language>) -> PassageTerms;
+type Compute = dyn Fn(&str, Option<Language>) -> PassageTerms + Send + Sync;
+
+/// Computes the terms of passages.
+#[derive(Clone)]
+pub struct TermsOf {
+    compute: Arc<Compute>,
+    /// The checksum of the vocabulary that the words depend on, 0 for none.
+    vocabulary: u32,
+}
+
+impl TermsOf {
+    /// Returns one that computes terms with this function, which depends on no vocabulary.
+    pub fn new(compute: impl Fn(&str, Option<Language>) -> PassageTerms + Send + Sync + 'static) -> Self {
+        Self { compute: Arc::new(compute), vocabulary: 0 }
+    }
+
+    /// Sets the checksum of the vocabulary that the words depend on.
+    pub fn with_vocabulary(self, vocabulary: u32) -> Self {
+        Self { vocabulary, ..self }
+    }
+
+    /// Returns the terms of a passage's text and its context, in the language of its document.
+    pub fn compute(&self, text: &str, language: Option<Language>) -> PassageTerms {
+        (self.compute)(text, language)
+    }
+
+    /// The checksum of the vocabulary that the words depend on.
+    pub(super) fn vocabulary(&self) -> u32 {
+        self.vocabulary
+    }
+}
+
+impl fmt::Debug for TermsOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TermsOf")
+    }
+}
+
+/// Has the passages of a database get their terms and words anew if they have those of another vocabulary.
+pub(super) fn adopt_vocabulary(connection: &Connection, terms_of: &TermsOf) -> Result<(), Fault> {
+    let sql = "update stem_fill set filled = 0, until = (select coalesce(max(id), 0) from passages), vocabulary = ?1
+               where vocabulary is not ?1";
+    connection.execute(sql, [terms_of.vocabulary()])?;
+    Ok(())
+}
 
 /// Recomputes the terms of a document's passages, in its language.
-pub(super) fn renew(connection: &Connection, document: i64, language: Option<Language>, terms_of: TermsOf) -> Result<(), Fault> {
+pub(super) fn renew(connection: &Connection, document: i64, language: Option<Language>, terms_of: &TermsOf) -> Result<(), Fault> {
     let sql = "select id, document, start, end, headings from passages where document = ?1 order by ordinal";
     for passage in passage_texts(connection, sql, &[document])? {
-        replace(connection, to_sql(passage.id.0), &terms_of(&passage.context.prepend_to(&passage.text), language))?;
+        replace(connection, to_sql(passage.id.0), &terms_of.compute(&passage.context.prepend_to(&passage.text), language))?;
     }
     Ok(())
 }

@@ -106,7 +106,7 @@ fn other_version(text: &str, as_written: &TermPhrase) -> Option<TermPhrase> {
     if !is_version || !has_letter && first.len() >= GROUPED_MIN {
         return None;
     }
-    let first = if has_letter { first.to_owned() } else { format!("v{first}") };
+    let first = if has_letter { truncate_term(first).to_owned() } else { format!("v{first}") };
     let terms = std::iter::once(first).chain(as_written.terms.iter().skip(1).cloned()).collect();
     Some(TermPhrase { terms, prefix: false, folded: false })
 }

@@ -15,6 +15,7 @@ use super::plain_words::{self, PlainWord};
 use super::runs::{self, Class, class, is_inner_mark, normalized, normalized_character, pictograph, truncate_term};
 use super::stems::stemmer;
 use super::terms::has_term;
+use super::word_parts::parts_of;
 use crate::domain::Language;
 use crate::domain::terms::QueryTerms;
 
@@ -204,11 +205,14 @@ impl PassageWords {
         marks
     }
 
-    /// Returns the words whose number (`plain_words::word_key`) is wanted: ranges of bytes in the passage, in no particular
-    /// order.
-    pub fn find_words(&self, mut is_wanted: impl FnMut(u32) -> bool) -> Vec<Range<usize>> {
+    /// Returns the words whose number (`plain_words::word_key`) is wanted, and those with a wanted part that `is_known` does not
+    /// accept: ranges of bytes in the passage, in no particular order.
+    pub fn find_words(&self, is_wanted: impl Fn(u32) -> bool, is_known: impl Fn(u32) -> bool) -> Vec<Range<usize>> {
         let mut marks = Vec::new();
-        self.for_each_word(|_, word, source| marks.extend(is_wanted(word.key()).then(source).flatten()));
+        self.for_each_word(|class, word, source| {
+            let is_found = is_wanted(word.key()) || parts_of(class, &word, &is_known).into_iter().any(&is_wanted);
+            marks.extend(is_found.then(source).flatten());
+        });
         marks
     }
 
@@ -330,10 +334,23 @@ mod tests {
     }
 
     #[test]
+    fn a_word_is_found_by_a_part_unless_it_is_known_itself() {
+        let check = |known: &[&str], expect: &str| {
+            let known: Vec<u32> = known.iter().map(|word| word_key(word)).collect();
+            let passage = "Der Personenaufzug fährt.";
+            let words = PassageWords::new(passage, None);
+            let marks = merge_marks(words.find_words(|key| key == word_key("aufzug"), |key| known.contains(&key)));
+            assert_eq!(bracketed(passage, &marks), expect, "{known:?}");
+        };
+        check(&["personen", "aufzug"], "Der [Personenaufzug] fährt.");
+        check(&["personen", "aufzug", "personenaufzug"], "Der Personenaufzug fährt.");
+    }
+
+    #[test]
     fn words_are_found_by_their_keys_in_several_scripts() {
         let check = |words: &[&str], passage: &str, expect: &str| {
             let wanted: Vec<u32> = words.iter().map(|word| word_key(word)).collect();
-            let marks = merge_marks(PassageWords::new(passage, None).find_words(|key| wanted.contains(&key)));
+            let marks = merge_marks(PassageWords::new(passage, None).find_words(|key| wanted.contains(&key), |_| true));
             assert_eq!(bracketed(passage, &marks), expect, "{words:?}");
         };
         check(&["fahre", "sechs"], "Die Fähre fährt um SECHS.", "Die [Fähre] fährt um [SECHS].");
@@ -407,7 +424,7 @@ mod tests {
     #[test]
     fn emoji_are_found_by_their_keys() {
         let wanted = [word_key("👍"), word_key("🇩🇪")];
-        let marks = merge_marks(PassageWords::new("👍🏽 👎 🇩🇪", None).find_words(|key| wanted.contains(&key)));
+        let marks = merge_marks(PassageWords::new("👍🏽 👎 🇩🇪", None).find_words(|key| wanted.contains(&key), |_| true));
         assert_eq!(bracketed("👍🏽 👎 🇩🇪", &marks), "[👍🏽] 👎 [🇩🇪]");
     }
 

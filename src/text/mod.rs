@@ -24,6 +24,7 @@ mod structure;
 pub mod terms;
 pub mod tokenize;
 mod unigram;
+pub mod word_counts;
 mod word_parts;
 mod words;
 

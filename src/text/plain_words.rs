@@ -14,20 +14,13 @@ use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
 use super::runs::{Class, Run, fold, is_pictograph, join_characters, normalized, pictograph, runs, truncate_term};
 use super::sound::sound;
-use crate::domain::{WORD_KEY_BITS, Word, WordCounts};
+use crate::domain::{WORD_KEY_BITS, Word};
 
 /// Minimum and maximum number of characters of a name in a script without spaces that is put together from several words.
 const JOINED_NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=8;
 
 /// Number of characters of a word of Chinese characters that may have words within it.
 const CHARS_WITH_INNER_WORDS: std::ops::RangeInclusive<usize> = 3..=8;
-/// Number of words at the beginning of a text, which is often its title: there it says what it is about. `training/README.md`
-/// shows how this and the two numbers below were chosen.
-const BEGINNING: usize = 12;
-/// How often each of these words counts.
-const BEGINNING_COUNT: usize = 4;
-/// Minimum number of words of a text with a beginning. A shorter one is about all of its words.
-const WITH_BEGINNING_MIN: usize = 40;
 
 /// Korean particles that names hardly end with.
 const PARTICLES: [&str; 11] = ["에서는", "에서", "에게", "으로", "이라", "은", "는", "을", "를", "의", "에"];
@@ -49,23 +42,6 @@ pub fn has_words(text: &str) -> bool {
 /// Returns the number of a word, which has `WORD_KEY_BITS` bits. Different words rarely share one.
 pub fn word_key(word: &str) -> u32 {
     crc32fast::hash(word.as_bytes()) >> (u32::BITS - WORD_KEY_BITS)
-}
-
-/// Counts the words of a text, those at the beginning of a long one several times.
-pub fn word_counts(text: &str) -> WordCounts {
-    let mut words = Vec::new();
-    for run in runs(&normalized(text)) {
-        for_each_word(&run, |word| words.push(word.word()));
-    }
-    count_words(words)
-}
-
-/// Counts the words of a text as `word_counts` does. They are in the order of the text.
-pub(super) fn count_words(mut words: Vec<Word>) -> WordCounts {
-    if words.len() >= WITH_BEGINNING_MIN {
-        (1..BEGINNING_COUNT).for_each(|_| words.extend_from_within(..BEGINNING));
-    }
-    WordCounts::from_words(words)
 }
 
 /// A word of a run.
@@ -197,6 +173,7 @@ fn is_han(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::word_counts::word_counts;
     use super::*;
     use crate::domain::Sound;
 
@@ -215,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_words_within_a_long_chinese_word_count_too() {
-        let has = |text: &str, word: &str| word_counts(text).iter().any(|one| one.key == word_key(word));
+        let has = |text: &str, word: &str| word_counts(text, |_| true).iter().any(|one| one.key == word_key(word));
         assert!(["下雨天", "下雨", "雨天"].iter().all(|word| has("下雨天路滑", word)));
         assert!(["新幹線", "幹線"].iter().all(|word| has("新幹線で行く", word)));
         assert!(!has("下雨天路滑", "雨"), "single characters are not counted, because they say little");
@@ -230,7 +207,7 @@ mod tests {
     #[test]
     fn each_emoji_is_a_word_without_a_sound() {
         assert_eq!(plain_words("Cake🎂🎂 ☀\u{fe0f} 👍🏽"), ["cake", "🎂", "🎂", "☀", "👍"]);
-        assert!(word_counts("🎂🇩🇪").iter().all(|word| word.sound == Sound::NONE));
+        assert!(word_counts("🎂🇩🇪", |_| true).iter().all(|word| word.sound == Sound::NONE));
     }
 
     #[test]
@@ -251,33 +228,5 @@ mod tests {
         assert_eq!(names("佩顿·曼宁出生在新奥尔良"), ["佩顿", "曼宁"]);
         assert_eq!(names("페이턴 매닝은 어디에서"), ["페이턴"]);
         assert!(names("Peyton Manning played in Denver.").is_empty(), "words separated by spaces are not joined");
-    }
-
-    #[test]
-    fn word_counts_ignore_case_and_punctuation() {
-        let counts = word_counts("Row, row the boat. ROW!");
-        let counted: Vec<(u32, u8)> = counts.iter().map(|word| (word.key, word.count)).collect();
-        let mut expect = [("row", 3), ("the", 1), ("boat", 1)].map(|(word, count)| (word_key(word), count));
-        expect.sort_unstable();
-        assert_eq!(counted, expect);
-        assert!(word_counts(" …!").is_empty());
-    }
-
-    #[test]
-    fn opening_words_of_a_long_text_get_a_higher_count() {
-        let counts = |words: usize| {
-            let words: Vec<String> = (0..words).map(|number| format!("word{number}")).collect();
-            let counts = word_counts(&words.join(" "));
-            let count =
-                |word: &String| counts.iter().find(|one| one.key == word_key(word)).map_or(0, |one| usize::from(one.count));
-            words.iter().map(count).collect::<Vec<_>>()
-        };
-        let rest = vec![1; WITH_BEGINNING_MIN - BEGINNING];
-        assert_eq!(counts(WITH_BEGINNING_MIN), [vec![BEGINNING_COUNT; BEGINNING], rest].concat());
-        assert_eq!(
-            counts(WITH_BEGINNING_MIN - 1),
-            vec![1; WITH_BEGINNING_MIN - 1],
-            "in a short text, all words have the same count"
-        );
     }
 }

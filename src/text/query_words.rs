@@ -1,16 +1,18 @@
 //! Finds the words of a query, to match them with words of other languages.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::marks::{PassageWords, overlap};
 use super::runs::{Class, is_spaced_letter};
-use super::word_parts::known_parts;
+use super::word_parts::parts_of;
 use crate::domain::{QueryWord, Word};
 
 /// Marks between and around words.
 const PUNCTUATION: &str = "?!.,;:()\"*'-–—/…¿¡«»„“”‘’。？！、，：；（）「」『』؟،؛।";
 
+/// Maximum number of letters of a word that longer words often begin with by chance: "ham" of "Hamburg".
+const SHORT_WORD_MAX: usize = 4;
 /// Maximum number of letters of a fragment of a word.
 const FRAGMENT_MAX: usize = 2;
 
@@ -23,10 +25,7 @@ pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn
     let mut within_known = false;
     PassageWords::new(text, None).for_each_word(|class, word, source| {
         let Some(source) = source() else { return };
-        let from = pieces.partition_point(|(_, range)| range.end <= source.start);
-        let inside = pieces[from..].iter().take_while(|(_, range)| range.start < source.end);
-        let inside = inside.filter(|(_, range)| overlap(range, &source));
-        let tokens: Vec<u32> = inside.map(|(id, _)| *id).collect();
+        let tokens = overlapping(pieces, &source);
         let own = word.word();
         if word.is_inner {
             // Within a word that the vocabulary has, other words mean something else.
@@ -34,7 +33,7 @@ pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn
             return words.extend(is_part.then_some(QueryWord { word: own, tokens }));
         }
         within_known = is_known(own.key);
-        let parts = if class == Class::Word && !within_known { known_parts(&word.text, &is_known) } else { Vec::new() };
+        let parts = parts_of(class, &word, &is_known);
         let all = std::iter::once(own).chain(parts.into_iter().map(Word::from));
         words.extend(all.map(|word| QueryWord { word, tokens: tokens.clone() }));
     });
@@ -50,6 +49,34 @@ pub fn word_ranges(text: &str) -> Vec<(u32, Range<usize>)> {
         words.extend(source().filter(|_| is_single).map(|source| (word.key(), source)));
     });
     words
+}
+
+/// Returns the distinct tokens of a query that are a whole short word, and that no other word has, each with the number of the word.
+/// `pieces` are the query's tokens in order (`Tokenize::pieces`). Leaves out Korean and scripts without spaces, where a word may be
+/// part of another.
+pub fn short_words(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<(u32, u32)> {
+    let (mut short, mut others) = (BTreeMap::new(), HashSet::new());
+    PassageWords::new(text, None).for_each_word(|class, word, source| {
+        let Some(source) = source() else { return };
+        let own = overlapping(pieces, &source);
+        match own[..] {
+            [token] if class == Class::Word && word.text.chars().nth(SHORT_WORD_MAX).is_none() => {
+                if *short.entry(token).or_insert(word.key()) != word.key() {
+                    others.insert(token);
+                }
+            }
+            _ => others.extend(own),
+        }
+    });
+    short.retain(|token, _| !others.contains(token));
+    short.into_iter().collect()
+}
+
+/// Returns the tokens that overlap a word.
+fn overlapping(pieces: &[(u32, Range<usize>)], word: &Range<usize>) -> Vec<u32> {
+    let from = pieces.partition_point(|(_, range)| range.end <= word.start);
+    let inside = pieces[from..].iter().take_while(|(_, range)| range.start < word.end);
+    inside.filter(|(_, range)| overlap(range, word)).map(|(id, _)| *id).collect()
 }
 
 /// Returns the distinct tokens of a query that are one or two letters of a longer word, and that no other word is. They are near to short
@@ -116,6 +143,15 @@ mod tests {
         let words = query_words("Où est l’été ?", &pieces, |_| true);
         let tokens: Vec<&[u32]> = words.iter().map(|word| word.tokens.as_slice()).collect();
         assert_eq!(tokens, [&[5][..], &[6], &[7], &[7, 8]]);
+    }
+
+    #[test]
+    fn short_words_of_one_token_are_found() {
+        let pieces = [(1, 0..3), (2, 3..6), (3, 6..8), (4, 8..14), (5, 14..17), (6, 17..23), (7, 23..27), (8, 27..34)];
+        let expect = [(1, word_key("ham")), (5, word_key("e5")), (6, word_key("ete"))];
+        assert_eq!(short_words("ham salt house e5 été 車 가방", &pieces), expect);
+        let pieces = [(1, 0..3), (1, 3..7), (9, 7..13), (5, 13..17), (5, 17..21)];
+        assert_eq!(short_words("ham hamburger tea tea", &pieces), [(5, word_key("tea"))], "a hamburger begins with 1, too");
     }
 
     #[test]

@@ -11,22 +11,23 @@ use std::collections::HashSet;
 
 use frostem::Stemmer;
 
-use super::plain_words;
 use super::runs::{Class, Run, exact, fold, join_characters, normalized, runs, truncate_term};
 use super::stems::{stem, stemmer};
+use super::word_counts::Words;
 use crate::domain::Language;
 use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase};
 
 /// Maximum number of terms of a query. Each one takes a pass over all passages that have it.
 pub const QUERY_TERMS_MAX: usize = 200;
 
-/// Returns the terms of a passage. `language` is its language, if known.
-pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
+/// Returns the terms of a passage. `language` is its language, if known. Of words that `is_known` does not accept by their number
+/// (`plain_words::word_key`), the known parts count as words, too.
+pub fn passage_terms(text: &str, language: Option<Language>, is_known: impl Fn(u32) -> bool) -> PassageTerms {
     let (mut words, mut folded) = (String::new(), String::new());
-    let mut plain = Vec::new();
+    let mut plain = Words::default();
     let stemmer = language.and_then(stemmer);
     for run in runs(&normalized(text)) {
-        plain_words::for_each_word(&run, |word| plain.push(word.word()));
+        plain.add(&run, &is_known);
         match run.class {
             Class::Word => {
                 let word = truncate_term(run.text);
@@ -52,7 +53,7 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
             }
         }
     }
-    PassageTerms { words, folded, plain: plain_words::count_words(plain) }
+    PassageTerms { words, folded, plain: plain.count() }
 }
 
 /// Whether `is_wanted` accepts a word of a passage, or one of the word's terms. `stemmer` is that of the passage's language. The
@@ -188,15 +189,15 @@ mod tests {
     use proptest::prelude::*;
     use unicode_normalization::char::is_combining_mark;
 
-    use super::super::plain_words::word_counts;
     use super::super::runs::{TERM_CHARS_MAX, class};
+    use super::super::word_counts::word_counts;
     use super::*;
 
     #[track_caller]
     fn check(text: &str, words: &str, folded: &str) {
-        let plain = word_counts(text);
+        let plain = word_counts(text, |_| true);
         let expect = PassageTerms { words: words.to_owned(), folded: folded.to_owned(), plain };
-        assert_eq!(passage_terms(text, None), expect, "{text:?}");
+        assert_eq!(passage_terms(text, None, |_| true), expect, "{text:?}");
     }
 
     /// Checks the terms of a query. A star marks a prefix.
@@ -234,7 +235,7 @@ mod tests {
 
     #[test]
     fn passage_terms_include_stems_in_the_passage_language() {
-        let terms = |text: &str, language: &str| passage_terms(text, Language::parse(language));
+        let terms = |text: &str, language: &str| passage_terms(text, Language::parse(language), |_| true);
         assert_eq!(terms("Die Häuser", "de").folded, "hauser haus");
         assert_eq!(terms("groß", "de").folded, "", "the word is its own stem");
         assert_eq!(terms("the houses", "en").folded, "hous");
@@ -325,14 +326,14 @@ mod tests {
 
     #[test]
     fn emoji_have_no_stems() {
-        assert_eq!(passage_terms("🎂", Language::parse("en")).folded, "");
+        assert_eq!(passage_terms("🎂", Language::parse("en"), |_| true).folded, "");
         let required = words("🎂 🎂", Language::parse("en"));
         assert_eq!(required.iter().flatten().map(|form| form.terms.concat()).collect::<Vec<_>>(), ["🎂"]);
     }
 
     #[test]
     fn long_words_and_queries_are_truncated() {
-        assert_eq!(passage_terms(&"x".repeat(100), None).words.len(), TERM_CHARS_MAX);
+        assert_eq!(passage_terms(&"x".repeat(100), None, |_| true).words.len(), TERM_CHARS_MAX);
         let many: String = (0..300).map(|n| format!("w{n} ")).collect();
         let found = query_terms(&many, None);
         assert_eq!((found.terms.len(), found.truncated), (QUERY_TERMS_MAX, true));
@@ -342,13 +343,13 @@ mod tests {
     #[test]
     fn a_combining_mark_is_not_a_separate_character() {
         // Unicode does not join the sign of Ahom with the letter before it.
-        assert_eq!(passage_terms("ゝ\u{11720}日", None).words, "ゝ\u{11720}日 日");
-        assert_eq!(passage_terms("ゝ\u{11720}", None).words, "ゝ\u{11720}");
+        assert_eq!(passage_terms("ゝ\u{11720}日", None, |_| true).words, "ゝ\u{11720}日 日");
+        assert_eq!(passage_terms("ゝ\u{11720}", None, |_| true).words, "ゝ\u{11720}");
     }
 
     #[test]
     fn every_character_of_a_run_starts_a_term() {
-        let terms = passage_terms("图书馆星期一休息", None).words;
+        let terms = passage_terms("图书馆星期一休息", None, |_| true).words;
         for c in "图书馆星期一休息".chars() {
             assert!(terms.split(' ').any(|term| term.starts_with(c)), "{c} begins none of {terms}");
         }
@@ -357,7 +358,7 @@ mod tests {
     proptest! {
         #[test]
         fn terms_contain_no_separators(text in "\\PC{0,60}") {
-            let terms = passage_terms(&text, None);
+            let terms = passage_terms(&text, None, |_| true);
             for term in terms.words.split(' ').chain(terms.folded.split(' ')) {
                 prop_assert!(term.chars().all(|c| class(c).is_some() || is_combining_mark(c)), "{:?} of {:?}", term, text);
                 prop_assert!(term.is_empty() || term.chars().next().and_then(class).is_some());
@@ -367,7 +368,7 @@ mod tests {
         /// A passage with the same text as a query has each term of the query.
         #[test]
         fn a_passage_has_all_terms_of_an_identical_query(text in any::<String>()) {
-            let terms = passage_terms(&text, None);
+            let terms = passage_terms(&text, None, |_| true);
             let stored: HashSet<&str> = terms.words.split(' ').chain(terms.folded.split(' ')).collect();
             for term in query_terms(&text, None).terms {
                 prop_assert!(stored.iter().any(|one| *one == term.text || term.prefix && one.starts_with(&term.text)), "{:?}", term);

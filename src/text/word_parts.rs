@@ -1,9 +1,12 @@
-//! Takes a word apart that a vocabulary does not have: a compound ("Zugriffskontrolle") into its two words, an inflected word
+//! Takes a word of a query or a passage apart that a vocabulary does not have: a compound ("Zugriffskontrolle") into its two words, an inflected word
 //! ("katkıyı") into its beginning, and a word with an attached particle ("ותחזוקה") into the rest. Which parts are words is asked
 //! of the vocabulary, so no language needs rules, and none has to be known.
 
-use super::plain_words::word_key;
+use super::plain_words::{PlainWord, word_key};
+use super::runs::Class;
 
+/// Maximum number of bytes of a word that is taken apart, because this takes time by the square of its letters.
+const BYTES_MAX: usize = 128;
 /// Minimum number of letters of each word of a compound.
 const PART_MIN: usize = 4;
 /// Maximum number of letters between the two words of a compound, and after them: "s" in "Zugriffskontrolle".
@@ -15,10 +18,16 @@ const BEGINNING_PERCENT_MIN: usize = 60;
 const PARTICLES_MAX: usize = 2;
 const REST_MIN: usize = 3;
 
+/// Returns the parts of a word of this class, as `known_parts` does. A word that `is_known` accepts has none, nor does one of a
+/// script without spaces.
+pub(super) fn parts_of(class: Class, word: &PlainWord<'_>, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
+    if class == Class::Word && !is_known(word.key()) { known_parts(&word.text, is_known) } else { Vec::new() }
+}
+
 /// Returns the numbers (`word_key`) of the parts of a plain word that `is_known` accepts: two, one or none. A word with digits has
 /// none.
-pub(super) fn known_parts(word: &str, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
-    if word.chars().any(char::is_numeric) {
+fn known_parts(word: &str, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
+    if word.len() > BYTES_MAX || word.chars().any(char::is_numeric) {
         return Vec::new();
     }
     // Where the letters begin, and the end.

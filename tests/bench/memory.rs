@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 
 use clusters::Clusters;
 use dragoman::domain::{DocumentId, Embedding, Language, Metadata};
-use dragoman::store::{DocumentStore, PreparedDocument, StoreOptions};
+use dragoman::embed::passage_terms;
+use dragoman::store::{DocumentStore, PreparedDocument, StoreOptions, TermsOf};
 use process::{Memory, memory};
 use program::{Client, Program};
 use serde_json::{Value, json};
@@ -237,7 +238,7 @@ fn fill_database(place: &Path, data: &Clusters) {
         power_safe: false,
         write_queue_max: 8,
         readers_max: 1,
-        terms_of: dragoman::embed::passage_terms,
+        terms_of: TermsOf::new(|text, language| passage_terms(text, language, |_| true)),
         slots: None,
     };
     let store = DocumentStore::open(place, &options).expect("the store opens");

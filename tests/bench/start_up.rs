@@ -15,7 +15,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use dragoman::domain::{DocumentId, Embedding, Language, Metadata};
-use dragoman::store::{DocumentStore, PreparedDocument, StoreOptions};
+use dragoman::embed::passage_terms;
+use dragoman::store::{DocumentStore, PreparedDocument, StoreOptions, TermsOf};
 use program::{Client, Program, command, command_of};
 use random::Random;
 use serde_json::json;
@@ -99,7 +100,7 @@ fn open(collection: &Path) -> DocumentStore {
         power_safe: false,
         write_queue_max: 8,
         readers_max: 1,
-        terms_of: dragoman::embed::passage_terms,
+        terms_of: TermsOf::new(|text, language| passage_terms(text, language, |_| true)),
         slots: None,
     };
     DocumentStore::open(collection, &options).expect("the store opens")

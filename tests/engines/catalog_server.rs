@@ -11,7 +11,7 @@ use dragoman::storage::{CatalogPart, JobOwnership, Postgres, PostgresCatalog, Po
 use dragoman::store::StoreError;
 use postgres::{Client, NoTls};
 
-use crate::contract::{DIMENSION, WRITES_MAX, collection, document, id, terms};
+use crate::contract::{DIMENSION, WRITES_MAX, collection, document, id, terms_of};
 use crate::postgres_server::Database;
 
 /// The lock that all servers of a database share.
@@ -31,7 +31,7 @@ fn names(catalog: &PostgresCatalog) -> Vec<String> {
 }
 
 fn engine(server: &Arc<PostgresServer>, row: &Collection) -> Postgres {
-    Postgres::open(server, row, terms, WRITES_MAX).unwrap()
+    Postgres::open(server, row, terms_of(), WRITES_MAX).unwrap()
 }
 
 fn put(engine: &Postgres, name: &str) {
@@ -261,7 +261,7 @@ fn tables_of_a_creation_in_progress_are_not_removed() {
     drop(engine(&first, &row));
     PostgresCatalog::open(&second).unwrap();
     catalog.create(&row, None).unwrap();
-    let found = Postgres::open_existing(&second, &row, terms, WRITES_MAX);
+    let found = Postgres::open_existing(&second, &row, terms_of(), WRITES_MAX);
     assert!(found.is_ok(), "{:?}", found.err());
 }
 

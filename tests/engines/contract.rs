@@ -10,7 +10,7 @@ use dragoman::domain::{
 use dragoman::index::{Index, IndexParameters};
 use dragoman::storage::{Embedded, Postgres, Storage};
 use dragoman::store::{
-    Change, Clock, DocumentStore, PendingPassage, PreparedDocument, SearchFilter, StoreOptions, Upserted, system_clock,
+    Change, Clock, DocumentStore, PendingPassage, PreparedDocument, SearchFilter, StoreOptions, TermsOf, Upserted, system_clock,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -55,7 +55,7 @@ impl Engine {
     /// Creates both engines with this clock.
     pub fn both_at(clock: Clock) -> [Self; 2] {
         let row = collection(DIMENSION, Metric::Cosine);
-        let postgres = Postgres::open_with_clock(&Database::shared().1, &row, terms, WRITES_MAX, clock).unwrap();
+        let postgres = Postgres::open_with_clock(&Database::shared().1, &row, terms_of(), WRITES_MAX, clock).unwrap();
         [Self::embedded_at(&row, clock), Self::Postgres(Box::new(postgres))]
     }
 
@@ -67,7 +67,7 @@ impl Engine {
     fn embedded_at(row: &Collection, clock: Clock) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options =
-            StoreOptions { power_safe: false, write_queue_max: WRITES_MAX, readers_max: 4, terms_of: terms, slots: None };
+            StoreOptions { power_safe: false, write_queue_max: WRITES_MAX, readers_max: 4, terms_of: terms_of(), slots: None };
         let store = DocumentStore::open_with_clock(folder.path(), &options, clock).unwrap();
         let engine = Embedded::new(row, store);
         let parameters = IndexParameters::of(row.dimension, row.metric, row.quantization, row.hnsw);
@@ -83,7 +83,7 @@ impl Engine {
 
     /// Creates the engine for this collection on a database server.
     pub fn postgres_of(row: &Collection) -> Self {
-        Self::Postgres(Box::new(Postgres::open(&Database::shared().1, row, terms, WRITES_MAX).unwrap()))
+        Self::Postgres(Box::new(Postgres::open(&Database::shared().1, row, terms_of(), WRITES_MAX).unwrap()))
     }
 
     /// The engine's name.
@@ -148,8 +148,13 @@ pub fn collection(dimension: usize, metric: Metric) -> Collection {
     }
 }
 
+/// Computes the terms of passages with `terms`.
+pub fn terms_of() -> TermsOf {
+    TermsOf::new(terms)
+}
+
 /// The words of a text as spelled, and without accents where they differ, and the number of words.
-pub fn terms(text: &str, language: Option<Language>) -> PassageTerms {
+fn terms(text: &str, language: Option<Language>) -> PassageTerms {
     let folded = text.replace(['é', 'è'], "e");
     let stem = language.map(|language| format!(" in{}", language.code())).unwrap_or_default();
     let folded = if folded == text { stem } else { folded + &stem };

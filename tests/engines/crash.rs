@@ -6,7 +6,7 @@ use dragoman::domain::{Embedding, JobId, Metric, Precondition};
 use dragoman::storage::{NearestSearch, Postgres, PostgresOptions, PostgresServer, Scope, Storage};
 use dragoman::store::{PreparedDocument, SearchFilter, StoreError};
 
-use crate::contract::{DIMENSION, WRITES_MAX, collection, document, embedding, id, terms};
+use crate::contract::{DIMENSION, WRITES_MAX, collection, document, embedding, id, terms_of};
 use crate::postgres_server::Database;
 
 fn put(engine: &Postgres, document: PreparedDocument) -> Result<dragoman::store::Upserted, StoreError> {
@@ -18,7 +18,7 @@ fn an_acknowledged_write_survives_a_killed_database() {
     let database = Database::start();
     let server = database.connect();
     let row = collection(DIMENSION, Metric::Cosine);
-    let engine = Postgres::open(&server, &row, terms, WRITES_MAX).unwrap();
+    let engine = Postgres::open(&server, &row, terms_of(), WRITES_MAX).unwrap();
     let job = JobId::parse("00000000-0000-0000-0000-000000000001").unwrap();
     for round in 0..3 {
         let name = format!("d{round}");
@@ -50,7 +50,7 @@ fn an_acknowledged_write_survives_a_killed_database() {
 fn writes_from_several_servers_are_serialized() {
     let row = collection(DIMENSION, Metric::Cosine);
     let engines: Vec<Postgres> =
-        (0..2).map(|_| Postgres::open(&Database::shared().1, &row, terms, WRITES_MAX).unwrap()).collect();
+        (0..2).map(|_| Postgres::open(&Database::shared().1, &row, terms_of(), WRITES_MAX).unwrap()).collect();
     let sequences: Vec<_> = std::thread::scope(|scope| {
         let write = |engine, name| {
             move || -> Vec<_> {
@@ -71,7 +71,7 @@ fn the_first_response_on_a_connection_can_be_large() {
     const MANY: usize = 3_000;
     let row = collection(64, Metric::Cosine);
     let options = Database::shared().0.own();
-    let open = || Postgres::open(&PostgresServer::connect(&options).unwrap(), &row, terms, WRITES_MAX).unwrap();
+    let open = || Postgres::open(&PostgresServer::connect(&options).unwrap(), &row, terms_of(), WRITES_MAX).unwrap();
     let vector = |number: usize| {
         Embedding::normalized((0..64).map(|at| if at == number % 64 { 2.0 } else { number as f32 / MANY as f32 }).collect())
     };
@@ -87,7 +87,7 @@ fn the_first_response_on_a_connection_can_be_large() {
 #[test]
 fn a_collection_persists_until_it_is_removed() {
     let row = collection(DIMENSION, Metric::Cosine);
-    let open = || Postgres::open(&Database::shared().1, &row, terms, WRITES_MAX).unwrap();
+    let open = || Postgres::open(&Database::shared().1, &row, terms_of(), WRITES_MAX).unwrap();
     let first = open();
     put(&first, document("a", "text")).unwrap();
     drop(first);
@@ -101,7 +101,7 @@ fn a_collection_persists_until_it_is_removed() {
 #[test]
 fn a_write_to_a_removed_collection_is_refused() {
     let row = collection(DIMENSION, Metric::Cosine);
-    let open = || Postgres::open(&Database::shared().1, &row, terms, WRITES_MAX).unwrap();
+    let open = || Postgres::open(&Database::shared().1, &row, terms_of(), WRITES_MAX).unwrap();
     let (one, other) = (open(), open());
     other.remove().unwrap();
     assert!(matches!(put(&one, document("a", "text")), Err(StoreError::Closed)));
@@ -111,7 +111,7 @@ fn a_write_to_a_removed_collection_is_refused() {
 fn a_statement_past_its_deadline_is_interrupted() {
     let (database, server) = Database::shared();
     let row = collection(DIMENSION, Metric::Cosine);
-    let engine = Postgres::open(server, &row, terms, WRITES_MAX).unwrap();
+    let engine = Postgres::open(server, &row, terms_of(), WRITES_MAX).unwrap();
     let mut other = postgres::Client::connect(&database.options().url, postgres::NoTls).unwrap();
     let mut holding = other.transaction().unwrap();
     holding.query("select key from dragoman.collections where id = $1 for update", &[&row.id.0]).unwrap();
@@ -126,7 +126,7 @@ fn a_statement_past_its_deadline_is_interrupted() {
 fn writes_beyond_the_queue_limit_are_refused_immediately() {
     let (database, server) = Database::shared();
     let row = collection(DIMENSION, Metric::Cosine);
-    let engine = Postgres::open(server, &row, terms, 1).unwrap();
+    let engine = Postgres::open(server, &row, terms_of(), 1).unwrap();
     let mut other = postgres::Client::connect(&database.options().url, postgres::NoTls).unwrap();
     let mut holding = other.transaction().unwrap();
     holding.query("select key from dragoman.collections where id = $1 for update", &[&row.id.0]).unwrap();

@@ -5,7 +5,7 @@ use dragoman::storage::Storage;
 use dragoman::store::{DocumentKey, DocumentRecord, PreparedDocument, StoreError};
 use serde_json::json;
 
-use crate::contract::{DIMENSION, Engine, collection, cut, document, embedding, id, language, over_both_engines, terms, with};
+use crate::contract::{DIMENSION, Engine, collection, cut, document, embedding, id, language, over_both_engines, terms_of, with};
 
 fn job() -> JobId {
     JobId::parse("00000000-0000-0000-0000-000000000007").unwrap()
@@ -53,7 +53,7 @@ over_both_engines! {
         }
         let passages = &whole[1].passages;
         assert_eq!((passages.len(), passages[1].span.headings.as_deref()), (2, Some("Été\nSoir")));
-        assert_eq!(passages[0].words, terms("Gare\nmer mur ", language("fr")).plain);
+        assert_eq!(passages[0].words, terms_of().compute("Gare\nmer mur ", language("fr")).plain);
         assert_eq!(passages[0].tokens, crate::contract::embedded(passages[0].id).tokens);
         let numbers: Vec<bool> = whole.iter().flat_map(|document| &document.passages).map(|passage| passage.embedded.is_some()).collect();
         assert_eq!(numbers, [true, true, false, true, false]);

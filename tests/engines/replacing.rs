@@ -12,7 +12,7 @@ use dragoman::storage::{Postgres, PostgresCatalog, PostgresOptions, PostgresServ
 use dragoman::store::StoreError;
 use postgres::{Client, NoTls};
 
-use crate::contract::{WRITES_MAX, collection, document, id, terms};
+use crate::contract::{WRITES_MAX, collection, document, id, terms_of};
 use crate::postgres_server::Database;
 
 /// A collection that a job replaces.
@@ -62,7 +62,7 @@ impl Replacing {
         let options = Database::shared().0.own();
         let server = PostgresServer::connect(&options).unwrap();
         let catalog = PostgresCatalog::open(&server).unwrap();
-        let open = |row| Postgres::open(&server, row, terms, WRITES_MAX).unwrap();
+        let open = |row| Postgres::open(&server, row, terms_of(), WRITES_MAX).unwrap();
         let (old_row, next_row) = (of_model("old", 3), of_model("new", 5));
         let (old, next) = (open(&old_row), open(&next_row));
         catalog.create(&old_row, None).unwrap();
@@ -112,7 +112,7 @@ fn a_replacement_takes_over_name_aliases_idempotency_records_and_sequence() {
 fn writes_wait_on_every_server_while_blocked_and_fail_after_a_swap() {
     let replacing = Replacing::begin();
     let elsewhere = PostgresServer::connect(&replacing.options).unwrap();
-    let other = Postgres::open_existing(&elsewhere, &replacing.old_row, terms, WRITES_MAX).unwrap();
+    let other = Postgres::open_existing(&elsewhere, &replacing.old_row, terms_of(), WRITES_MAX).unwrap();
     let write = |of: &Postgres, text: &str| of.upsert_if(vec![document(text, "sea")], Precondition::None);
     std::thread::scope(|scope| {
         let blocked = replacing.old.block_writes().unwrap();
@@ -181,7 +181,7 @@ fn rows_of_a_replaced_collection_are_removed_once_nobody_reads_them() {
     let replacing = Replacing::begin();
     let reader = PostgresServer::connect(&replacing.options).unwrap();
     let _member = PostgresCatalog::open(&reader).unwrap();
-    let reading = Postgres::open_existing(&reader, &replacing.old_row, terms, WRITES_MAX).unwrap();
+    let reading = Postgres::open_existing(&reader, &replacing.old_row, terms_of(), WRITES_MAX).unwrap();
     assert!(!replacing.old.remove_replaced().unwrap(), "it was not replaced");
     assert!(replacing.swap_in().unwrap());
     assert!(!replacing.old.remove_replaced().unwrap(), "another server may not know about the replacement yet");
@@ -199,7 +199,7 @@ fn startup_removes_replaced_collections_and_abandoned_replacements() {
     let replacing = Replacing::begin();
     let fresh = |at: usize| {
         let row = of_model("other", at);
-        let engine = Postgres::open(&replacing.server, &row, terms, WRITES_MAX).unwrap();
+        let engine = Postgres::open(&replacing.server, &row, terms_of(), WRITES_MAX).unwrap();
         engine.upsert_if(vec![document("a", "sea")], Precondition::None).unwrap();
         (engine, row)
     };

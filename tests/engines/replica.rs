@@ -13,7 +13,7 @@ use dragoman::storage::{NearestSearch, Postgres, PostgresServer, ReplicaState, S
 use dragoman::store::{PreparedDocument, SearchFilter, StoreError};
 use serde_json::json;
 
-use crate::contract::{DIMENSION, WRITES_MAX, collection, document, embedding, equals, id, language, terms, with};
+use crate::contract::{DIMENSION, WRITES_MAX, collection, document, embedding, equals, id, language, terms_of, with};
 use crate::postgres_server::Database;
 
 /// A primary with its replica, and a server that uses both.
@@ -77,7 +77,7 @@ impl Drop for Stopping<'_> {
 }
 
 fn open(server: &Arc<PostgresServer>, row: &Collection) -> Postgres {
-    Postgres::open(server, row, terms, WRITES_MAX).unwrap()
+    Postgres::open(server, row, terms_of(), WRITES_MAX).unwrap()
 }
 
 fn put(engine: &Postgres, name: &str) {

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use dragoman::domain::{PassageTerms, QueryTerm, QueryTerms};
-use dragoman::store::{DocumentStore, SearchFilter, StoreError, StoreOptions};
+use dragoman::embed::passage_terms;
+use dragoman::store::{DocumentStore, SearchFilter, StoreError, StoreOptions, TermsOf};
+use dragoman::text::plain_words::word_key;
 use proptest::prelude::*;
 use rusqlite::Connection;
 
-use crate::{OPTIONS, cut, document, id, language, put, store};
+use crate::{OPTIONS, cut, document, embed, id, language, put, store};
 
 /// The passages that contain a term, best first.
 fn find(store: &DocumentStore, term: &str) -> Result<Vec<u64>, StoreError> {
@@ -86,9 +88,32 @@ fn a_language_filter_restricts_the_matches() {
     assert_eq!(find_in(&store, "sea", &filter).unwrap(), [1, 3]);
 }
 
+#[test]
+fn words_are_computed_anew_for_another_vocabulary() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = |known: &'static [&str], vocabulary| {
+        let is_known = |word| known.iter().any(|known| word_key(known) == word);
+        let terms_of = TermsOf::new(move |text, language| passage_terms(text, language, is_known));
+        StoreOptions { terms_of: terms_of.with_vocabulary(vocabulary), ..OPTIONS.clone() }
+    };
+    let has_part = |store: &DocumentStore| {
+        while store.fill_lexical().unwrap() {}
+        let words = store.token_changes(None, true).unwrap().words;
+        words.iter().any(|(_, words)| words.iter().any(|word| word.key == word_key("aufzug")))
+    };
+    let mut store = DocumentStore::open(folder.path(), &options(&[], 1)).unwrap();
+    embed(&store, &put(&store, document("a", "Personenaufzug")).pending);
+    for (vocabulary, expect) in [(1, false), (2, true), (2, true)] {
+        store.close().unwrap();
+        drop(store);
+        store = DocumentStore::open(folder.path(), &options(&["personen", "aufzug"], vocabulary)).unwrap();
+        assert_eq!(has_part(&store), expect, "vocabulary {vocabulary}");
+    }
+}
+
 /// A store of the first version with this many documents: the newest version without what the second one added.
 fn first_version(folder: &Path, documents: usize) {
-    let without: StoreOptions = StoreOptions { terms_of: |_, _| PassageTerms::default(), ..OPTIONS };
+    let without = StoreOptions { terms_of: TermsOf::new(|_, _| PassageTerms::default()), ..OPTIONS.clone() };
     let store = DocumentStore::open(folder, &without).unwrap();
     store.upsert((0..documents).map(|n| document(&format!("d{n}"), &format!("sea {n}"))).collect()).unwrap();
     store.close().unwrap();

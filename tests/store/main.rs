@@ -17,18 +17,27 @@ mod titles;
 mod torn_log;
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use dragoman::domain::{Document, DocumentId, DocumentPatch, Embedding, Language, Metadata, PassageId, Precondition};
-use dragoman::store::{DocumentStore, PatchOutcome, PendingPassage, PreparedDocument, ResplitText, StoreOptions, Upserted};
+use dragoman::embed::passage_terms;
+use dragoman::store::{
+    DocumentStore, PatchOutcome, PendingPassage, PreparedDocument, ResplitText, StoreOptions, TermsOf, Upserted,
+};
 use tempfile::TempDir;
 
-const OPTIONS: StoreOptions = StoreOptions {
+static OPTIONS: LazyLock<StoreOptions> = LazyLock::new(|| StoreOptions {
     power_safe: false,
     write_queue_max: 1_024,
     readers_max: 4,
-    terms_of: dragoman::embed::passage_terms,
+    terms_of: terms_of(),
     slots: None,
-};
+});
+
+/// Computes terms without a model's vocabulary.
+fn terms_of() -> TermsOf {
+    TermsOf::new(|text, language| passage_terms(text, language, |_| true))
+}
 
 /// An empty store in its own folder.
 fn store() -> (TempDir, DocumentStore) {

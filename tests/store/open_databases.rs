@@ -13,7 +13,7 @@ use crate::{OPTIONS, document, embed, id, put};
 /// This many stores, which share this many slots for open databases.
 fn stores(stores: usize, slots: usize) -> (Vec<TempDir>, Vec<DocumentStore>, Arc<OpenDatabases>) {
     let slots = Arc::new(OpenDatabases::with_limit(slots));
-    let options = StoreOptions { slots: Some(Arc::clone(&slots)), ..OPTIONS };
+    let options = StoreOptions { slots: Some(Arc::clone(&slots)), ..OPTIONS.clone() };
     let folders: Vec<_> = (0..stores).map(|_| tempfile::tempdir().unwrap()).collect();
     let stores = folders.iter().map(|folder| DocumentStore::open(folder.path(), &options).unwrap()).collect();
     (folders, stores, slots)

@@ -46,7 +46,7 @@ fn a_dropped_store_reopens_unchanged() {
 #[test]
 fn acknowledged_writes_survive_a_killed_process() {
     let folder = tempfile::tempdir().unwrap();
-    let store = DocumentStore::open(folder.path(), &StoreOptions { power_safe: true, ..OPTIONS }).unwrap();
+    let store = DocumentStore::open(folder.path(), &StoreOptions { power_safe: true, ..OPTIONS.clone() }).unwrap();
     let sequence = fill(&store);
     // What a killed process leaves: the files in their current state, never closed.
     let left = tempfile::tempdir().unwrap();

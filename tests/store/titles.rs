@@ -6,7 +6,7 @@ use dragoman::store::{
 };
 use rusqlite::Connection;
 
-use crate::{OPTIONS, cut, document, embed, embedding, id, keys, patched, put, store};
+use crate::{OPTIONS, cut, document, embed, embedding, id, keys, patched, put, store, terms_of};
 
 const TEXT: &str = "# Hafen\nDie Boote fahren.\n## Netze\nSie sind voll.";
 const SECOND: usize = "# Hafen\nDie Boote fahren.\n".len();
@@ -183,7 +183,7 @@ fn imports_with_oversized_titles_or_headings_are_refused() {
         let changed = Connection::open(&from).unwrap().execute(&format!("update {table} set {column} = ?1"), [long]);
         assert!(changed.unwrap() > 0);
         let to = folder.path().join("ours.sqlite");
-        let terms_of = dragoman::embed::passage_terms;
+        let terms_of = terms_of();
         let refused = ForeignImport { kind: DatabaseKind::Collection, from: &from, to: &to, terms_of }.run(|| false);
         assert!(matches!(refused, Err(StoreError::CorruptRow { table: of, .. }) if of == table), "{table}: {refused:?}");
     }

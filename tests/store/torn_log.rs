@@ -12,7 +12,7 @@ const KEPT: usize = 20;
 
 /// Commits are synced to disk.
 fn power_safe() -> StoreOptions {
-    StoreOptions { power_safe: true, ..OPTIONS }
+    StoreOptions { power_safe: true, ..OPTIONS.clone() }
 }
 
 /// The database and its log after `KEPT` commits and one more, and the log's length before the last commit.
@@ -96,7 +96,7 @@ fn a_damaged_acknowledged_commit_is_reported_and_the_log_left_unchanged() {
 fn without_power_safe_log_damage_is_reported_once_and_the_rest_served() {
     let (database, log, before) = files();
     let folder = flipped(&database, &log, before / 2);
-    let relaxed = StoreOptions { power_safe: false, ..OPTIONS };
+    let relaxed = StoreOptions { power_safe: false, ..OPTIONS.clone() };
     let store = DocumentStore::open_existing(folder.path(), &relaxed, None).unwrap();
     assert!(matches!(store.lost_log(), Some(StoreError::LogDamaged { .. })));
     assert!(store.get(&id("0")).unwrap().is_some() && store.get(&id("last")).unwrap().is_none());

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use dragoman::bundle::{Bundle, MODEL_CARD, TRANSLATIONS};
 use dragoman::domain::{PassageId, RelevanceWeights};
 use dragoman::ranking::{Translations, WordIndex};
-use dragoman::text::plain_words::word_counts;
 use dragoman::text::query_words::query_words;
+use dragoman::text::word_counts::word_counts;
 use dragoman_training::config::{EncoderKind, Norm};
 use dragoman_training::export::translations::{TranslationOptions, add_translations};
 use dragoman_training::translations::{Sources, learn};
@@ -40,7 +40,7 @@ fn words_of_two_languages_match_through_english() {
     let table = learn(&sources(text(folder.path().join("raw")))).unwrap();
     let mut index = WordIndex::default();
     for (passage, text) in [(1, "La maison est vieille"), (2, "Le bateau est vieux"), (3, "Un arbre")] {
-        index.insert(PassageId(passage), &word_counts(text), &table);
+        index.insert(PassageId(passage), &word_counts(text, |word| table.has(word)), &table);
     }
     let found =
         index.nearest(&index.scores(&query_words("Wo ist das Boot?", &[], |word| table.has(word)), None, &table), 3, |_| true);

@@ -19,14 +19,14 @@ use crate::domain::{
     Caller, Collection, CollectionChange, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView,
     MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey,
 };
-use crate::embed::passage_terms;
 use crate::index::{self, Index};
 use crate::new_id::new_uuid;
+use crate::ranking::Translations;
 use crate::service::folders::orphaned;
 use crate::service::open_collection::worker::Worker;
 use crate::service::open_collection::{Applied, OpenCollection};
 use crate::storage::{CatalogPart, Postgres};
-use crate::store::{DocumentStore, StoreError, StoreOptions, system_clock as now_ms};
+use crate::store::{DocumentStore, StoreError, StoreOptions, TermsOf, system_clock as now_ms};
 
 /// Maximum number of connections that read one collection at once.
 const READERS_MAX: usize = 4;
@@ -355,7 +355,7 @@ impl State {
     /// database proves that changes were lost; in that case this fails and leaves both unchanged.
     pub(crate) fn open_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         if let Some(server) = &self.server {
-            let store = Postgres::open_existing(server, &row, passage_terms, self.limits.write_queue_max)?;
+            let store = Postgres::open_existing(server, &row, self.terms_of(), self.limits.write_queue_max)?;
             return self.open_on_server(store, row, folder);
         }
         let store = DocumentStore::open_existing(folder, &self.store_options(), index::saved_sequence(folder))?;
@@ -365,7 +365,7 @@ impl State {
     /// Creates the database of a new collection in its empty folder.
     pub(crate) fn make_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         if let Some(server) = &self.server {
-            let store = Postgres::open(server, &row, passage_terms, self.limits.write_queue_max)?;
+            let store = Postgres::open(server, &row, self.terms_of(), self.limits.write_queue_max)?;
             return self.open_on_server(store, row, folder);
         }
         let store = DocumentStore::open(folder, &self.store_options())?;
@@ -389,10 +389,17 @@ impl State {
         removed
     }
 
+    /// Returns what computes the terms of passages.
+    pub(crate) fn terms_of(&self) -> TermsOf {
+        let embedder = self.embedder.clone();
+        let vocabulary = embedder.translations().map_or(0, Translations::vocabulary);
+        TermsOf::new(move |text, language| embedder.passage_terms(text, language)).with_vocabulary(vocabulary)
+    }
+
     fn store_options(&self) -> StoreOptions {
         let write_queue_max = self.limits.write_queue_max;
         let slots = Some(Arc::clone(&self.open_databases));
-        StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms, slots }
+        StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: self.terms_of(), slots }
     }
 
     /// Opens a collection on the database server. Its local folder only holds maps.

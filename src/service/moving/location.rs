@@ -10,7 +10,7 @@ use crate::service::error::Error;
 use crate::service::folders::{COLLECTIONS_DIR, orphaned};
 use crate::service::lifecycle::open_catalog;
 use crate::storage::{CatalogStorage, Embedded, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage};
-use crate::store::{Catalog, DocumentStore, StoreError, StoreOptions};
+use crate::store::{Catalog, DocumentStore, StoreError, StoreOptions, TermsOf};
 
 /// Maximum number of waiting writes. A move has only one.
 const WRITES_MAX: usize = 8;
@@ -71,11 +71,11 @@ impl OpenLocation {
     /// Opens the documents of a collection. In the target, creates the collection if it does not exist.
     pub(super) fn collection(&self, row: &Collection) -> Result<Box<dyn Storage>, MoveError> {
         let opened: Result<Box<dyn Storage>, StoreError> = match &self.engine {
-            Engine::Server(server) => Postgres::open(server, row, passage_terms, WRITES_MAX).map(|store| Box::new(store) as _),
+            Engine::Server(server) => Postgres::open(server, row, terms_of(), WRITES_MAX).map(|store| Box::new(store) as _),
             Engine::Folder { collections, read_only } => {
                 let folder = collections.join(&row.id.0);
                 let (write_queue_max, slots) = (WRITES_MAX, None);
-                let options = StoreOptions { power_safe: true, write_queue_max, readers_max: 1, terms_of: passage_terms, slots };
+                let options = StoreOptions { power_safe: true, write_queue_max, readers_max: 1, terms_of: terms_of(), slots };
                 let open = if *read_only { DocumentStore::open_read_only } else { DocumentStore::open };
                 open(&folder, &options).map(|store| Box::new(Embedded::new(row, store)) as _)
             }
@@ -87,7 +87,7 @@ impl OpenLocation {
     pub(super) fn remove(&self, row: &Collection) -> Result<(), MoveError> {
         match &self.engine {
             Engine::Server(server) => {
-                let opened = Postgres::open(server, row, passage_terms, WRITES_MAX);
+                let opened = Postgres::open(server, row, terms_of(), WRITES_MAX);
                 opened.and_then(|store| store.remove()).map_err(self.failed(row))
             }
             Engine::Folder { collections, .. } => orphaned::remove(&collections.join(&row.id.0))
@@ -112,4 +112,9 @@ fn refused(which: &'static str, error: Error) -> MoveError {
         }
         error => MoveError::Open { which, source: Box::new(error) },
     }
+}
+
+/// Returns what computes the terms of passages. Their plain words, which need a model, are copied.
+fn terms_of() -> TermsOf {
+    TermsOf::new(|text, language| passage_terms(text, language, |_| true))
 }

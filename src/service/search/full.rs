@@ -82,6 +82,8 @@ struct ModelScores<'i> {
     /// Estimates of late interaction, until passages are scored by late interaction itself.
     estimates: Option<LateEstimates>,
     question: Option<Question>,
+    /// The tokens of the question that are a whole short word, each with the numbers of the words that mean it.
+    short_words: Vec<(u16, Vec<u32>)>,
     /// The passages that have parts of the query as they are written, and the shares of these parts.
     literal: (&'i LiteralMatches, Vec<f32>),
 }
@@ -91,8 +93,17 @@ impl ModelScores<'_> {
     fn late_score(&self, passage: PassageId, own: &[u16]) -> Option<f32> {
         match &self.estimates {
             Some(estimates) => Some(estimates.get(self.tokens, passage)),
-            None => self.question.as_ref().map(|question| question.score(own)),
+            None => self.question.as_ref().map(|question| question.score(own, &self.partial_tokens(passage, own))),
         }
+    }
+
+    /// Returns the tokens of a passage that are short words of the question, if the passage has neither these words nor others that
+    /// mean the same, so that it only has the tokens in longer words.
+    fn partial_tokens(&self, passage: PassageId, own: &[u16]) -> Vec<u16> {
+        let is_partial = |(token, words): &&(u16, Vec<u32>)| {
+            own.binary_search(token).is_ok() && words.iter().all(|word| self.words.has_word(passage, *word) == Some(false))
+        };
+        self.short_words.iter().filter(is_partial).map(|(token, _)| *token).collect()
     }
 
     /// Returns the share of the query's words that a passage has, as they are written or in any language.
@@ -172,15 +183,13 @@ impl Plan<'_> {
             let compared = limit.div_ceil(COMPARED_PART).max(COMPARED_MIN);
             let all_compared = listed.len() <= compared || estimates.is_none();
             let shares = literal.shares(translated.as_ref());
-            let mut model = ModelScores { tokens, words, translated, estimates, question, literal: (literal, shares) };
+            let short_words = self.short_words(words);
+            let mut model =
+                ModelScores { tokens, words, translated, estimates, question, short_words, literal: (literal, shares) };
             let mut listed: Vec<(PassageId, ListedPassage)> = listed.into_iter().collect();
             if !all_compared {
-                listed = self
-                    .rank(listed.into_iter(), &model)
-                    .into_iter()
-                    .take(compared)
-                    .map(|ranked| (ranked.passage, ranked.listed))
-                    .collect();
+                let best = self.rank(listed.into_iter(), &model).into_iter().take(compared);
+                listed = best.map(|ranked| (ranked.passage, ranked.listed)).collect();
             }
             model.compare(listed.iter().map(|(passage, _)| *passage))?;
             let ranked = self.rank(listed.into_iter(), &model);
@@ -195,6 +204,13 @@ impl Plan<'_> {
             method,
             matcher,
         })
+    }
+
+    /// Returns the tokens of the query that are a whole short word, each with the numbers of the words that mean it.
+    fn short_words(&self, words: &WordIndex) -> Vec<(u16, Vec<u32>)> {
+        let Some(translations) = self.evidence.translations else { return Vec::new() };
+        let short = self.resolved.short_words.iter();
+        short.filter_map(|(token, word)| Some((u16::try_from(*token).ok()?, words.meanings(*word, translations)))).collect()
     }
 
     /// Adds the passages with the nearest embeddings. Returns whether there are no more, and how they were found.

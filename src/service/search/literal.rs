@@ -16,7 +16,7 @@ const AS_WRITTEN: f32 = 0.8;
 const BEGINNING: f32 = 0.7;
 const WHOLE_WORD: f32 = 0.3;
 /// What a passage gains beyond the words of a literal part if it has them in the order of the part, as they are written.
-const IN_ORDER: f32 = 0.3;
+const IN_ORDER: f32 = 0.4;
 /// Minimum number of characters of a term that is marked wherever it occurs, not only as part of its phrase.
 const MARKED_CHARS_MIN: usize = 3;
 /// Maximum number of parts in other spellings that are searched for, those that make up most of the query.

@@ -69,7 +69,7 @@ impl<'a> Marking<'a> {
             marks.extend(words.find_pieces(&ranges_of(TokenMatch::Near)));
         }
         if !self.meanings.is_empty() {
-            marks.extend(words.find_words(|word| self.meanings.contains(&word)));
+            marks.extend(words.find_words(|word| self.meanings.contains(&word), |word| self.embedder.knows(word)));
         }
         Ok(in_characters(text, &merge_marks(marks)))
     }

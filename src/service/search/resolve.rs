@@ -8,7 +8,8 @@ use crate::domain::{
     SearchTarget,
 };
 use crate::embed::{
-    Embedder, MARKED_BYTES_MAX, QueryError, QueryText, fragments, literal_parts, plain_title, punctuation, query_words, spellings,
+    Embedder, MARKED_BYTES_MAX, QueryError, QueryText, fragments, literal_parts, plain_title, punctuation, query_words,
+    short_words, spellings,
 };
 use crate::service::open_collection::OpenCollection;
 
@@ -25,6 +26,8 @@ pub(super) struct ResolvedQuery {
     pub(super) tokens: Vec<u32>,
     /// The text's words, to find their translations and names that sound like them.
     pub(super) words: Vec<QueryWord>,
+    /// The tokens that are a whole short word and in no other word, each with the number of the word.
+    pub(super) short_words: Vec<(u32, u32)>,
     /// The parts of the text that should be found as they are written.
     pub(super) literal_parts: Vec<LiteralPart>,
     /// The text and its topic in the form in which a title is equal to them. Empty if the topic is too long for a title.
@@ -129,14 +132,13 @@ pub(super) fn resolve(
 impl ResolvedQuery {
     /// Reads what mode `full` needs of a query beside its embedding and terms.
     fn read_words(&mut self, query: &QueryText, language: Option<Language>, embedder: &Embedder) -> Result<(), Error> {
-        let translations = embedder.translations();
-        let is_known = |word| translations.is_some_and(|translations| translations.has(word));
         // The model reads no more either.
         let [whole, topic] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
         let pieces = embedder.pieces(topic).map_err(Error::Embed)?;
         let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
-        self.words = query_words(topic, &pieces, is_known);
+        self.words = query_words(topic, &pieces, |word| embedder.knows(word));
         self.fragments = fragments(topic, &pieces);
+        self.short_words = short_words(topic, &pieces);
         self.literal_parts = literal_parts(topic);
         if self.words.len() <= TITLE_WORDS_MAX {
             self.plain_titles = [whole, topic].map(plain_title).into();

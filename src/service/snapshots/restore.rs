@@ -14,7 +14,6 @@ use crate::domain::{
     Alias, ClassifierName, Collection, CollectionId, CollectionName, Job, JobId, JobType, JobUnit, ModelInfo, RestoreRequest,
     Scope, SnapshotId, chain,
 };
-use crate::embed::passage_terms;
 use crate::index::IndexError;
 use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
@@ -430,7 +429,7 @@ impl Restore {
         let mut damage = Vec::with_capacity(databases.len());
         for (kind, name, to) in &databases {
             let (from, watched) = (path_of(name), context.clone());
-            let foreign_import = ForeignImport { kind: *kind, from: &from, to, terms_of: passage_terms };
+            let foreign_import = ForeignImport { kind: *kind, from: &from, to, terms_of: state.terms_of() };
             damage.push(foreign_import.run(move || watched.check().is_err()).map_err(|error| to_archive_error(error.into()))?);
             std::fs::remove_file(&from).map_err(access)?;
         }

@@ -134,7 +134,7 @@ fn keep_passages(
     let prepared = write_row(writing, batch, key, moved.document);
     if renews_terms {
         for passage in reading::passages_of(writing.session, writing.names, key)? {
-            let terms = (writing.terms_of)(&passage.context.prepend_to(&passage.text), prepared.language);
+            let terms = writing.terms_of.compute(&passage.context.prepend_to(&passage.text), prepared.language);
             batch.renew_terms(key, to_sql(passage.id.0), &terms);
         }
     }
@@ -148,7 +148,7 @@ fn add(writing: &mut Writing<'_>, batch: &mut Batch, moved: CopiedDocument) -> R
     for (ordinal, CopiedPassage { span, embedding }) in passages.into_iter().flatten().enumerate() {
         let passage = writing.next_passage();
         let embedded = embedding.as_ref().map(|of| (&of.embedding, writing.next_sequence()));
-        let terms = (writing.terms_of)(&prepared.indexed_text(&span)?, prepared.language);
+        let terms = writing.terms_of.compute(&prepared.indexed_text(&span)?, prepared.language);
         let none = TokenSet::default();
         let tokens = embedding.as_ref().map_or(&none, |of| &of.tokens);
         batch.add_passage_record((key, passage, ordinal), &span, embedded, &terms, tokens);

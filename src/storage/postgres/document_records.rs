@@ -138,7 +138,7 @@ fn add(writing: &mut Writing<'_>, batch: &mut Batch, record: DocumentRecord) -> 
     for (ordinal, PassageRecord { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {
         let passage = to_sql(id.0);
         writing.raise_passage_key(passage);
-        let terms = PassageTerms { plain: words, ..(writing.terms_of)(&prepared.indexed_text(&span)?, prepared.language) };
+        let terms = PassageTerms { plain: words, ..writing.terms_of.compute(&prepared.indexed_text(&span)?, prepared.language) };
         let embedded = embedded.as_ref().map(|(sequence, embedding)| (embedding, to_sql(sequence.0)));
         batch.add_passage_record((key, passage, ordinal), &span, embedded, &terms, &tokens);
     }

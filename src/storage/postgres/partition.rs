@@ -259,7 +259,7 @@ impl Postgres {
         work: impl FnOnce(&mut Writing<'_>) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let _turn = self.writing.lock();
-        let (key, names, terms_of) = (self.key, &self.names, self.terms_of);
+        let (key, names, terms_of) = (self.key, &self.names, self.terms_of.clone());
         let now = self.clock.map_or_else(|| NOW_MS.to_owned(), |clock| time_literal(clock()));
         let writer = self.server.member_id();
         let mut first_expiry_ms = i64::MAX;

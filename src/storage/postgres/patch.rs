@@ -38,7 +38,7 @@ pub(super) fn change(writing: &mut Writing<'_>, found: &FoundDocument, patch: &D
     if changed.renews_terms {
         let mut batch = Batch::default();
         for passage in reading::passages_of(writing.session, writing.names, found.key)? {
-            let terms = (writing.terms_of)(&passage.context.prepend_to(&passage.text), changed.language);
+            let terms = writing.terms_of.compute(&passage.context.prepend_to(&passage.text), changed.language);
             batch.renew_terms(found.key, passage.id.0 as i64, &terms);
         }
         batch.store(writing)?;

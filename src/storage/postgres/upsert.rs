@@ -111,7 +111,7 @@ fn replace(
         let spans = stored.passages.iter().map(|passage| passage.passage).zip(&document.passages);
         for (passage, span) in spans {
             let text = document.indexed_text(span)?;
-            batch.renew_terms(stored.key, passage, &(writing.terms_of)(&text, document.language));
+            batch.renew_terms(stored.key, passage, &writing.terms_of.compute(&text, document.language));
         }
     }
     let sequence = writing.next_sequence();
@@ -209,7 +209,7 @@ pub(super) fn add_passages(
     for (ordinal, span) in document.passages.iter().enumerate() {
         let passage = writing.next_passage();
         let embedded = document.embedding.as_ref().map(|embedding| (embedding, writing.next_sequence()));
-        let terms = (writing.terms_of)(&document.indexed_text(span)?, document.language);
+        let terms = writing.terms_of.compute(&document.indexed_text(span)?, document.language);
         batch.add_passage((key, passage, ordinal), span, embedded, &terms);
         if document.embedding.is_none() {
             pending.push(document.pending_passage(passage_id(passage), span)?);

@@ -8,8 +8,8 @@ use dragoman::domain::{Language, PassageId, QueryWord, RelevanceWeights, TokenSe
 use dragoman::evaluation::SentenceEncoder as _;
 use dragoman::ranking::{Evidence, TokenIndex, TokenScorer, TokenTable, Translations, WordIndex, lexical_share};
 use dragoman::text::Tokenize as _;
-use dragoman::text::plain_words::word_counts;
 use dragoman::text::query_words::query_words;
+use dragoman::text::word_counts::word_counts;
 
 use super::quotes;
 use super::words::Words;
@@ -108,7 +108,7 @@ impl<'s> Collection<'s> {
         let words = Words::new(&pool.passages, language);
         let mut plain = WordIndex::default();
         for (number, passage) in (0..).zip(&pool.passages) {
-            plain.insert(PassageId(number), &word_counts(passage), translations);
+            plain.insert(PassageId(number), &word_counts(passage, |word| translations.has(word)), translations);
         }
         Ok(Self { scorer, translations, language, embeddings: encoder.encode(&pool.passages)?, tokens, words, plain })
     }
@@ -168,7 +168,8 @@ impl<'s> Collection<'s> {
             let bm25 = words.get(&number).copied().unwrap_or(0.0) as f32;
             Evidence {
                 dense: dot(query.embedding, passage),
-                late: Some(question.score(own)),
+                // The server halves the cosines of short words within longer ones, which hardly changes these scores.
+                late: Some(question.score(own, &[])),
                 lexical: lexical_share(bm25, terms, self.embeddings.len()),
                 translated: plain.as_ref().map_or(0.0, |plain| self.plain.score(plain, PassageId(number as u64))),
                 tokens: own.len(),

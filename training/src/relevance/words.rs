@@ -26,7 +26,7 @@ impl Words {
         let mut postings: BTreeMap<String, HashMap<usize, f64>> = BTreeMap::new();
         let mut lengths = Vec::with_capacity(passages.len());
         for (passage, text) in passages.iter().enumerate() {
-            let terms = passage_terms(text, language);
+            let terms = passage_terms(text, language, |_| true);
             let mut length = 0.0;
             for (column, weight) in [(&terms.words, 1.0), (&terms.folded, FOLDED)] {
                 for term in column.split_ascii_whitespace() {

@@ -1,0 +1,111 @@
+//! Counts the words of passages in their plain form, with the known parts of unknown words.
+
+use super::plain_words::for_each_word;
+use super::runs::{Run, normalized, runs};
+use super::word_parts::parts_of;
+use crate::domain::{Word, WordCounts};
+
+/// Number of words at the beginning of a text, which is often its title: there it says what it is about. `training/README.md`
+/// shows how this and the two numbers below were chosen.
+const BEGINNING: usize = 12;
+/// How often each of these words counts.
+const BEGINNING_COUNT: usize = 4;
+/// Minimum number of words of a text with a beginning. A shorter one is about all of its words.
+const WITH_BEGINNING_MIN: usize = 40;
+
+/// Counts the words of a text, those at the beginning of a long one several times. Words that `is_known` does not accept by their
+/// number are followed by their known parts (`word_parts`).
+pub fn word_counts(text: &str, is_known: impl Fn(u32) -> bool) -> WordCounts {
+    let mut words = Words::default();
+    runs(&normalized(text)).for_each(|run| words.add(&run, &is_known));
+    words.count()
+}
+
+/// The words of a text in order, each followed by its known parts if it is unknown itself.
+#[derive(Default)]
+pub(super) struct Words {
+    words: Vec<Word>,
+    /// Number of words without the parts.
+    whole: usize,
+    /// Number of `words` that belong to the beginning of the text.
+    beginning: usize,
+}
+
+impl Words {
+    /// Adds the words of the next run.
+    pub(super) fn add(&mut self, run: &Run<'_>, is_known: impl Fn(u32) -> bool) {
+        for_each_word(run, |word| {
+            self.words.push(word.word());
+            self.words.extend(parts_of(run.class, &word, &is_known).into_iter().map(Word::from));
+            self.whole += 1;
+            if self.whole <= BEGINNING {
+                self.beginning = self.words.len();
+            }
+        });
+    }
+
+    /// Counts them, those at the beginning of a long text several times.
+    pub(super) fn count(mut self) -> WordCounts {
+        if self.whole >= WITH_BEGINNING_MIN {
+            (1..BEGINNING_COUNT).for_each(|_| self.words.extend_from_within(..self.beginning));
+        }
+        WordCounts::from_words(self.words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plain_words::word_key;
+    use super::*;
+
+    #[test]
+    fn word_counts_ignore_case_and_punctuation() {
+        let counts = word_counts("Row, row the boat. ROW!", |_| true);
+        let counted: Vec<(u32, u8)> = counts.iter().map(|word| (word.key, word.count)).collect();
+        let mut expect = [("row", 3), ("the", 1), ("boat", 1)].map(|(word, count)| (word_key(word), count));
+        expect.sort_unstable();
+        assert_eq!(counted, expect);
+        assert!(word_counts(" …!", |_| true).is_empty());
+    }
+
+    #[test]
+    fn unknown_words_are_counted_with_their_known_parts() {
+        let known = ["der", "personen", "aufzug"].map(word_key);
+        let counts = word_counts("Der Personenaufzug", |key| known.contains(&key));
+        let keys: Vec<u32> = counts.iter().map(|word| word.key).collect();
+        let mut expect = ["der", "personenaufzug", "personen", "aufzug"].map(word_key);
+        expect.sort_unstable();
+        assert_eq!(keys, expect);
+    }
+
+    #[test]
+    fn parts_do_not_count_for_the_length_of_the_beginning() {
+        let known = ["personen", "aufzug"].map(word_key);
+        let counts = |words: usize| {
+            let words: Vec<String> = (1..words).map(|number| format!("word{number}")).collect();
+            let counts = word_counts(&format!("personenaufzug {}", words.join(" ")), |key| known.contains(&key));
+            ["personenaufzug", "aufzug", "word11", "word12"]
+                .map(|word| counts.iter().find(|one| one.key == word_key(word)).map_or(0, |one| usize::from(one.count)))
+        };
+        assert_eq!(counts(WITH_BEGINNING_MIN), [BEGINNING_COUNT, BEGINNING_COUNT, BEGINNING_COUNT, 1]);
+        assert_eq!(counts(WITH_BEGINNING_MIN - 1), [1; 4]);
+    }
+
+    #[test]
+    fn opening_words_of_a_long_text_get_a_higher_count() {
+        let counts = |words: usize| {
+            let words: Vec<String> = (0..words).map(|number| format!("word{number}")).collect();
+            let counts = word_counts(&words.join(" "), |_| true);
+            let count =
+                |word: &String| counts.iter().find(|one| one.key == word_key(word)).map_or(0, |one| usize::from(one.count));
+            words.iter().map(count).collect::<Vec<_>>()
+        };
+        let rest = vec![1; WITH_BEGINNING_MIN - BEGINNING];
+        assert_eq!(counts(WITH_BEGINNING_MIN), [vec![BEGINNING_COUNT; BEGINNING], rest].concat());
+        assert_eq!(
+            counts(WITH_BEGINNING_MIN - 1),
+            vec![1; WITH_BEGINNING_MIN - 1],
+            "in a short text, all words have the same count"
+        );
+    }
+}
