@@ -34,7 +34,7 @@ const GROUPED_MAX: usize = 10_000;
 /// Factor by which the depth grows if it was not enough.
 const GROWTH: usize = 4;
 /// Number of passages searched per wanted document in lexical search, and their minimum.
-const PASSAGES_PER_DOCUMENT: usize = 4;
+const PASSAGES_PER_DOCUMENT: usize = 2;
 const PASSAGES_MIN: usize = 32;
 
 /// A search in a collection.
