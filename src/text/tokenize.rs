@@ -157,22 +157,27 @@ fn is_blank_piece(piece: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use tokenizers::models::unigram::Unigram;
 
     use super::*;
     use crate::text::normalize::{normalizer, pre_tokenizer};
 
-    /// Makes a tokenizer with these pieces besides the one of unknown characters.
-    fn tokenizer(pieces: &[&str]) -> Tokenizer {
-        let pieces = std::iter::once(("<unk>".to_owned(), 0.0)).chain(pieces.iter().map(|piece| ((*piece).to_owned(), -4.0)));
-        let model = Unigram::from(pieces.collect(), Some(0), false).expect("the pieces are well formed");
+    /// Makes a tokenizer of these pieces, each with its log probability. The first one stands for unknown characters.
+    pub(crate) fn tokenizer_of(pieces: Vec<(String, f64)>) -> Tokenizer {
+        let model = Unigram::from(pieces, Some(0), false).expect("the pieces are well formed");
         let mut inner = tokenizers::Tokenizer::new(model);
         inner.with_normalizer(Some(normalizer())).expect("a normalizer");
         inner.with_pre_tokenizer(Some(pre_tokenizer()));
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         inner.save(file.path(), false).expect("the tokenizer is written");
         Tokenizer::load(file.path()).expect("the tokenizer is read back")
+    }
+
+    /// Makes a tokenizer with these pieces besides the one of unknown characters.
+    fn tokenizer(pieces: &[&str]) -> Tokenizer {
+        let pieces = pieces.iter().map(|piece| ((*piece).to_owned(), -4.0));
+        tokenizer_of(std::iter::once(("<unk>".to_owned(), 0.0)).chain(pieces).collect())
     }
 
     #[test]

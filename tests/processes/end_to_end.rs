@@ -62,14 +62,20 @@ fn the_onnx_runtime_stores_no_telemetry() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-#[test]
-fn questions_find_their_answers_in_other_languages() {
+/// A server with the shipped model. `None` if this checkout does not have the model.
+fn server_with_model() -> Option<(tempfile::TempDir, Program)> {
     if !std::path::Path::new(MODEL).join("manifest.json").exists() {
         println!("skipped: there is no {MODEL}/manifest.json");
-        return;
+        return None;
     }
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), MODEL);
+    Some((folder, server))
+}
+
+#[test]
+fn questions_find_their_answers_in_other_languages() {
+    let Some((folder, server)) = server_with_model() else { return };
     let client = server.client();
     assert_eq!(client.post("/v1/collections", &json!({ "name": "world" })).0, 201);
     let documents: Vec<Value> = DOCUMENTS
@@ -95,12 +101,7 @@ fn questions_find_their_answers_in_other_languages() {
 
 #[test]
 fn translations_are_marked_in_titles() {
-    if !std::path::Path::new(MODEL).join("manifest.json").exists() {
-        println!("skipped: there is no {MODEL}/manifest.json");
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let Some((_folder, server)) = server_with_model() else { return };
     let client = server.client();
     assert_eq!(client.post("/v1/collections", &json!({ "name": "titled" })).0, 201);
     let titled =

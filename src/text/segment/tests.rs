@@ -1,13 +1,12 @@
 //! Tests of splitting: where passages end, and that nothing is lost.
 
 use proptest::prelude::*;
-use tokenizers::models::unigram::Unigram;
 
 use super::*;
 use crate::text::Tokenizer;
 use crate::text::context::embedded_text;
 use crate::text::context::tests::Words;
-use crate::text::normalize::{normalizer, pre_tokenizer};
+use crate::text::tokenize::tests::tokenizer_of;
 
 /// Makes a tokenizer that only knows the letters of a few scripts and some words.
 fn tokenizer() -> Tokenizer {
@@ -16,13 +15,7 @@ fn tokenizer() -> Tokenizer {
     pieces.extend(letters.chars().map(|c| (c.to_string(), -8.0)));
     let words = ["▁the", "▁sea", "▁is", "▁blue", "▁a", "an", "en", "ing", "▁το", "春", "天", "来了", "นี้", "บ้าน"];
     pieces.extend(words.iter().map(|word| ((*word).to_owned(), -4.0)));
-    let model = Unigram::from(pieces, Some(0), false).expect("the pieces are well formed");
-    let mut inner = tokenizers::Tokenizer::new(model);
-    inner.with_normalizer(Some(normalizer())).expect("a normalizer");
-    inner.with_pre_tokenizer(Some(pre_tokenizer()));
-    let file = tempfile::NamedTempFile::new().expect("a temporary file");
-    inner.save(file.path(), false).expect("the tokenizer is written");
-    Tokenizer::load(file.path()).expect("the tokenizer is read back")
+    tokenizer_of(pieces)
 }
 
 fn parts(text: &str, tokens_max: usize) -> Vec<&str> {
