@@ -136,7 +136,7 @@ fn few_candidates_find_nearly_the_same_hits_as_many() {
     let pages: Vec<Value> = set.documents.iter().map(page).collect();
     add_collection(&server, "pages", &pages);
     let (mut found, mut wanted) = (0, 0);
-    for query in &set.queries {
+    for query in set.queries.iter().step_by(3) {
         let hits = |candidates: usize| -> HashMap<(String, u64), Value> {
             let search = json!({ "query": query.text, "candidates": candidates, "include": ["passage"] });
             let hits = client.hits("pages", &search).into_iter();

@@ -101,7 +101,7 @@ fn kill_while_reembedding(data: &Path, model: &str, random: &mut Random) {
         let job = client.get(&job).1;
         if job["status"] == "succeeded" { u64::MAX } else { job["progress"]["done"].as_u64().unwrap_or(0) }
     };
-    let wanted = random.below(4_000);
+    let wanted = random.below(2_000);
     client.wait_until("some of it is embedded", |client| {
         let done = progress(client);
         done >= wanted || done == u64::MAX

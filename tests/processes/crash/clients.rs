@@ -11,14 +11,16 @@ use crate::program::Client;
 
 /// The collection that all clients write to.
 pub const COLLECTION: &str = "crash";
-/// Documents of one writer. Together, all writers have several times more than the size below which a search is exhaustive.
-const DOCUMENTS_MAX: u64 = 400;
+/// Documents of one writer.
+const DOCUMENTS_MAX: u64 = 200;
 /// Documents that a writer starts with.
-const DOCUMENTS_AT_FIRST: u64 = 300;
+const DOCUMENTS_AT_FIRST: u64 = 150;
 /// Maximum number of documents in one request.
 const BATCH_MAX: u64 = 12;
 /// Documents that one request looks up, each with two searches.
 const SEARCHES: usize = 50;
+/// The width of the searches of the graph. Without a width, a search compares with all passages.
+const EF_SEARCH: u64 = 400;
 
 /// The server's documents, by id.
 pub type Documents = BTreeMap<String, Value>;
@@ -212,7 +214,10 @@ impl Writer {
 /// The first hit of the default search for each text, or that of the graph alone if it has another text.
 fn first_hits(client: &Client, texts: &[&str]) -> Vec<Value> {
     let both = |text: &&str| {
-        [json!({ "query": text, "include": ["text"] }), json!({ "query": text, "mode": "dense", "include": ["text"] })]
+        [
+            json!({ "query": text, "limit": 1, "include": ["text"] }),
+            json!({ "query": text, "mode": "dense", "ef_search": EF_SEARCH, "limit": 1, "include": ["text"] }),
+        ]
     };
     let searches: Vec<Value> = texts.iter().flat_map(both).collect();
     let path = format!("/v1/collections/{COLLECTION}/search/batch");
