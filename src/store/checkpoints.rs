@@ -4,8 +4,9 @@ use rusqlite::{Connection, params};
 
 use super::error::Fault;
 use super::rows::{query_all, query_one};
-use super::writer::WriteTransaction;
-use super::{DocumentStore, PreparedDocument, StoreError, Upserted, mutations};
+use super::upsert::Upsert;
+use super::write_transaction::WriteTransaction;
+use super::{DocumentStore, PreparedDocument, StoreError, Upserted};
 use crate::domain::JobId;
 
 impl DocumentStore {
@@ -18,9 +19,9 @@ impl DocumentStore {
         checkpoint: impl FnOnce(&[Upserted]) -> String + Send + 'static,
     ) -> Result<Vec<Upserted>, StoreError> {
         let job = job.clone();
-        let terms_of = self.terms_of.clone();
+        let upsert = Upsert::prepare(self, documents)?;
         self.write_patiently("storing documents of a job", move |transaction| {
-            let outcomes = mutations::upsert(transaction, &documents, &terms_of)?;
+            let outcomes = upsert.write(transaction)?;
             store_checkpoint(transaction, &job, &checkpoint(&outcomes))?;
             Ok(outcomes)
         })

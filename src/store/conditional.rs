@@ -6,8 +6,9 @@ use super::error::Fault;
 use super::expiry::LIVE;
 use super::patch::{ResplitText, compute_patched_fields};
 use super::rows::{json, query_one, read_embedding};
-use super::writer::WriteTransaction;
-use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries, term_rows};
+use super::upsert::Upsert;
+use super::write_transaction::WriteTransaction;
+use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries};
 use crate::domain::{Document, DocumentId, DocumentPatch, Precondition, Sequence};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -23,12 +24,12 @@ impl DocumentStore {
     /// Like `upsert`, if the precondition holds for the document stored under each id. Otherwise fails with
     /// `StoreError::PreconditionFailed` and stores nothing.
     pub fn upsert_if(&self, documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError> {
-        let terms_of = self.terms_of.clone();
+        let upsert = Upsert::prepare(self, documents)?;
         self.write("storing documents", move |transaction| {
             if precondition != Precondition::None {
-                documents.iter().try_for_each(|document| check(transaction, &document.id, &precondition))?;
+                upsert.ids().try_for_each(|id| check(transaction, id, &precondition))?;
             }
-            mutations::upsert(transaction, &documents, &terms_of)
+            upsert.write(transaction)
         })
     }
 
@@ -113,7 +114,9 @@ fn replace_passages(
         false => None,
     };
     mutations::remove_passages(transaction, key)?;
-    mutations::insert_passages(transaction, key, &resplit.prepare(document, embedding), terms_of)
+    let prepared = resplit.prepare(document, embedding);
+    let terms = mutations::passage_terms(&prepared, terms_of)?;
+    mutations::insert_passages(transaction, key, &prepared, terms)
 }
 
 /// Applies a patch to the row of a document that was read in this transaction. Returns whether that changed anything.
@@ -143,7 +146,7 @@ pub(super) fn change(
     if changed.renews_terms {
         let sql = "select key from documents where id = ?1";
         let key = transaction.connection.prepare_cached(sql)?.query_row([row.id], |row| row.get(0))?;
-        term_rows::renew(transaction.connection, key, changed.language, terms_of)?;
+        mutations::renew_terms(transaction, key, changed.language, terms_of)?;
     }
     Ok(true)
 }

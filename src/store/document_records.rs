@@ -11,8 +11,8 @@ use super::mutations::INSERT;
 use super::queries::CUTTING_RULES;
 use super::records::{DocumentRecord, PassageRecord, PreparedDocument};
 use super::rows::{self, DOCUMENT_COLUMNS, corrupt_passage, passage_id, query_all, to_sql};
-use super::writer::WriteTransaction;
-use super::{DocumentKey, StoreError, TermsOf, checkpoints, swap, term_rows, token_rows};
+use super::write_transaction::WriteTransaction;
+use super::{DocumentKey, StoreError, TermsOf, checkpoints, swap, token_rows};
 use crate::domain::{Document, JobId, PassageContext, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
 
 impl DocumentStore {
@@ -130,7 +130,7 @@ fn insert(transaction: &mut WriteTransaction<'_>, record: DocumentRecord, terms_
         let sequence = embedded.as_ref().map(|(sequence, _)| to_sql(sequence.0));
         statement.execute(params![row[0], row[1], row[2], row[3], row[4], span.headings, checksum, embedding, sequence])?;
         let terms = PassageTerms { plain: words, ..terms_of.compute(&document.indexed_text(&span)?, document.language) };
-        term_rows::insert(connection, row[0], &terms)?;
+        transaction.add_terms(row[0], terms);
         token_rows::insert(connection, id, &tokens)?;
     }
     Ok(())

@@ -18,9 +18,9 @@ use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
 use super::open_databases::{Database, StoreOptions};
 use super::read_only::{check_filled, open_read_only};
-use super::records::{Change, Deleted, PendingPassage, PreparedDocument, Upserted};
+use super::records::{Change, Deleted, PendingPassage};
 use super::rows::{passage_id, query_all, query_each, query_one, read_embedding, to_sql};
-use super::writer::WriteTransaction;
+use super::write_transaction::WriteTransaction;
 use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries, term_rows};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, MetadataPath, Page, PassageEmbedding, PassageId,
@@ -154,14 +154,6 @@ impl DocumentStore {
         let set = self.write("declaring metadata indexes", move |transaction| metadata_indexes::set(transaction, &paths))?;
         *self.indexes.write() = set;
         Ok(())
-    }
-
-    /// Stores documents, all or none, in one transaction that may include other callers' writes. A document whose title, text
-    /// and passages are the same as before keeps its passages and their embeddings. Returns one outcome per document, in order.
-    /// If an id occurs twice, the document is created, then updated.
-    pub fn upsert(&self, documents: Vec<PreparedDocument>) -> Result<Vec<Upserted>, StoreError> {
-        let terms_of = self.terms_of.clone();
-        self.write("storing documents", move |transaction| mutations::upsert(transaction, &documents, &terms_of))
     }
 
     /// Removes a document. Returns `None` if there is none.
@@ -367,6 +359,15 @@ impl DocumentStore {
         work: impl FnOnce(&rusqlite::Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         self.connections.lease()?.opened.readers.read(operation, work)
+    }
+
+    /// Runs a read that its caller can do without. Returns `None` if it fails, or if all connections are in use.
+    pub(super) fn try_read<T>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&rusqlite::Connection) -> Result<T, Fault>,
+    ) -> Option<T> {
+        self.connections.lease().ok()?.opened.readers.try_read(operation, work)
     }
 
     /// Runs a caller's write. Fails immediately if the queue is full.

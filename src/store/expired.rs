@@ -9,7 +9,7 @@ use super::error::Fault;
 use super::expiry::first_expiry;
 use super::mutations::delete_key;
 use super::rows::{self, DOCUMENT_COLUMNS, query_all, query_one};
-use super::writer::WriteTransaction;
+use super::write_transaction::WriteTransaction;
 
 /// Maximum number of documents removed in one transaction. Bounds how long other writes wait.
 const REMOVED_PER_TRANSACTION: usize = 500;

@@ -5,7 +5,8 @@
 use super::documents::DocumentStore;
 use super::idempotency_records::{ANSWERS_MAX, find, store_answer};
 use super::sqlite_session::SqliteSession;
-use super::{PreparedDocument, StoreError, Upserted, mutations};
+use super::upsert::Upsert;
+use super::{PreparedDocument, StoreError, Upserted};
 use crate::domain::RequestKey;
 
 /// The outcome of a request with a key.
@@ -27,14 +28,14 @@ impl DocumentStore {
         answer: impl FnOnce(&[Upserted]) -> String + Send + 'static,
     ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
         const OPERATION: &str = "storing documents";
-        let terms_of = self.terms_of.clone();
+        let upsert = Upsert::prepare(self, documents)?;
         self.write(OPERATION, move |transaction| {
             let (mut records, now_ms) =
                 (SqliteSession { connection: transaction.connection, operation: OPERATION }, transaction.now_ms);
             if let Some(before) = find(&mut records, &request, now_ms)? {
                 return Ok(Idempotent::Replayed(before));
             }
-            let outcomes = mutations::upsert(transaction, &documents, &terms_of)?;
+            let outcomes = upsert.write(transaction)?;
             store_answer(&mut records, &request, &answer(&outcomes), now_ms, ANSWERS_MAX)?;
             Ok(Idempotent::Executed(outcomes))
         })

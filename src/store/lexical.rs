@@ -12,7 +12,7 @@ use super::expiry::EXPIRED_PASSAGES;
 use super::queries::passage_texts;
 use super::rows::{passage_id, query_all, to_sql};
 use super::term_rows::{TermsOf, replace};
-use super::writer::WriteTransaction;
+use super::write_transaction::WriteTransaction;
 use super::{DocumentStore, PendingPassage, SearchFilter, StoreError};
 use crate::domain::{Language, PassageId, QueryTerms, TermPhrase};
 

@@ -9,7 +9,7 @@ use super::error::Fault;
 use super::filter::{Condition, index_expression, walk};
 use super::mutations::delete_key;
 use super::rows::{self, DOCUMENT_COLUMNS, passage_id, query_all, query_one, to_sql};
-use super::writer::WriteTransaction;
+use super::write_transaction::WriteTransaction;
 use super::{StoreError, queries};
 use crate::domain::{
     Document, DocumentId, DocumentOrder, DocumentPatch, MetadataPath, PassageId, Scalar, ScrollPage, ScrollPosition,

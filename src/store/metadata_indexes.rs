@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::StoreError;
 use super::error::Fault;
 use super::filter::index_expression;
-use super::writer::WriteTransaction;
+use super::write_transaction::WriteTransaction;
 use crate::domain::MetadataPath;
 
 /// Prefix of the names of these indexes. A number follows.

@@ -57,6 +57,8 @@ mod sqlite_session;
 mod swap;
 mod term_rows;
 mod token_rows;
+mod upsert;
+mod write_transaction;
 mod writer;
 
 pub use crate::domain::SearchFilter;

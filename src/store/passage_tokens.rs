@@ -10,7 +10,7 @@ use super::error::Fault;
 use super::queries::{self, passage_texts};
 use super::rows::{passage_id, query_all, query_one, to_sql};
 use super::token_rows::insert;
-use super::writer::WriteTransaction;
+use super::write_transaction::WriteTransaction;
 use super::{DocumentStore, PendingPassage, StoreError};
 use crate::domain::{PassageId, Sequence, TokenSet, WordCounts};
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rusqlite::Connection;
 
 use super::clock::{Clock, register_clock};
@@ -50,12 +50,18 @@ impl Readers {
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let _span = tracing::info_span!("store_read", doing = operation).entered();
-        let run = || {
-            let lease = self.acquire(operation)?;
-            let transaction = ReadTransaction::begin(lease.connection()?)?;
-            work(transaction.0)
-        };
+        let run = || self.acquire(operation)?.read(work);
         run().map_err(|fault: Fault| fault.into_store_error(operation))
+    }
+
+    /// Reads like `read`. Returns `None` if the read fails, or if it would have to wait for a connection.
+    pub(super) fn try_read<T>(&self, operation: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Option<T> {
+        let _span = tracing::info_span!("store_read", doing = operation).entered();
+        let pool = self.pool.lock();
+        if self.are_all_in_use(&pool) {
+            return None;
+        }
+        self.lease(pool).and_then(|lease| lease.read(work)).ok()
     }
 
     /// Waits for the running reads and closes the connections. Later reads fail with `StoreError::Closed`.
@@ -71,7 +77,7 @@ impl Readers {
 
     fn acquire(&self, operation: &'static str) -> Result<Lease<'_>, Fault> {
         let mut pool = self.pool.lock();
-        while pool.idle.is_empty() && pool.leased >= self.connections_max && !pool.closed {
+        while self.are_all_in_use(&pool) && !pool.closed {
             if caller::is_caller_gone() {
                 return Err(StoreError::Interrupted { operation }.into());
             }
@@ -81,6 +87,14 @@ impl Readers {
                 self.changed.wait(&mut pool);
             }
         }
+        self.lease(pool)
+    }
+
+    fn are_all_in_use(&self, pool: &Pool) -> bool {
+        pool.idle.is_empty() && pool.leased >= self.connections_max
+    }
+
+    fn lease(&self, mut pool: MutexGuard<'_, Pool>) -> Result<Lease<'_>, Fault> {
         if pool.closed {
             return Err(StoreError::Closed.into());
         }
@@ -127,6 +141,11 @@ struct Lease<'r> {
 }
 
 impl Lease<'_> {
+    fn read<T>(self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+        let transaction = ReadTransaction::begin(self.connection()?)?;
+        work(transaction.0)
+    }
+
     fn connection(&self) -> Result<&Connection, Fault> {
         self.connection.as_ref().ok_or(Fault::Store(StoreError::Closed))
     }
@@ -175,6 +194,20 @@ mod tests {
             }
         });
         assert_eq!(readers.pool.lock().idle.len(), 3);
+    }
+
+    #[test]
+    fn a_read_that_the_caller_can_do_without_never_waits_for_a_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("documents.sqlite");
+        let _writer = open_writer(&path, &COLLECTION, false).unwrap();
+        let readers = Readers::new(path, 1, Deadline::default(), system_clock);
+        assert_eq!(readers.try_read("testing", count), Some(0));
+        assert_eq!(readers.read("testing", |_| Ok(readers.try_read("testing", count))).unwrap(), None, "the only one is in use");
+        assert_eq!(readers.try_read("testing", |_| Err::<(), _>(StoreError::Closed.into())), None);
+        assert_eq!(readers.try_read("testing", count), Some(0), "its connection is free again");
+        readers.close();
+        assert_eq!(readers.try_read("testing", count), None);
     }
 
     #[test]

@@ -13,8 +13,8 @@ use super::error::Fault;
 use super::migrate::COLLECTION;
 use super::mutations::{self, INSERT};
 use super::rows::{self, DOCUMENT_COLUMNS, json, query_all, query_one, to_sql};
-use super::writer::WriteTransaction;
-use super::{CopiedDocument, DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, term_rows};
+use super::write_transaction::WriteTransaction;
+use super::{CopiedDocument, DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf};
 use crate::domain::{Document, Sequence};
 
 /// One state of a document. Ordered by the sequence.
@@ -174,7 +174,7 @@ fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, te
         let Some(language) = same else { return Ok(()) };
         write_document(transaction, UPDATE, *key, document)?;
         if language.as_deref() != document.language.map(|language| language.code()) {
-            term_rows::renew(transaction.connection, key.0, document.language, terms_of)?;
+            mutations::renew_terms(transaction, key.0, document.language, terms_of)?;
         }
         return Ok(());
     };
@@ -185,7 +185,8 @@ fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, te
     write_document(transaction, INSERT, *key, document)?;
     let spans = passages.iter().map(|passage| passage.span.clone()).collect();
     let prepared = PreparedDocument { passages: spans, ..document.clone().into() };
-    let pending = mutations::insert_passages(transaction, key.0, &prepared, terms_of)?;
+    let terms = mutations::passage_terms(&prepared, terms_of)?;
+    let pending = mutations::insert_passages(transaction, key.0, &prepared, terms)?;
     let embedded = pending.into_iter().zip(passages);
     let embedded = embedded.filter_map(|(pending, passage)| Some((pending.id, passage.embedding.clone()?))).collect();
     mutations::set_embeddings(transaction, embedded)?;

@@ -7,8 +7,7 @@ use rusqlite::{Connection, params};
 
 use super::checksum::seal_passage_value;
 use super::error::Fault;
-use super::queries::passage_texts;
-use super::rows::{passage_id, to_sql};
+use super::rows::passage_id;
 use crate::domain::{Language, PassageTerms};
 
 type Compute = dyn Fn(&str, Option<Language>) -> PassageTerms + Send + Sync;
@@ -57,19 +56,16 @@ pub(super) fn adopt_vocabulary(connection: &Connection, terms_of: &TermsOf) -> R
     Ok(())
 }
 
-/// Recomputes the terms of a document's passages, in its language.
-pub(super) fn renew(connection: &Connection, document: i64, language: Option<Language>, terms_of: &TermsOf) -> Result<(), Fault> {
-    let sql = "select id, document, start, end, headings from passages where document = ?1 order by ordinal";
-    for passage in passage_texts(connection, sql, &[document])? {
-        replace(connection, to_sql(passage.id.0), &terms_of.compute(&passage.context.prepend_to(&passage.text), language))?;
-    }
-    Ok(())
-}
-
 /// Writes the row of a passage, replacing an existing one.
 pub(super) fn replace(connection: &Connection, passage: i64, terms: &PassageTerms) -> Result<(), Fault> {
-    connection.prepare_cached("delete from lexical where rowid = ?1")?.execute([passage])?;
+    remove(connection, passage)?;
     insert(connection, passage, terms)
+}
+
+/// Removes the row with the terms of a passage.
+pub(super) fn remove(connection: &Connection, passage: i64) -> Result<(), Fault> {
+    connection.prepare_cached("delete from lexical where rowid = ?1")?.execute([passage])?;
+    Ok(())
 }
 
 /// Writes the rows of a new passage: its terms, and its words in plain form.

@@ -15,7 +15,7 @@ use super::StoreError;
 use super::clock::Clock;
 use super::error::Fault;
 use super::expiry::NextExpiry;
-use crate::domain::Sequence;
+use super::write_transaction::WriteTransaction;
 
 /// Maximum number of commands in one transaction.
 const GROUP_COMMANDS_MAX: usize = 256;
@@ -97,70 +97,6 @@ impl Drop for Writer {
     }
 }
 
-/// The transaction that a group of commands shares. Dropping it without `commit` rolls it back.
-pub(super) struct WriteTransaction<'c> {
-    pub(super) connection: &'c Connection,
-    /// When the transaction began, in milliseconds since the Unix epoch.
-    pub(super) now_ms: i64,
-    sequence: u64,
-    /// When the first of the documents that it wrote expires. `i64::MAX` for never.
-    first_expiry_ms: i64,
-}
-
-impl<'c> WriteTransaction<'c> {
-    fn begin(connection: &'c Connection, clock: Clock) -> Result<Self, Fault> {
-        connection.prepare_cached("begin immediate")?.execute([])?;
-        let mut transaction = Self { connection, now_ms: clock(), sequence: 0, first_expiry_ms: i64::MAX };
-        let sequence: i64 = connection.prepare_cached("select sequence from state")?.query_row([], |row| row.get(0))?;
-        transaction.sequence = u64::try_from(sequence).map_err(|_| StoreError::CorruptRow {
-            table: "state",
-            row: 1,
-            problem: "its sequence is negative",
-        })?;
-        Ok(transaction)
-    }
-
-    /// Returns the last sequence number in use.
-    pub(super) fn sequence(&self) -> Sequence {
-        Sequence(self.sequence)
-    }
-
-    /// Returns a new sequence number. Numbers of a failed command are not reused.
-    pub(super) fn next_sequence(&mut self) -> i64 {
-        self.sequence += 1;
-        self.sequence as i64
-    }
-
-    /// Marks all numbers up to `sequence` as used, for rows from another database.
-    pub(super) fn raise_sequence(&mut self, sequence: Sequence) {
-        self.sequence = self.sequence.max(sequence.0);
-    }
-
-    /// Records when a written document expires.
-    pub(super) fn note_expiry(&mut self, expires_at_ms: Option<i64>) {
-        self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
-    }
-
-    fn commit(self, next_expiry: &NextExpiry) -> Result<(), Fault> {
-        self.connection.prepare_cached("update state set sequence = ?1")?.execute([self.sequence as i64])?;
-        self.connection.prepare_cached("commit")?.execute([])?;
-        // Recorded after the commit: a search for the next expiry that runs before this sees the new documents itself.
-        next_expiry.note(self.first_expiry_ms);
-        Ok(())
-    }
-}
-
-impl Drop for WriteTransaction<'_> {
-    fn drop(&mut self) {
-        // Some errors, such as a full disk, end the transaction on their own.
-        if !self.connection.is_autocommit()
-            && let Err(error) = self.connection.execute_batch("rollback")
-        {
-            tracing::error!(error = &error as &dyn std::error::Error, "cannot roll back");
-        }
-    }
-}
-
 /// A write in the queue.
 trait Command: Send {
     /// Runs it in a savepoint. An error means that the whole transaction is lost, not just this command.
@@ -195,8 +131,10 @@ impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> C
         let Some(work) = self.work.take() else { return Ok(()) };
         let connection = transaction.connection;
         connection.prepare_cached("savepoint command")?.execute([])?;
-        let result = work(transaction).map_err(|fault| fault.into_store_error(self.operation));
+        let result = work(transaction).and_then(|value| transaction.write_terms().map(|()| value));
+        let result = result.map_err(|fault| fault.into_store_error(self.operation));
         if let Err(error) = &result {
+            transaction.discard_terms();
             if connection.is_autocommit() {
                 return Err(error.clone().into());
             }
@@ -277,6 +215,7 @@ mod tests {
     use super::super::connection::{open_reader, open_writer};
     use super::super::migrate::COLLECTION;
     use super::*;
+    use crate::domain::PassageTerms;
 
     type Waiting<T> = Receiver<Result<T, StoreError>>;
 
@@ -377,6 +316,7 @@ mod tests {
         let (_stalled, gate) = fixture.stall();
         let before = fixture.submit(1);
         let failing = fixture.queue("failing", |transaction| {
+            transaction.add_terms(2, PassageTerms::default());
             insert(transaction, 2)?;
             insert(transaction, 2)
         });
@@ -386,6 +326,8 @@ mod tests {
         assert!(matches!(error, StoreError::Sqlite { operation: "failing", .. }), "{error:?}");
         assert_eq!((wait(&before).unwrap(), wait(&after).unwrap()), (1, 1));
         assert_eq!(fixture.keys(), [1, 3]);
+        let terms = open_reader(&fixture.path).unwrap().query_row("select count(*) from passage_words", [], |row| row.get(0));
+        assert_eq!(terms, Ok(0), "its terms are not left to the next command");
     }
 
     #[test]

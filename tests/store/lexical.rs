@@ -4,7 +4,7 @@ use std::path::Path;
 
 use dragoman::domain::{PassageTerms, QueryTerm, QueryTerms};
 use dragoman::embed::passage_terms;
-use dragoman::store::{DocumentStore, SearchFilter, StoreError, StoreOptions, TermsOf};
+use dragoman::store::{DocumentStore, PreparedDocument, SearchFilter, StoreError, StoreOptions, TermsOf};
 use dragoman::text::plain_words::word_key;
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -59,6 +59,19 @@ fn a_failed_write_leaves_no_terms() {
     assert_eq!((find(&store, "sea").unwrap(), rows(folder.path())), (vec![], 0));
     put(&store, document("c", "sea"));
     assert_eq!(find(&store, "sea").unwrap().len(), 1);
+}
+
+#[test]
+fn an_id_that_occurs_twice_in_a_batch_has_the_terms_of_the_last_one() {
+    let (folder, store) = store();
+    let inflected =
+        |name: &str, code: &str| PreparedDocument { language: language(code), ..document(name, "Die Mauern stehen.") };
+    let batch = vec![document("a", "grey sea"), document("a", "fresh bread"), inflected("b", "ja"), inflected("b", "de")];
+    store.upsert(batch).unwrap();
+    let found = ["sea", "bread", "mauern"].map(|term| find(&store, term).unwrap().len());
+    assert_eq!((found, rows(folder.path())), ([0, 1, 1], 2));
+    let stemmed = dragoman::embed::query_terms("Mauer", language("de"));
+    assert_eq!(store.lexical(&stemmed, &SearchFilter::default(), 10).unwrap().len(), 1);
 }
 
 #[test]

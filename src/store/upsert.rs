@@ -1,0 +1,245 @@
+//! Stores documents: what a document that is already stored keeps, and what is written anew.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, params};
+
+use super::checksum::unseal_embedding;
+use super::documents::DocumentStore;
+use super::error::Fault;
+use super::mutations::{self, INSERT, passage_terms, write_change};
+use super::rows::{passage_id, query_one};
+use super::write_transaction::WriteTransaction;
+use super::{PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted};
+use crate::domain::{DocumentId, PassageSpan, PassageTerms, Sequence};
+
+impl DocumentStore {
+    /// Stores documents, all or none, in one transaction that may include other callers' writes. A document whose title, text
+    /// and passages are the same as before keeps its passages and their embeddings. Returns one outcome per document, in order.
+    /// If an id occurs twice, the document is created, then updated.
+    pub fn upsert(&self, documents: Vec<PreparedDocument>) -> Result<Vec<Upserted>, StoreError> {
+        let upsert = Upsert::prepare(self, documents)?;
+        self.write("storing documents", move |transaction| upsert.write(transaction))
+    }
+}
+
+/// Documents to store.
+pub(super) struct Upsert {
+    documents: Vec<NewDocument>,
+    terms_of: TermsOf,
+}
+
+struct NewDocument {
+    document: PreparedDocument,
+    /// The terms of its passages. `None` if they probably are not needed.
+    terms: Option<Vec<PassageTerms>>,
+}
+
+impl Upsert {
+    /// Computes the terms of new and changed passages, so that the writer, which all callers share, need not do it. Fails with
+    /// `StoreError::InvalidPassage` if a passage is no part of its text.
+    pub(super) fn prepare(store: &DocumentStore, documents: Vec<PreparedDocument>) -> Result<Self, StoreError> {
+        for document in &documents {
+            document.passages.iter().try_for_each(|span| document.passage_text(span).map(drop))?;
+        }
+        let are_stored = |connection: &Connection| documents.iter().map(|document| is_stored(connection, document)).collect();
+        let stored: Vec<bool> = store.try_read("comparing documents", are_stored).unwrap_or_default();
+        let mut stored = stored.into_iter();
+        let prepare = |document: PreparedDocument| {
+            let terms = if stored.next() == Some(true) { None } else { Some(passage_terms(&document, &store.terms_of)?) };
+            Ok(NewDocument { document, terms })
+        };
+        let documents = documents.into_iter().map(prepare).collect::<Result<_, StoreError>>()?;
+        Ok(Self { documents, terms_of: store.terms_of.clone() })
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = &DocumentId> {
+        self.documents.iter().map(|new| &new.document.id)
+    }
+
+    /// Stores the documents. If an id occurs twice, the document is stored twice and the last one stays. Only the last one
+    /// reports passages to embed.
+    pub(super) fn write(self, transaction: &mut WriteTransaction<'_>) -> Result<Vec<Upserted>, Fault> {
+        let mut outcomes: Vec<Upserted> = Vec::with_capacity(self.documents.len());
+        let mut last: HashMap<DocumentId, usize> = HashMap::with_capacity(self.documents.len());
+        for (index, new) in self.documents.into_iter().enumerate() {
+            let id = new.document.id.clone();
+            outcomes.push(new.write(transaction, &self.terms_of)?);
+            if let Some(earlier) = last.insert(id, index) {
+                outcomes[earlier].pending.clear();
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+/// Whether a document with this id, title, text and language is stored.
+fn is_stored(connection: &Connection, document: &PreparedDocument) -> Result<bool, Fault> {
+    let sql = "select text = ?2 and title is ?3 and language is ?4 from documents where id = ?1";
+    let language = document.language.map(|language| language.code());
+    let values = params![document.id.as_str(), document.text, document.title, language];
+    Ok(query_one(connection, sql, values, |row| Ok(row.get(0)?))?.unwrap_or(false))
+}
+
+/// A document's row before it is replaced.
+struct Stored {
+    key: i64,
+    /// Whether text and title are unchanged.
+    same_text: bool,
+    created_at_ms: i64,
+    updated_at_ms: i64,
+    language: Option<String>,
+    expires_at_ms: Option<i64>,
+}
+
+impl Stored {
+    fn find(connection: &Connection, document: &PreparedDocument) -> Result<Option<Self>, Fault> {
+        let sql = "select key, text = ?2 and title is ?3, created_at_ms, updated_at_ms, language, expires_at_ms
+                   from documents where id = ?1";
+        query_one(connection, sql, params![document.id.as_str(), document.text, document.title], |row| {
+            let (key, same_text, created_at_ms) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let (updated_at_ms, language, expires_at_ms) = (row.get(3)?, row.get(4)?, row.get(5)?);
+            Ok(Self { key, same_text, created_at_ms, updated_at_ms, language, expires_at_ms })
+        })
+    }
+}
+
+impl NewDocument {
+    fn write(mut self, transaction: &mut WriteTransaction<'_>, terms_of: &TermsOf) -> Result<Upserted, Fault> {
+        // An expired document counts as gone, so the new one is created.
+        let (stored, expired) = match Stored::find(transaction.connection, &self.document)? {
+            Some(stored) if stored.expires_at_ms.is_some_and(|at| at <= transaction.now_ms) => (None, Some(stored.key)),
+            stored => (stored, None),
+        };
+        let Some(stored) = stored else {
+            let removed = expired.map(|key| mutations::delete_key(transaction, key)).transpose()?;
+            let removed = removed.map(|deleted| deleted.removed).unwrap_or_default();
+            let (sequence, key) = insert(transaction, &self.document)?;
+            let pending = self.insert_passages(transaction, key, terms_of)?;
+            return Ok(Upserted { created: true, sequence, pending, removed });
+        };
+        self.replace(transaction, &stored, terms_of)
+    }
+
+    fn replace(mut self, transaction: &mut WriteTransaction<'_>, stored: &Stored, terms_of: &TermsOf) -> Result<Upserted, Fault> {
+        let kept = if stored.same_text { reusable_passages(transaction, stored.key, &self.document)? } else { None };
+        let (pending, removed) = match kept {
+            Some(pending) => (pending, Vec::new()),
+            None => {
+                let removed = mutations::remove_passages(transaction, stored.key)?;
+                (self.insert_passages(transaction, stored.key, terms_of)?, removed)
+            }
+        };
+        let language = self.document.language;
+        if removed.is_empty() && stored.language.as_deref() != language.map(|language| language.code()) {
+            mutations::renew_terms(transaction, stored.key, language, terms_of)?;
+        }
+        let sequence = update(transaction, stored, &self.document)?;
+        Ok(Upserted { created: false, sequence, pending, removed })
+    }
+
+    fn insert_passages(
+        &mut self,
+        transaction: &mut WriteTransaction<'_>,
+        key: i64,
+        terms_of: &TermsOf,
+    ) -> Result<Vec<PendingPassage>, Fault> {
+        let terms = self.terms.take().map_or_else(|| passage_terms(&self.document, terms_of), Ok)?;
+        mutations::insert_passages(transaction, key, &self.document, terms)
+    }
+}
+
+fn insert(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -> Result<(Sequence, i64), Fault> {
+    let now_ms = transaction.now_ms;
+    let sequence = write_change(transaction, INSERT, None, document, (now_ms, now_ms))?;
+    Ok((sequence, transaction.connection.last_insert_rowid()))
+}
+
+fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &PreparedDocument) -> Result<Sequence, Fault> {
+    let sql = "update documents set language = ?3, language_confidence = ?4, updated_at_ms = ?6, sequence = ?7, metadata = ?8,
+               text = ?9, title = ?10, expires_at_ms = ?11, checksum = ?12 where key = ?1";
+    // A clock that jumps back must not make a document older than it was.
+    let updated_at_ms = transaction.now_ms.max(stored.updated_at_ms);
+    write_change(transaction, sql, Some(stored.key), document, (stored.created_at_ms, updated_at_ms))
+}
+
+/// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as before
+/// and its own vector, if it has one, is the same. Otherwise returns `None`.
+fn reusable_passages(
+    transaction: &WriteTransaction<'_>,
+    key: i64,
+    document: &PreparedDocument,
+) -> Result<Option<Vec<PendingPassage>>, Fault> {
+    // Embeddings are only read if there is one to compare them with.
+    let sql = "select id, start, end, embedding is null, iif(?2, embedding, null), headings
+               from passages where document = ?1 order by ordinal";
+    let own = document.embedding.as_ref();
+    let mut statement = transaction.connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![key, own.is_some()])?;
+    let mut pending = Vec::new();
+    let mut spans = document.passages.iter();
+    while let Some(row) = rows.next()? {
+        let (id, start, end): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let stored: Option<Vec<u8>> = row.get(4)?;
+        // A damaged embedding never counts as the same, so sending it again repairs it.
+        let stored = stored.and_then(|sealed| unseal_embedding(id, &sealed).ok());
+        let same_embedding = own.is_none_or(|own| stored.as_ref() == Some(own));
+        let headings = row.get_ref(5)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+        let is_same = |span: &&PassageSpan| {
+            let same_range = (span.range.start as i64, span.range.end as i64) == (start, end);
+            same_range && span.headings.as_deref() == headings && same_embedding
+        };
+        let Some(span) = spans.next().filter(is_same) else { return Ok(None) };
+        if row.get(3)? {
+            pending.push(document.pending_passage(passage_id(id)?, span)?);
+        }
+    }
+    Ok(spans.next().is_none().then_some(pending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::clock::system_clock;
+    use super::super::connection::{open_reader, open_writer};
+    use super::super::expiry::NextExpiry;
+    use super::super::migrate::COLLECTION;
+    use super::super::queries;
+    use super::super::writer::Writer;
+    use super::*;
+
+    fn document(text: &str) -> PreparedDocument {
+        PreparedDocument {
+            id: DocumentId::parse("a").unwrap(),
+            title: None,
+            text: text.to_owned(),
+            language: None,
+            language_confidence: None,
+            metadata: Default::default(),
+            expires_at_ms: None,
+            passages: vec![(0..text.len()).into()],
+            embedding: None,
+        }
+    }
+
+    #[test]
+    fn updated_at_never_moves_back_with_the_clock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("documents.sqlite");
+        let writer =
+            Writer::start(open_writer(&path, &COLLECTION, false).unwrap(), 1, system_clock, NextExpiry::default()).unwrap();
+        let at = |now_ms: i64, text: &str| {
+            let document = document(text);
+            let work = move |transaction: &mut WriteTransaction<'_>| {
+                transaction.now_ms = now_ms;
+                NewDocument { document, terms: None }.write(transaction, &TermsOf::new(|_, _| Default::default()))
+            };
+            writer.write("testing", work).unwrap();
+            let stored = queries::get(&open_reader(&path).unwrap(), &DocumentId::parse("a").unwrap()).unwrap().unwrap();
+            (stored.created_at_ms, stored.updated_at_ms)
+        };
+        assert_eq!(at(5_000, "un"), (5_000, 5_000));
+        assert_eq!(at(4_000, "deux"), (5_000, 5_000));
+        assert_eq!(at(6_000, "trois"), (5_000, 6_000));
+        assert_eq!(at(4_000, "trois"), (5_000, 6_000));
+    }
+}
