@@ -31,8 +31,9 @@ const KIND: &str = "translation table";
 
 /// Leading bits of a word's number that choose where it is looked for: so look-ups hardly wait for memory.
 const BUCKET_BITS: u32 = 16;
-/// Leading bits of a word's number that tell most unknown words: one in ten begins like a word of the shipped model.
-const BEGINNING_BITS: u32 = 24;
+/// Leading bits of a word's number by which most unknown words are recognized. With the words of the shipped model, one out of
+/// ten unknown words begins like a known one.
+const FILTER_BITS: u32 = 24;
 
 /// One of the concepts of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +63,9 @@ pub struct Translations {
     words: Vec<u32>,
     /// Where the words of each beginning begin, and where the last ones end.
     buckets: Vec<u32>,
-    /// A bit for each beginning of a number, set if a word begins so. Most words that are looked up are parts of others and
-    /// unknown, and this table is small enough for the processor's cache.
-    beginnings: Vec<u64>,
+    /// A bit for each value of a number's leading bits, set if a word has it, 2 MiB together. Most words that are looked up are
+    /// parts of others and unknown, and this says so with a single access to memory.
+    filter: Vec<u64>,
     /// Where the senses of each word begin, and where the last ones end.
     starts: Vec<u32>,
     senses: Vec<Sense>,
@@ -92,18 +93,18 @@ impl Translations {
             end += *bucket;
             *bucket = end;
         }
-        let mut beginnings = vec![0; 1 << (BEGINNING_BITS - u64::BITS.ilog2())];
+        let mut filter = vec![0; 1 << (FILTER_BITS - u64::BITS.ilog2())];
         for word in &words {
-            let (index, bit) = beginning(*word);
-            beginnings[index] |= bit;
+            let (index, bit) = filter_bit(*word);
+            filter[index] |= bit;
         }
-        Self { words, buckets, beginnings, starts, senses }
+        Self { words, buckets, filter, starts, senses }
     }
 
     /// Returns the concepts of a word. An unknown word has none.
     pub fn senses(&self, word: u32) -> &[Sense] {
-        let (index, bit) = beginning(word);
-        if self.beginnings.get(index).is_none_or(|bits| bits & bit == 0) {
+        let (index, bit) = filter_bit(word);
+        if self.filter.get(index).is_none_or(|bits| bits & bit == 0) {
             return &[];
         }
         let bucket = bucket(word);
@@ -192,10 +193,10 @@ fn bucket(word: u32) -> usize {
     (word >> (WORD_KEY_BITS - BUCKET_BITS)) as usize
 }
 
-/// Returns the index of the bits with the beginning of a word's number, and its bit.
-fn beginning(word: u32) -> (usize, u64) {
-    let beginning = word >> (WORD_KEY_BITS - BEGINNING_BITS);
-    ((beginning / u64::BITS) as usize, 1 << (beginning % u64::BITS))
+/// Returns the index of a word's bits in the filter, and its bit of them.
+fn filter_bit(word: u32) -> (usize, u64) {
+    let leading = word >> (WORD_KEY_BITS - FILTER_BITS);
+    ((leading / u64::BITS) as usize, 1 << (leading % u64::BITS))
 }
 
 /// Unpacks numbers from their differences. Each must be greater than the one before, starting from 0. Returns `None` if they

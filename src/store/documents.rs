@@ -361,7 +361,8 @@ impl DocumentStore {
         self.connections.lease()?.opened.readers.read(operation, work)
     }
 
-    /// Runs a read that its caller can do without. Returns `None` if it fails, or if all connections are in use.
+    /// Runs a read that its caller can do without. Opens the database like every read, but returns `None` if all connections to
+    /// it are in use, or if the read fails.
     pub(super) fn try_read<T>(
         &self,
         operation: &'static str,

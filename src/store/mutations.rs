@@ -1,4 +1,4 @@
-//! The changes that the writer makes to documents and passages, inside its transaction.
+//! The changes that the writer makes to documents and passages, inside its transaction, and the terms that they need.
 //!
 //! Each change gets its own sequence number: one for each passage that is removed or gets its embedding, then one for the
 //! document itself. So changes are totally ordered, and a page of them can end anywhere.
@@ -90,6 +90,7 @@ pub(super) fn insert_passages(
     let mut id: i64 = connection
         .prepare_cached("select coalesce((select seq from sqlite_sequence where name = 'passages'), 0)")?
         .query_row([], |row| row.get(0))?;
+    debug_assert_eq!(document.passages.len(), terms.len(), "each passage has its terms");
     let mut pending = Vec::new();
     for (ordinal, (span, terms)) in document.passages.iter().zip(terms).enumerate() {
         id += 1;
@@ -116,10 +117,22 @@ pub(super) fn renew_terms(
     terms_of: &TermsOf,
 ) -> Result<(), Fault> {
     let sql = "select id, document, start, end, headings from passages where document = ?1 order by ordinal";
-    for passage in passage_texts(transaction.connection, sql, &[document])? {
-        term_rows::remove(transaction.connection, to_sql(passage.id.0))?;
-        let terms = terms_of.compute(&passage.context.prepend_to(&passage.text), language);
-        transaction.add_terms(to_sql(passage.id.0), terms);
+    let passages = passage_texts(transaction.connection, sql, &[document])?;
+    let terms = passages.iter().map(|passage| terms_of.compute(&passage.context.prepend_to(&passage.text), language));
+    replace_terms(transaction, document, terms)
+}
+
+/// Replaces the terms of a document's passages, which are in order.
+pub(super) fn replace_terms(
+    transaction: &mut WriteTransaction<'_>,
+    document: i64,
+    terms: impl IntoIterator<Item = PassageTerms>,
+) -> Result<(), Fault> {
+    let sql = "select id from passages where document = ?1 order by ordinal";
+    let ids: Vec<i64> = query_all(transaction.connection, sql, [document], |row| Ok(row.get(0)?))?;
+    for (id, terms) in ids.into_iter().zip(terms) {
+        term_rows::remove(transaction.connection, id)?;
+        transaction.add_terms(id, terms);
     }
     Ok(())
 }

@@ -167,10 +167,19 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
+    use tempfile::TempDir;
+
     use super::super::clock::system_clock;
     use super::super::connection::open_writer;
     use super::super::migrate::COLLECTION;
     use super::*;
+
+    fn readers(connections_max: usize) -> (TempDir, Readers) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("documents.sqlite");
+        drop(open_writer(&path, &COLLECTION, false).unwrap());
+        (folder, Readers::new(path, connections_max, Deadline::default(), system_clock))
+    }
 
     fn count(connection: &Connection) -> Result<i64, Fault> {
         Ok(connection.query_row("select count(*) from tombstones", [], |row| row.get(0))?)
@@ -178,10 +187,7 @@ mod tests {
 
     #[test]
     fn concurrent_reads_return_their_connections_to_the_pool() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("documents.sqlite");
-        let _writer = open_writer(&path, &COLLECTION, false).unwrap();
-        let readers = Readers::new(path, 3, Deadline::default(), system_clock);
+        let (_folder, readers) = readers(3);
         let all_read = Barrier::new(3);
         thread::scope(|scope| {
             for _ in 0..3 {
@@ -198,10 +204,7 @@ mod tests {
 
     #[test]
     fn a_read_that_the_caller_can_do_without_never_waits_for_a_connection() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("documents.sqlite");
-        let _writer = open_writer(&path, &COLLECTION, false).unwrap();
-        let readers = Readers::new(path, 1, Deadline::default(), system_clock);
+        let (_folder, readers) = readers(1);
         assert_eq!(readers.try_read("testing", count), Some(0));
         assert_eq!(readers.read("testing", |_| Ok(readers.try_read("testing", count))).unwrap(), None, "the only one is in use");
         assert_eq!(readers.try_read("testing", |_| Err::<(), _>(StoreError::Closed.into())), None);
@@ -212,10 +215,7 @@ mod tests {
 
     #[test]
     fn a_read_waits_while_all_connections_are_in_use() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("documents.sqlite");
-        let _writer = open_writer(&path, &COLLECTION, false).unwrap();
-        let (readers, begun) = (Readers::new(path, 1, Deadline::default(), system_clock), AtomicUsize::new(0));
+        let ((_folder, readers), begun) = (readers(1), AtomicUsize::new(0));
         let read = &|| {
             let work = |connection: &Connection| {
                 begun.fetch_add(1, Ordering::SeqCst);

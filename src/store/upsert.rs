@@ -36,13 +36,16 @@ struct NewDocument {
 }
 
 impl Upsert {
-    /// Computes the terms of new and changed passages, so that the writer, which all callers share, need not do it. Fails with
-    /// `StoreError::InvalidPassage` if a passage is no part of its text.
+    /// Computes the terms of documents that are not stored as they are, so that the writer, which all callers share, need not do
+    /// it. Fails with `StoreError::InvalidPassage` if a passage is no part of its text.
     pub(super) fn prepare(store: &DocumentStore, documents: Vec<PreparedDocument>) -> Result<Self, StoreError> {
         for document in &documents {
             document.passages.iter().try_for_each(|span| document.passage_text(span).map(drop))?;
         }
-        let are_stored = |connection: &Connection| documents.iter().map(|document| is_stored(connection, document)).collect();
+        let are_stored = |connection: &Connection| {
+            let now_ms = connection.prepare_cached("select now_ms()")?.query_row([], |row| row.get(0))?;
+            documents.iter().map(|document| is_stored(connection, document, now_ms)).collect()
+        };
         let stored: Vec<bool> = store.try_read("comparing documents", are_stored).unwrap_or_default();
         let mut stored = stored.into_iter();
         let prepare = |document: PreparedDocument| {
@@ -73,12 +76,10 @@ impl Upsert {
     }
 }
 
-/// Whether a document with this id, title, text and language is stored.
-fn is_stored(connection: &Connection, document: &PreparedDocument) -> Result<bool, Fault> {
-    let sql = "select text = ?2 and title is ?3 and language is ?4 from documents where id = ?1";
-    let language = document.language.map(|language| language.code());
-    let values = params![document.id.as_str(), document.text, document.title, language];
-    Ok(query_one(connection, sql, values, |row| Ok(row.get(0)?))?.unwrap_or(false))
+/// Whether a stored document could keep its passages and their terms.
+fn is_stored(connection: &Connection, document: &PreparedDocument, now_ms: i64) -> Result<bool, Fault> {
+    let Some(stored) = Stored::find(connection, document)?.filter(|stored| !stored.has_expired(now_ms)) else { return Ok(false) };
+    Ok(stored.has_language_of(document) && stored.reusable_passages(connection, document)?.is_some())
 }
 
 /// A document's row before it is replaced.
@@ -102,13 +103,58 @@ impl Stored {
             Ok(Self { key, same_text, created_at_ms, updated_at_ms, language, expires_at_ms })
         })
     }
+
+    fn has_expired(&self, now_ms: i64) -> bool {
+        self.expires_at_ms.is_some_and(|at| at <= now_ms)
+    }
+
+    fn has_language_of(&self, document: &PreparedDocument) -> bool {
+        self.language.as_deref() == document.language.map(|language| language.code())
+    }
+
+    /// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as before
+    /// and its own vector, if it has one, is the same. Otherwise returns `None`.
+    fn reusable_passages(
+        &self,
+        connection: &Connection,
+        document: &PreparedDocument,
+    ) -> Result<Option<Vec<PendingPassage>>, Fault> {
+        if !self.same_text {
+            return Ok(None);
+        }
+        // Embeddings are only read if there is one to compare them with.
+        let sql = "select id, start, end, embedding is null, iif(?2, embedding, null), headings
+               from passages where document = ?1 order by ordinal";
+        let own = document.embedding.as_ref();
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params![self.key, own.is_some()])?;
+        let mut pending = Vec::new();
+        let mut spans = document.passages.iter();
+        while let Some(row) = rows.next()? {
+            let (id, start, end): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let stored: Option<Vec<u8>> = row.get(4)?;
+            // A damaged embedding never counts as the same, so sending it again repairs it.
+            let stored = stored.and_then(|sealed| unseal_embedding(id, &sealed).ok());
+            let same_embedding = own.is_none_or(|own| stored.as_ref() == Some(own));
+            let headings = row.get_ref(5)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+            let is_same = |span: &&PassageSpan| {
+                let same_range = (span.range.start as i64, span.range.end as i64) == (start, end);
+                same_range && span.headings.as_deref() == headings && same_embedding
+            };
+            let Some(span) = spans.next().filter(is_same) else { return Ok(None) };
+            if row.get(3)? {
+                pending.push(document.pending_passage(passage_id(id)?, span)?);
+            }
+        }
+        Ok(spans.next().is_none().then_some(pending))
+    }
 }
 
 impl NewDocument {
     fn write(mut self, transaction: &mut WriteTransaction<'_>, terms_of: &TermsOf) -> Result<Upserted, Fault> {
         // An expired document counts as gone, so the new one is created.
         let (stored, expired) = match Stored::find(transaction.connection, &self.document)? {
-            Some(stored) if stored.expires_at_ms.is_some_and(|at| at <= transaction.now_ms) => (None, Some(stored.key)),
+            Some(stored) if stored.has_expired(transaction.now_ms) => (None, Some(stored.key)),
             stored => (stored, None),
         };
         let Some(stored) = stored else {
@@ -122,18 +168,18 @@ impl NewDocument {
     }
 
     fn replace(mut self, transaction: &mut WriteTransaction<'_>, stored: &Stored, terms_of: &TermsOf) -> Result<Upserted, Fault> {
-        let kept = if stored.same_text { reusable_passages(transaction, stored.key, &self.document)? } else { None };
-        let (pending, removed) = match kept {
-            Some(pending) => (pending, Vec::new()),
+        let (pending, removed) = match stored.reusable_passages(transaction.connection, &self.document)? {
+            Some(pending) => {
+                if !stored.has_language_of(&self.document) {
+                    mutations::replace_terms(transaction, stored.key, self.take_terms(terms_of)?)?;
+                }
+                (pending, Vec::new())
+            }
             None => {
                 let removed = mutations::remove_passages(transaction, stored.key)?;
                 (self.insert_passages(transaction, stored.key, terms_of)?, removed)
             }
         };
-        let language = self.document.language;
-        if removed.is_empty() && stored.language.as_deref() != language.map(|language| language.code()) {
-            mutations::renew_terms(transaction, stored.key, language, terms_of)?;
-        }
         let sequence = update(transaction, stored, &self.document)?;
         Ok(Upserted { created: false, sequence, pending, removed })
     }
@@ -144,8 +190,12 @@ impl NewDocument {
         key: i64,
         terms_of: &TermsOf,
     ) -> Result<Vec<PendingPassage>, Fault> {
-        let terms = self.terms.take().map_or_else(|| passage_terms(&self.document, terms_of), Ok)?;
+        let terms = self.take_terms(terms_of)?;
         mutations::insert_passages(transaction, key, &self.document, terms)
+    }
+
+    fn take_terms(&mut self, terms_of: &TermsOf) -> Result<Vec<PassageTerms>, StoreError> {
+        self.terms.take().map_or_else(|| passage_terms(&self.document, terms_of), Ok)
     }
 }
 
@@ -161,40 +211,6 @@ fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &Pr
     // A clock that jumps back must not make a document older than it was.
     let updated_at_ms = transaction.now_ms.max(stored.updated_at_ms);
     write_change(transaction, sql, Some(stored.key), document, (stored.created_at_ms, updated_at_ms))
-}
-
-/// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as before
-/// and its own vector, if it has one, is the same. Otherwise returns `None`.
-fn reusable_passages(
-    transaction: &WriteTransaction<'_>,
-    key: i64,
-    document: &PreparedDocument,
-) -> Result<Option<Vec<PendingPassage>>, Fault> {
-    // Embeddings are only read if there is one to compare them with.
-    let sql = "select id, start, end, embedding is null, iif(?2, embedding, null), headings
-               from passages where document = ?1 order by ordinal";
-    let own = document.embedding.as_ref();
-    let mut statement = transaction.connection.prepare_cached(sql)?;
-    let mut rows = statement.query(params![key, own.is_some()])?;
-    let mut pending = Vec::new();
-    let mut spans = document.passages.iter();
-    while let Some(row) = rows.next()? {
-        let (id, start, end): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let stored: Option<Vec<u8>> = row.get(4)?;
-        // A damaged embedding never counts as the same, so sending it again repairs it.
-        let stored = stored.and_then(|sealed| unseal_embedding(id, &sealed).ok());
-        let same_embedding = own.is_none_or(|own| stored.as_ref() == Some(own));
-        let headings = row.get_ref(5)?.as_str_or_null().map_err(rusqlite::Error::from)?;
-        let is_same = |span: &&PassageSpan| {
-            let same_range = (span.range.start as i64, span.range.end as i64) == (start, end);
-            same_range && span.headings.as_deref() == headings && same_embedding
-        };
-        let Some(span) = spans.next().filter(is_same) else { return Ok(None) };
-        if row.get(3)? {
-            pending.push(document.pending_passage(passage_id(id)?, span)?);
-        }
-    }
-    Ok(spans.next().is_none().then_some(pending))
 }
 
 #[cfg(test)]

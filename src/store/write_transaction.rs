@@ -19,7 +19,8 @@ pub(super) struct WriteTransaction<'c> {
     /// When the first of the documents that it wrote expires. `i64::MAX` for never.
     first_expiry_ms: i64,
     /// The terms of the passages that the command added, by passage. The end of the command writes them: FTS5 writes its buffer
-    /// out whenever a statement with triggers follows, and that costs more than the terms themselves.
+    /// out whenever a statement follows that must be undone if it fails midway, such as one with triggers, and that costs more
+    /// than the terms themselves.
     added_terms: BTreeMap<i64, PassageTerms>,
 }
 
@@ -58,7 +59,7 @@ impl<'c> WriteTransaction<'c> {
         self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
     }
 
-    /// Sets the terms of a passage that has no rows of terms.
+    /// Sets the terms of a passage that has no row in the inverted index.
     pub(super) fn add_terms(&mut self, passage: i64, terms: PassageTerms) {
         self.added_terms.insert(passage, terms);
     }
@@ -78,7 +79,14 @@ impl<'c> WriteTransaction<'c> {
     /// Writes the terms of the added passages.
     pub(super) fn write_terms(&mut self) -> Result<(), Fault> {
         let added = std::mem::take(&mut self.added_terms);
-        added.iter().try_for_each(|(passage, terms)| term_rows::insert(self.connection, *passage, terms))
+        if added.is_empty() {
+            return Ok(());
+        }
+        added.iter().try_for_each(|(passage, terms)| term_rows::insert(self.connection, *passage, terms))?;
+        // FTS5 writes its buffer out at the next savepoint. With one here, a full disk fails this command and not the whole group.
+        self.connection.prepare_cached("savepoint terms")?.execute([])?;
+        self.connection.prepare_cached("release terms")?.execute([])?;
+        Ok(())
     }
 
     pub(super) fn commit(self, next_expiry: &NextExpiry) -> Result<(), Fault> {

@@ -377,6 +377,27 @@ mod tests {
     }
 
     #[test]
+    fn a_command_whose_terms_do_not_fit_on_the_disk_is_undone() {
+        let fixture = fixture(100);
+        let with_terms = |words: usize| {
+            let words = (0..words).map(|number| format!("w{number} ")).collect::<String>();
+            fixture.writer.write("storing", move |transaction| {
+                let (pages, key): (i64, i64) = (transaction.connection.query_row("pragma page_count", [], |row| row.get(0))?, 7);
+                transaction.connection.query_row(&format!("pragma max_page_count = {}", pages + 20), [], |_| Ok(()))?;
+                transaction.add_terms(key, PassageTerms { words, ..PassageTerms::default() });
+                insert(transaction, key)
+            })
+        };
+        let error = with_terms(100_000).unwrap_err();
+        assert!(matches!(error, StoreError::StorageUnavailable { operation: "storing", .. }), "{error:?}");
+        let rows = |sql: &str| open_reader(&fixture.path).unwrap().query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        let terms = || (rows("select count(*) from lexical_docsize"), rows("select count(*) from passage_words"));
+        assert_eq!((fixture.keys(), terms()), (vec![], (0, 0)));
+        assert_eq!(with_terms(10).unwrap(), 1);
+        assert_eq!((fixture.keys(), terms()), (vec![7], (1, 1)));
+    }
+
+    #[test]
     fn closing_completes_queued_writes_and_refuses_new_ones() {
         let fixture = fixture(100);
         let (stalled, gate) = fixture.stall();

@@ -136,6 +136,7 @@ fn check(client: &Client, writers: &mut [Writer]) {
     let stored = stored(client);
     let expected: usize = writers.iter_mut().map(|writer| writer.check_stored(&stored)).sum();
     assert_eq!(stored.len(), expected, "there are documents that nobody wrote");
+    assert!(stored.len() > 1_000, "{} are too few to search the graph", stored.len());
     thread::scope(|scope| writers.iter_mut().for_each(|writer| drop(scope.spawn(move || writer.check_found(client)))));
     let many = client.hits(COLLECTION, &json!({ "query": "anything", "limit": 1_000, "include": ["text"] }));
     let found: BTreeMap<&str, &Value> = many.iter().map(|hit| (hit["id"].as_str().unwrap(), &hit["text"])).collect();

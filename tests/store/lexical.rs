@@ -52,7 +52,7 @@ fn storing_the_same_text_again_keeps_its_index_row() {
 }
 
 #[test]
-fn a_failed_write_leaves_no_terms() {
+fn an_invalid_passage_leaves_no_terms_of_its_batch() {
     let (folder, store) = store();
     let torn = cut("b", "sea", vec![0..9, 9..9]);
     assert!(matches!(store.upsert(vec![document("a", "sea"), torn]), Err(StoreError::InvalidPassage { .. })));

@@ -11,10 +11,10 @@ use crate::program::Client;
 
 /// The collection that all clients write to.
 pub const COLLECTION: &str = "crash";
-/// Documents of one writer.
+/// Documents of one writer. Together, all writers have more than 1,000, below which even a search of the graph compares with all.
 const DOCUMENTS_MAX: u64 = 200;
 /// Documents that a writer starts with.
-const DOCUMENTS_AT_FIRST: u64 = 150;
+const DOCUMENTS_AT_FIRST: u64 = 165;
 /// Maximum number of documents in one request.
 const BATCH_MAX: u64 = 12;
 /// Documents that one request looks up, each with two searches.
