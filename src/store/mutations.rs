@@ -3,7 +3,7 @@
 //! Each change gets its own sequence number: one for each passage that is removed or gets its embedding, then one for the
 //! document itself. So changes are totally ordered, and a page of them can end anywhere.
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::checksum::{DocumentRow, passage_checksum, seal_embedding};
 use super::error::Fault;
@@ -118,29 +118,29 @@ pub(super) fn renew_terms(
 ) -> Result<(), Fault> {
     let sql = "select id, document, start, end, headings from passages where document = ?1 order by ordinal";
     let passages = passage_texts(transaction.connection, sql, &[document])?;
-    let terms = passages.iter().map(|passage| terms_of.compute(&passage.context.prepend_to(&passage.text), language));
-    replace_terms(transaction, document, terms)
-}
-
-/// Replaces the terms of a document's passages, which are in order.
-pub(super) fn replace_terms(
-    transaction: &mut WriteTransaction<'_>,
-    document: i64,
-    terms: impl IntoIterator<Item = PassageTerms>,
-) -> Result<(), Fault> {
-    let sql = "select id from passages where document = ?1 order by ordinal";
-    let ids: Vec<i64> = query_all(transaction.connection, sql, [document], |row| Ok(row.get(0)?))?;
-    for (id, terms) in ids.into_iter().zip(terms) {
-        term_rows::remove(transaction.connection, id)?;
-        transaction.add_terms(id, terms);
+    for passage in passages {
+        let terms = terms_of.compute(&passage.context.prepend_to(&passage.text), language);
+        replace_terms(transaction, to_sql(passage.id.0), terms)?;
     }
     Ok(())
 }
 
+/// Replaces the terms of a passage.
+pub(super) fn replace_terms(transaction: &mut WriteTransaction<'_>, passage: i64, terms: PassageTerms) -> Result<(), Fault> {
+    term_rows::remove(transaction.connection, passage)?;
+    transaction.add_terms(passage, terms);
+    Ok(())
+}
+
+/// Returns the passages of a document, in order.
+pub(super) fn passage_ids(connection: &Connection, document: i64) -> Result<Vec<i64>, Fault> {
+    let sql = "select id from passages where document = ?1 order by ordinal";
+    query_all(connection, sql, [document], |row| Ok(row.get(0)?))
+}
+
 pub(super) fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<Vec<PassageId>, Fault> {
     let connection = transaction.connection;
-    let sql = "select id from passages where document = ?1 order by ordinal";
-    let ids: Vec<i64> = query_all(connection, sql, [key], |row| Ok(row.get(0)?))?;
+    let ids = passage_ids(connection, key)?;
     let mut remember = connection.prepare_cached("insert into tombstones (sequence, passage) values (?1, ?2)")?;
     for id in &ids {
         remember.execute([transaction.next_sequence(), *id])?;

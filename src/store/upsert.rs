@@ -39,9 +39,6 @@ impl Upsert {
     /// Computes the terms of documents that are not stored as they are, so that the writer, which all callers share, need not do
     /// it. Fails with `StoreError::InvalidPassage` if a passage is no part of its text.
     pub(super) fn prepare(store: &DocumentStore, documents: Vec<PreparedDocument>) -> Result<Self, StoreError> {
-        for document in &documents {
-            document.passages.iter().try_for_each(|span| document.passage_text(span).map(drop))?;
-        }
         let are_stored = |connection: &Connection| {
             let now_ms = connection.prepare_cached("select now_ms()")?.query_row([], |row| row.get(0))?;
             documents.iter().map(|document| is_stored(connection, document, now_ms)).collect()
@@ -171,7 +168,10 @@ impl NewDocument {
         let (pending, removed) = match stored.reusable_passages(transaction.connection, &self.document)? {
             Some(pending) => {
                 if !stored.has_language_of(&self.document) {
-                    mutations::replace_terms(transaction, stored.key, self.take_terms(terms_of)?)?;
+                    let passages = mutations::passage_ids(transaction.connection, stored.key)?;
+                    for (passage, terms) in passages.into_iter().zip(self.take_terms(terms_of)?) {
+                        mutations::replace_terms(transaction, passage, terms)?;
+                    }
                 }
                 (pending, Vec::new())
             }
