@@ -33,7 +33,8 @@ impl Adam {
     /// A token table is updated only in the rows of `tables` (lazy Adam); the moments of other rows stay unchanged too. A batch
     /// reads a fifth of the rows. With dense updates, a rare token would keep moving by its last gradient; and when it occurs
     /// again, its second moment would have decayed, so that it would take a far too large step.
-    pub fn step(&mut self, parameters: &Parameters, tables: &[RowGradient], rate: f64, stage: &StageConfig) -> f64 {
+    /// Returns the gradient's norm before clipping; it is read only when it is logged, because reading it waits for the device.
+    pub fn step(&mut self, parameters: &Parameters, tables: &[RowGradient], rate: f64, stage: &StageConfig) -> Tensor {
         self.steps += 1;
         let steps = self.steps as i32;
         let correct = (1.0 - BETA_1.powi(steps), 1.0 - BETA_2.powi(steps));
@@ -43,15 +44,16 @@ impl Adam {
             let whole = parameters.iter().map(|(_, weight)| weight.grad()).filter(Tensor::defined);
             let gradients: Vec<Tensor> = whole.chain(by_rows.iter().map(|table| table.values.shallow_clone())).collect();
             let norm = norm(&gradients);
-            let scale = if stage.gradient_norm_max > 0.0 { (stage.gradient_norm_max / norm.max(1e-12)).min(1.0) } else { 1.0 };
+            let scale = (stage.gradient_norm_max > 0.0)
+                .then(|| (norm.clamp_min(1e-12).reciprocal() * stage.gradient_norm_max).clamp_max(1.0).to_kind(Kind::Float));
             for (name, weight) in parameters.iter() {
                 let rows = by_rows.iter().find(|table| table.table == name);
                 let mut gradient = rows.map_or_else(|| weight.grad(), |table| table.values.shallow_clone());
                 if !gradient.defined() {
                     continue;
                 }
-                if scale < 1.0 {
-                    let _ = gradient.g_mul_scalar_(scale);
+                if let Some(scale) = &scale {
+                    let _ = gradient.g_mul_(scale);
                 }
                 let of_table = [TOKENS, TOKEN_WEIGHTS, LATE_TOKENS, LATE_WEIGHTS].contains(&name);
                 let rate = if of_table { rate * stage.token_rate_scale } else { rate };
@@ -116,13 +118,13 @@ pub fn learning_rate(stage: &StageConfig, step: u64) -> f64 {
 }
 
 fn decays(name: &str, weight: &Tensor) -> bool {
-    weight.dim() > 1 && !name.starts_with("embeddings.")
+    weight.dim() > 1 && !name.contains("embeddings.")
 }
 
-fn norm(gradients: &[Tensor]) -> f64 {
+fn norm(gradients: &[Tensor]) -> Tensor {
     let square = |gradient: &Tensor| gradient.flatten(0, -1).dot(&gradient.flatten(0, -1));
     let squares: Vec<Tensor> = gradients.iter().map(square).collect();
-    if squares.is_empty() { 0.0 } else { Tensor::stack(&squares, 0).sum(Kind::Double).double_value(&[]).sqrt() }
+    if squares.is_empty() { Tensor::from(0.0) } else { Tensor::stack(&squares, 0).sum(Kind::Double).sqrt() }
 }
 
 #[cfg(test)]
@@ -155,11 +157,11 @@ mod tests {
     #[test]
     fn rows_without_a_gradient_stay_and_a_first_step_equals_the_rate() {
         let (parameters, mut adam) = (table(3), Adam::default());
-        adam.step(&parameters, &[gradient(&[2, 0], &[0.5, -0.5, 2.0, 2.0])], 0.1, &stage());
+        let _ = adam.step(&parameters, &[gradient(&[2, 0], &[0.5, -0.5, 2.0, 2.0])], 0.1, &stage());
         let near = |got: f32, expect: f32| assert!((got - expect).abs() < 1e-5, "{got}, expected {expect}");
         values(&parameters).into_iter().zip([0.9, 0.9, 1.0, 1.0, 0.9, 1.1]).for_each(|(got, expect)| near(got, expect));
         let before = values(&parameters);
-        adam.step(&parameters, &[gradient(&[1], &[1.0, 1.0])], 0.1, &stage());
+        let _ = adam.step(&parameters, &[gradient(&[1], &[1.0, 1.0])], 0.1, &stage());
         assert_eq!((&values(&parameters)[..2], &values(&parameters)[4..]), (&before[..2], &before[4..]));
     }
 
@@ -169,10 +171,10 @@ mod tests {
         let (mut adam, mut other) = (Adam::default(), Adam::default());
         for step in 1..4 {
             let values = [0.3 * step as f32, -1.0, 0.2, 0.7];
-            adam.step(&rows, &[gradient(&[0, 1], &values)], 0.1, &stage());
+            let _ = adam.step(&rows, &[gradient(&[0, 1], &values)], 0.1, &stage());
             // As with an objective that reads the whole table: half of the gradient is dense, half is by rows.
             (whole.get(TOKENS) * Tensor::from_slice(&values).view([2, 2]) * 0.5).sum(Kind::Float).backward();
-            other.step(&whole, &[gradient(&[0, 1], &values.map(|value| 0.5 * value))], 0.1, &stage());
+            let _ = other.step(&whole, &[gradient(&[0, 1], &values.map(|value| 0.5 * value))], 0.1, &stage());
         }
         let differences = values(&rows).into_iter().zip(values(&whole)).map(|(a, b)| (a - b).abs());
         assert!(differences.clone().all(|difference| difference < 1e-6), "{:?}", differences.collect::<Vec<_>>());

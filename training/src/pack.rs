@@ -9,6 +9,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::checkpoint::{self, State};
 use crate::error::Error;
+use crate::model::encoder::QUESTIONS;
 
 /// Writes the weights of a finished stage to `folder` as `weights.000`, `weights.001` and so on, in float16, each of at most
 /// `piece_bytes`. Leaves out what the export does not use: heads and the optimizer's moments.
@@ -17,7 +18,7 @@ pub fn pack(weights: &Path, folder: &Path, piece_bytes: usize) -> Result<usize, 
         return Err(Error::Setting { setting: "piece-mib", problem: "expected more than 0".to_owned() });
     }
     let learned = checkpoint::load(weights, Device::Cpu)?.learned();
-    let exported = |name: &str| name.starts_with("embeddings.") || name.starts_with("layers.");
+    let exported = |name: &str| ["embeddings.", "layers.", QUESTIONS].iter().any(|prefix| name.starts_with(prefix));
     let halves: Vec<(&str, Tensor)> = learned
         .iter()
         .filter(|(name, _)| exported(name))

@@ -12,6 +12,7 @@ use crate::config::{Config, EncoderKind, HardNegativesConfig, StageConfig};
 use crate::data::hard_negatives::Miner;
 use crate::data::sampler::Sampler;
 use crate::data::strip_diacritics::DiacriticsRemover;
+use crate::data::subword_splits::SubwordSplitter;
 use crate::data::views;
 use crate::error::Error;
 use crate::model::encoder;
@@ -34,7 +35,7 @@ use teachers::Teachers;
 /// Sentences per forward pass on the CPU; on a GPU, a batch of the Transformer has eight groups.
 const GROUP_ROWS_CPU: usize = 128;
 /// Maximum number of threads that make batches for a GPU.
-const LOADER_THREADS_MAX: usize = 8;
+const LOADER_THREADS_MAX: usize = 16;
 
 /// Maximum sentences per forward pass with a gradient cache on a GPU, which bounds the memory that a batch needs.
 const GROUP_ROWS_CACHED: usize = 512;
@@ -50,6 +51,8 @@ pub struct Options {
     pub vocabulary: i64,
     /// Removes diacritics, for stages with `missing_diacritics`.
     pub diacritics_remover: Option<Arc<DiacriticsRemover>>,
+    /// Splits tokens, for stages with `subword_splits`.
+    pub subword_splitter: Option<Arc<SubwordSplitter>>,
     /// The device to train on.
     pub device: Device,
     /// Time between checkpoints.
@@ -163,7 +166,6 @@ impl Run<'_> {
         let last_step = stage.steps.min(state.position.step.saturating_add(steps_max));
         while state.position.step < last_step && !self.options.stop.load(Ordering::Relaxed) {
             let batch = batches.next().ok_or(Error::NoBatch { step: state.position.step })?;
-            let batch = batch.to_device(self.options.device);
             let forward = Forward { parameters: &state.parameters, model: &self.config.model, stage, teachers: self.teachers };
             let step = forward.backward(&batch, seed(self.config, state.position));
             let rate = learning_rate(stage, state.position.step);
@@ -174,7 +176,7 @@ impl Run<'_> {
             let save = saved.elapsed() >= self.options.checkpoint_every;
             let stops = state.position.step == last_step || self.options.stop.load(Ordering::Relaxed);
             if progress.is_due() || save || stops {
-                progress.report(state.position.step, rate, gradient_norm)?;
+                progress.report(state.position.step, rate, gradient_norm.double_value(&[]))?;
             }
             if save && !stops {
                 self.save(state, &progress)?;
@@ -219,20 +221,24 @@ impl Run<'_> {
         let (sampler, seed, stage) = (self.sampler.clone(), self.config.seed, stage.clone());
         let miner = stage.hard_negatives.as_ref().map(|hard| self.miner(hard)).transpose()?;
         let diacritics_remover = self.options.diacritics_remover.clone().filter(|_| stage.missing_diacritics.is_some());
-        if stage.missing_diacritics.is_some() && diacritics_remover.is_none() {
-            let problem = "needs the tokenizer that the shards were made with".to_owned();
-            return Err(Error::Setting { setting: "stages.missing_diacritics", problem });
+        let subword_splitter = self.options.subword_splitter.clone().filter(|_| stage.subword_splits.is_some());
+        for (setting, is_missing) in [
+            ("stages.missing_diacritics", stage.missing_diacritics.is_some() && diacritics_remover.is_none()),
+            ("stages.subword_splits", stage.subword_splits.is_some() && subword_splitter.is_none()),
+        ] {
+            if is_missing {
+                let problem = "needs the tokenizer that the shards were made with".to_owned();
+                return Err(Error::Setting { setting, problem });
+            }
         }
         let threads = match self.options.device {
             // The forward pass needs the cores.
             Device::Cpu => 1,
             _ => std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).clamp(1, LOADER_THREADS_MAX)),
         };
-        Ok(Loader::start(
-            Source { sampler, miner, diacritics_remover, seed, group_rows: self.group_rows(&stage), stage },
-            position,
-            threads,
-        ))
+        let (group_rows, device) = (self.group_rows(&stage), self.options.device);
+        let source = Source { sampler, miner, diacritics_remover, subword_splitter, seed, group_rows, device, stage };
+        Ok(Loader::start(source, position, threads))
     }
 
     /// Makes a miner from the token table of a finished stage.

@@ -25,14 +25,7 @@ fn gradients(cached: bool, change: impl Fn(&mut StageConfig)) -> (f64, BTreeMap<
     let stage = &config.stages[0];
     let pairs = Sampler::open(&config, folder.path()).unwrap().batch(
         0,
-        &BatchSpec {
-            pairs: 16,
-            tokens_max: 64,
-            token_dropout: 0.0,
-            joined_share: 0.0,
-            missing_diacritics_share: 0.0,
-            cropped_share: 0.0,
-        },
+        &BatchSpec { pairs: 16, tokens_max: 64, ..BatchSpec::default() },
         SamplingTools::default(),
     );
     let batch = match stage.masks_words() {

@@ -20,14 +20,7 @@ use tch::Device;
 fn pairs(config: &Config, folder: &Path) -> Vec<(Sentence, Sentence)> {
     support::write_shard(folder);
     let mut pairs: Vec<(Sentence, Sentence)> = Vec::new();
-    let spec = BatchSpec {
-        pairs: 4000,
-        tokens_max: 64,
-        token_dropout: 0.0,
-        joined_share: 0.0,
-        missing_diacritics_share: 0.0,
-        cropped_share: 0.0,
-    };
+    let spec = BatchSpec { pairs: 4000, tokens_max: 64, ..BatchSpec::default() };
     for pair in Sampler::open(config, folder).unwrap().batch(0, &spec, SamplingTools::default()) {
         let pair = if pair.0.ids[0] < 26 { pair } else { (pair.1, pair.0) };
         if !pairs.contains(&pair) {
@@ -54,8 +47,9 @@ fn overfit(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut Stage
 fn train(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut StageConfig)) -> (Terms, Parameters, Parameters) {
     let folder = tempfile::tempdir().unwrap();
     let mut config = support::config(kind, norm, steps);
-    let pairs = pairs(&config, folder.path());
+    let mut pairs = pairs(&config, folder.path());
     change(&mut config.stages[0]);
+    pairs.iter_mut().for_each(|(left, _)| left.question = config.stages[0].question_encoder.is_some());
     config.check().unwrap();
     let stage = &config.stages[0];
     tch::manual_seed(1);
@@ -72,7 +66,7 @@ fn train(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut StageCo
     for step in 0..steps {
         let forward = Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers };
         let backward = forward.backward(&batch, 1);
-        adam.step(&state.parameters, &backward.tables, learning_rate(stage, step), stage);
+        let _ = adam.step(&state.parameters, &backward.tables, learning_rate(stage, step), stage);
     }
     // The same seed as in the steps, so that random choices within the batch are the same.
     let forward = Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers };
@@ -96,6 +90,26 @@ fn head(language_token: bool, shared_embedding: bool) -> Option<VocabularyHeadCo
 #[test]
 fn a_bag_of_tokens_learns_a_batch_with_the_contrastive_objective() {
     check(&overfit(EncoderKind::Bag, Norm::Pre, 250, |_| {}), Objective::Contrastive, 0.02);
+}
+
+#[test]
+fn encoders_of_questions_and_of_passages_learn_a_batch_together() {
+    let questions = |stage: &mut StageConfig| {
+        (stage.token_rate_scale, stage.question_encoder) = (0.0, Some(QuestionEncoderConfig { translation_share: 1.0 }));
+    };
+    let (losses, before, after) = train(EncoderKind::Transformer, Norm::Pre, 150, questions);
+    check(&losses, Objective::Contrastive, 0.02);
+    let moved = |name: &str| (after.get(name) - before.get(name)).abs().max().double_value(&[]);
+    assert_eq!(moved(TOKENS), 0.0);
+    for name in ["layers.0.feed_forward.down.weight", "embeddings.position.weight"] {
+        let questions = format!("{}{name}", encoder::QUESTIONS);
+        assert!(moved(name) > 1e-3 && moved(&questions) > 1e-3, "{name}");
+        assert_eq!(before.get(name), before.get(&questions), "{name}: the question encoder starts as a copy");
+        assert_ne!(after.get(name), after.get(&questions), "{name}");
+    }
+    let names = |parameters: &Parameters| parameters.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
+    let passages = names(&after).into_iter().filter(|name| !name.starts_with(encoder::QUESTIONS)).collect::<Vec<_>>();
+    assert_eq!(names(&encoder::question_encoder(&after).unwrap()), passages);
 }
 
 #[test]

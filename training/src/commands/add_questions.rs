@@ -8,11 +8,11 @@ use dragoman::text::Tokenizer;
 use tch::Device;
 
 use super::bundle_arguments::{BundleArguments, encoder_weights};
-use crate::config::Config;
+use crate::config::{Config, StageConfig};
 use crate::error::Error;
 use crate::eval::TorchEncoder;
 use crate::export::questions::{QuestionOptions, add_questions};
-use crate::model::encoder::kind_of;
+use crate::model::encoder::{kind_of, question_encoder};
 use crate::train;
 
 /// Input and output of `add-questions`.
@@ -21,8 +21,8 @@ pub struct AddQuestionsArguments {
     /// The bundle that the run started from (`from-bundle`).
     #[arg(long)]
     pub bundle: PathBuf,
-    /// The weights to add and the bundle to write. The configuration's last stage must have `resting_passages` and must have
-    /// made the weights.
+    /// The weights to add and the bundle to write. The configuration's last stage must have `resting_passages` or
+    /// `question_encoder`, and must have made the weights.
     #[command(flatten)]
     pub bundle_arguments: BundleArguments,
 }
@@ -31,11 +31,13 @@ impl AddQuestionsArguments {
     /// Writes the bundle and prints the new section of its model card.
     pub fn run(&self) -> Result<(), Error> {
         let config = Config::read(&self.bundle_arguments.config)?;
-        let Some(stage) = config.stages.last().filter(|stage| stage.resting_passages.is_some()) else {
-            let problem = "expected resting_passages in the last stage".to_owned();
+        let trains_questions = |stage: &&StageConfig| stage.resting_passages.is_some() || stage.question_encoder.is_some();
+        let Some(stage) = config.stages.last().filter(trains_questions) else {
+            let problem = "expected resting_passages or question_encoder in the last stage".to_owned();
             return Err(Error::Setting { setting: "stages.resting_passages", problem });
         };
         let parameters = train::load_weights(&self.bundle_arguments.weights, Device::Cpu)?;
+        let parameters = question_encoder(&parameters).unwrap_or(parameters);
         let vocabulary = Tokenizer::load(&self.bundle.join(TOKENIZER))?.vocabulary_size();
         let weights = encoder_weights(&config, vocabulary, &parameters)?;
         let notes = self.bundle_arguments.notes_text()?;

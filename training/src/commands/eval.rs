@@ -16,7 +16,7 @@ use crate::eval::{
     Report, SentenceEncoder, ServerEncoder, TextEncoder, TorchEncoder, WithoutDiacritics, candidates, classification, flores,
     measure, mining, passages, short, sts, tatoeba,
 };
-use crate::model::encoder::kind_of;
+use crate::model::encoder::{kind_of, question_encoder};
 use crate::train;
 
 /// Evaluates an encoder: a bundle's int8 model, a run's weights, or a running server.
@@ -215,8 +215,10 @@ impl TaskArguments {
             (Source { weights: Some(weights), .. }, Some(config), Some(tokenizer)) => {
                 let config = Config::read(config)?;
                 let parameters = train::load_weights(weights, Device::Cpu)?;
-                let questions =
-                    self.question_weights.as_deref().map(|path| train::load_weights(path, Device::Cpu)).transpose()?;
+                let questions = match &self.question_weights {
+                    Some(path) => Some(train::load_weights(path, Device::Cpu)?),
+                    None => question_encoder(&parameters),
+                };
                 let encoder = TorchEncoder {
                     parameters: &parameters,
                     model: &config.model,

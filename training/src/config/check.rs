@@ -85,6 +85,7 @@ fn check_schedule(stage: &StageConfig, model_tokens: i64) -> Result<(), Error> {
     for (setting, share) in [
         ("stages.missing_diacritics.share", stage.missing_diacritics.map(|missing| missing.share)),
         ("stages.cropping.share", stage.cropping.map(|cropping| cropping.share)),
+        ("stages.subword_splits.share", stage.subword_splits.map(|splits| splits.share)),
     ] {
         if let Some(share) = share {
             expect(setting, share > 0.0 && share <= 1.0, "above 0, at most 1", share)?;
@@ -200,6 +201,18 @@ fn check_teachers(stage: &StageConfig) -> Result<(), Error> {
 
 /// Checks a stage that trains a question encoder: no objective may need embeddings of both sides from it.
 fn check_questions(stage: &StageConfig) -> Result<(), Error> {
+    if let Some(questions) = &stage.question_encoder {
+        share("stages.question_encoder.translation_share", questions.translation_share)?;
+        if stage.encoder == EncoderKind::Bag {
+            return refuse("stages.question_encoder", "needs the Transformer: a bag has no layers of its own");
+        }
+        if stage.resting_passages.is_some() {
+            return refuse("stages.question_encoder", "trains both encoders; give it or stages.resting_passages");
+        }
+        if stage.contrastive.is_none() && stage.additive_margin.is_none() {
+            return refuse("stages.question_encoder", "needs stages.contrastive or stages.additive_margin");
+        }
+    }
     if stage.resting_passages.is_none() {
         return Ok(());
     }
@@ -405,6 +418,21 @@ mod tests {
     }
 
     #[test]
+    fn a_question_encoder_that_learns_beside_the_passages_needs_layers_and_passages_that_learn() {
+        let questions = |translation_share| Some(QuestionEncoderConfig { translation_share });
+        check(|stage| stage.question_encoder = questions(0.3), "");
+        check(|stage| stage.question_encoder = questions(1.1), "stages.question_encoder.translation_share");
+        let bag = |stage: &mut StageConfig| (stage.encoder, stage.question_encoder) = (EncoderKind::Bag, questions(0.0));
+        check(bag, "stages.question_encoder");
+        check(|stage| (stage.contrastive, stage.question_encoder) = (None, questions(0.0)), "stages.question_encoder");
+        let resting = |stage: &mut StageConfig| {
+            stage.resting_passages = Some(RestingPassagesConfig { stage: "smoke".to_owned() });
+            stage.question_encoder = questions(0.0);
+        };
+        check(resting, "stages.question_encoder");
+    }
+
+    #[test]
     fn hard_negatives_require_an_earlier_stage_and_a_pool_of_two_or_more() {
         let hard = |stage: &str, pool| Some(HardNegativesConfig { stage: stage.to_owned(), pool });
         check(|stage| stage.hard_negatives = hard("smoke", 2), "");
@@ -425,6 +453,14 @@ mod tests {
     fn the_cropping_share_must_be_above_0_and_at_most_1() {
         for (share, setting) in [(0.2, ""), (1.0, ""), (0.0, "stages.cropping.share"), (1.1, "stages.cropping.share")] {
             check(|stage| stage.cropping = Some(CroppingConfig { share }), setting);
+        }
+    }
+
+    #[test]
+    fn the_share_of_split_tokens_must_be_above_0_and_at_most_1() {
+        for (share, setting) in [(0.1, ""), (1.0, ""), (0.0, "stages.subword_splits.share"), (1.1, "stages.subword_splits.share")]
+        {
+            check(|stage| stage.subword_splits = Some(SubwordSplitsConfig { share }), setting);
         }
     }
 

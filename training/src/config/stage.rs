@@ -53,6 +53,8 @@ pub struct StageConfig {
     pub missing_diacritics: Option<MissingDiacriticsConfig>,
     /// Crops one side of some pairs; without it, both sides are whole.
     pub cropping: Option<CroppingConfig>,
+    /// Splits some tokens in two; without it, texts have the tokenizer's own tokens.
+    pub subword_splits: Option<SubwordSplitsConfig>,
     /// Averages the weights over steps; without it, the stage ends with the weights of its last step.
     pub averaging: Option<Averaging>,
     /// Interpolates the final weights of the stage with those of an earlier stage.
@@ -83,6 +85,8 @@ pub struct StageConfig {
     pub distillation: Option<DistillationConfig>,
     /// Freezes the encoder of the right sides and trains a separate question encoder beside it.
     pub resting_passages: Option<RestingPassagesConfig>,
+    /// Trains a separate question encoder together with the encoder of passages.
+    pub question_encoder: Option<QuestionEncoderConfig>,
 }
 
 /// Which encoder a stage runs.
@@ -120,6 +124,15 @@ pub struct MissingDiacriticsConfig {
 #[serde(deny_unknown_fields)]
 pub struct CroppingConfig {
     /// Share of the pairs, above 0 and at most 1.
+    pub share: f64,
+}
+
+/// Subword regularization: a token is replaced by two tokens with the same characters, chosen at random, so that the parts of
+/// rare and inflected words learn from frequent ones (like BPE-dropout: Provilkov et al., 2020, section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubwordSplitsConfig {
+    /// Probability that a token is split, above 0 and at most 1.
     pub share: f64,
 }
 
@@ -288,6 +301,16 @@ pub struct TeacherSimilarityConfig {
 pub struct RestingPassagesConfig {
     /// The earlier stage whose encoder embeds the passages.
     pub stage: String,
+}
+
+/// A separate encoder of questions that learns together with the encoder of passages (two towers: DPR, Karpukhin et al., 2020,
+/// section 3.1). Both read the same token table. It starts as a copy of the encoder of passages, and reads the left sides of
+/// directed pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuestionEncoderConfig {
+    /// Share of the translations, 0 to 1, whose left side it reads too, since people also search by a sentence.
+    pub translation_share: f64,
 }
 
 impl StageConfig {

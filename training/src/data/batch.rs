@@ -53,6 +53,8 @@ pub struct Group {
     pub ids: Tensor,
     /// 1 for tokens, 0 for padding. [batch, len]
     pub mask: Tensor,
+    /// Whether the question encoder reads them.
+    pub questions: bool,
 }
 
 impl Batch {
@@ -115,7 +117,7 @@ impl Batch {
 
     fn assemble(sentences: &[&Sentence], distinct: &[i64], positions: &[Vec<i64>], group_rows: usize) -> Self {
         let mut by_length: Vec<usize> = (0..sentences.len()).collect();
-        by_length.sort_by_key(|&index| positions[index].len());
+        by_length.sort_by_key(|&index| (sentences[index].question, positions[index].len()));
         let mut order = vec![0i64; sentences.len()];
         for (row, &index) in by_length.iter().enumerate() {
             order[index] = row as i64;
@@ -132,8 +134,12 @@ impl Batch {
         Self {
             pairs: sentences.len() / 2,
             groups: by_length
-                .chunks(group_rows)
-                .map(|rows| pad(&rows.iter().map(|&row| positions[row].as_slice()).collect::<Vec<_>>()))
+                .chunk_by(|&a, &b| sentences[a].question == sentences[b].question)
+                .flat_map(|rows| rows.chunks(group_rows))
+                .map(|rows| Group {
+                    questions: sentences[rows[0]].question,
+                    ..pad(&rows.iter().map(|&row| positions[row].as_slice()).collect::<Vec<_>>())
+                })
                 .collect(),
             order: Tensor::from_slice(&order),
             languages: Tensor::from_slice(&sentences.iter().map(|sentence| sentence.language).collect::<Vec<_>>()),
@@ -150,7 +156,7 @@ impl Batch {
 
     /// Moves the batch to another device.
     pub fn to_device(self, device: Device) -> Self {
-        let move_group = |group: Group| Group { ids: group.ids.to_device(device), mask: group.mask.to_device(device) };
+        let move_group = |group: Group| Group { ids: group.ids.to_device(device), mask: group.mask.to_device(device), ..group };
         Self {
             pairs: self.pairs,
             distinct: self.distinct.to_device(device),
@@ -206,7 +212,8 @@ pub fn pad(rows: &[&[i64]]) -> Group {
         mask[number * length..number * length + row.len()].fill(1.0);
     }
     let shape = [rows.len() as i64, length as i64];
-    Group { ids: Tensor::from_slice(&ids).view(shape), mask: Tensor::from_slice(&mask).view(shape).to_kind(Kind::Float) }
+    let mask = Tensor::from_slice(&mask).view(shape).to_kind(Kind::Float);
+    Group { ids: Tensor::from_slice(&ids).view(shape), mask, questions: false }
 }
 
 fn targets(sentences: &[&Sentence]) -> Tensor {
@@ -270,6 +277,18 @@ mod tests {
         let order: Vec<i64> = Vec::try_from(&batch.order).unwrap();
         let restored: Vec<_> = order.iter().map(|&row| rows[row as usize].clone()).collect();
         assert_eq!(restored, [vec![5, 6, 7, 8], vec![5, 5], vec![9], vec![7, 6, 5]]);
+    }
+
+    #[test]
+    fn questions_have_groups_of_their_own() {
+        let question = |ids: &[u16]| Sentence { question: true, ..sentence(ids) };
+        let pairs =
+            [(question(&[5, 6, 7]), sentence(&[9])), (sentence(&[5]), sentence(&[7, 6])), (question(&[8]), sentence(&[4]))];
+        let batch = Batch::new(&pairs, 3);
+        let sizes: Vec<(bool, i64)> = batch.groups.iter().map(|group| (group.questions, group.ids.size()[0])).collect();
+        assert_eq!(sizes, [(false, 3), (false, 1), (true, 2)]);
+        // By length: 9, 5 and 4 have one token, 7 6 two; then the questions 8 and 5 6 7.
+        assert_eq!(Vec::<i64>::try_from(&batch.order).unwrap(), [5, 0, 4, 1, 3, 2]);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub mod sampler;
 pub mod shard;
 /// Removes diacritics.
 pub mod strip_diacritics;
+/// Subword regularization.
+pub mod subword_splits;
 /// Trains the tokenizer.
 pub mod tokenizer;
 /// The vocabulary of the tokenizer.

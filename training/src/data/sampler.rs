@@ -22,6 +22,7 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 use super::hard_negatives::Miner;
 use super::shard::{ENDING, Shard};
 use super::strip_diacritics::DiacriticsRemover;
+use super::subword_splits::SubwordSplitter;
 use super::views::{self, ShardUsage};
 use crate::config::{Config, StageConfig};
 use crate::error::Error;
@@ -37,12 +38,14 @@ pub struct Sentence {
     pub language: i64,
     /// Whether the other side of its pair has the same meaning; false in a directed pair, whose sides are question and answer.
     pub translated: bool,
+    /// Whether the question encoder reads it, if the stage trains one.
+    pub question: bool,
 }
 
 impl Sentence {
     /// A sentence whose tokens the encoder sees unchanged.
     pub fn new(ids: Vec<u16>, language: i64) -> Self {
-        Self { ids, whole: None, language, translated: true }
+        Self { ids, whole: None, language, translated: true, question: false }
     }
 
     /// The token ids of the corpus.
@@ -52,7 +55,7 @@ impl Sentence {
 }
 
 /// The composition of a batch.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct BatchSpec {
     /// Number of pairs.
     pub pairs: usize,
@@ -66,6 +69,10 @@ pub struct BatchSpec {
     pub missing_diacritics_share: f64,
     /// Share of the pairs, 0 to 1, with one side cropped.
     pub cropped_share: f64,
+    /// Probability of splitting a token in two, 0 to 1.
+    pub subword_splits_share: f64,
+    /// Share of the translations, 0 to 1, whose left side the question encoder reads; `None` without such an encoder.
+    pub translation_questions_share: Option<f64>,
 }
 
 /// What batches are made with, besides shards.
@@ -75,6 +82,8 @@ pub struct SamplingTools<'a> {
     pub miner: Option<&'a Miner>,
     /// Removes diacritics; without it, texts keep theirs.
     pub diacritics_remover: Option<&'a DiacriticsRemover>,
+    /// Splits tokens; without it, texts keep theirs.
+    pub subword_splitter: Option<&'a SubwordSplitter>,
 }
 
 impl From<&StageConfig> for BatchSpec {
@@ -86,6 +95,8 @@ impl From<&StageConfig> for BatchSpec {
             joined_share: stage.joined_share,
             missing_diacritics_share: stage.missing_diacritics.as_ref().map_or(0.0, |missing| missing.share),
             cropped_share: stage.cropping.as_ref().map_or(0.0, |cropping| cropping.share),
+            subword_splits_share: stage.subword_splits.map_or(0.0, |splits| splits.share),
+            translation_questions_share: stage.question_encoder.map(|questions| questions.translation_share),
         }
     }
 }
@@ -220,11 +231,11 @@ impl Sampler {
                     self.join_more(&mut random, unit, &mut seen, &mut rows, spec.tokens_max);
                 }
                 let (left, right) = if directed || random.random() { (unit.left, unit.right) } else { (unit.right, unit.left) };
-                let mut sentence =
-                    |column| self.sentence(&mut random, (unit.shard, column), &rows, spec, tools.diacritics_remover);
+                let mut sentence = |column| self.sentence(&mut random, (unit.shard, column), &rows, spec, tools);
                 let (mut first, mut second) = (sentence(left), sentence(right));
                 crop(&mut random, &mut first, spec.cropped_share);
                 (first.translated, second.translated) = (!directed, !directed);
+                first.question = spec.translation_questions_share.is_some_and(|share| directed || random.random::<f64>() < share);
                 batch.push((first, second));
             }
         }
@@ -283,17 +294,22 @@ impl Sampler {
         (shard, column): (usize, usize),
         rows: &[usize],
         spec: &BatchSpec,
-        diacritics_remover: Option<&DiacriticsRemover>,
+        tools: SamplingTools<'_>,
     ) -> Sentence {
         let shard = &self.shards[shard];
         let whole: Vec<u16> = rows.iter().flat_map(|&row| shard.ids(column, row, spec.tokens_max)).collect();
         let mut ids = whole.clone();
-        if let Some(diacritics_remover) = diacritics_remover
+        if let Some(diacritics_remover) = tools
+            .diacritics_remover
             .filter(|_| spec.missing_diacritics_share > 0.0 && random.random::<f64>() < spec.missing_diacritics_share)
             && let Some(mut stripped) = diacritics_remover.strip(&ids)
         {
             stripped.truncate(spec.tokens_max);
             ids = stripped;
+        }
+        if let Some(splitter) = tools.subword_splitter.filter(|_| spec.subword_splits_share > 0.0) {
+            ids = splitter.split(&ids, spec.subword_splits_share, random);
+            ids.truncate(spec.tokens_max);
         }
         if spec.token_dropout > 0.0 && ids.len() > 2 {
             let first = ids[0];
@@ -303,7 +319,7 @@ impl Sampler {
             }
         }
         let whole = (ids != whole).then_some(whole);
-        Sentence { ids, whole, language: shard.languages[column].index() as i64, translated: true }
+        Sentence { ids, whole, language: shard.languages[column].index() as i64, translated: true, question: false }
     }
 
     /// The share of each language among all drawn sentences, for the log.

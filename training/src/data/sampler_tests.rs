@@ -22,11 +22,7 @@ fn shards(folder: &Path, corpora: &[(&str, &[&str], usize)]) {
 }
 
 fn draw(sampler: &Sampler, step: u64, pairs: usize, token_dropout: f64) -> Vec<(Sentence, Sentence)> {
-    sampler.batch(
-        step,
-        &BatchSpec { pairs, tokens_max: 64, token_dropout, joined_share: 0.0, missing_diacritics_share: 0.0, cropped_share: 0.0 },
-        SamplingTools::default(),
-    )
+    sampler.batch(step, &BatchSpec { pairs, tokens_max: 64, token_dropout, ..BatchSpec::default() }, SamplingTools::default())
 }
 
 #[test]
@@ -151,14 +147,7 @@ fn joined_segments_stay_aligned_and_within_the_token_limit() {
     let config = config(1.0, 0.6);
     let sampler = Sampler::open(&config, folder.path()).unwrap();
     // Segments have three tokens, the second of which is the segment's number; three segments fit into ten tokens.
-    let spec = BatchSpec {
-        pairs: 50,
-        tokens_max: 10,
-        token_dropout: 0.0,
-        joined_share: 1.0,
-        missing_diacritics_share: 0.0,
-        cropped_share: 0.0,
-    };
+    let spec = BatchSpec { pairs: 50, tokens_max: 10, joined_share: 1.0, ..BatchSpec::default() };
     for (left, right) in sampler.batch(5, &spec, SamplingTools::default()) {
         let numbers = |sentence: &Sentence| sentence.ids.iter().skip(1).step_by(3).copied().collect::<Vec<_>>();
         assert_eq!((numbers(&left), left.ids.len()), (numbers(&right), 9));
@@ -193,16 +182,9 @@ fn a_mined_run_contains_pairs_close_to_its_first_pair() {
             (angle.cos(), angle.sin())
         };
     }
-    let spec = BatchSpec {
-        pairs: 8,
-        tokens_max: 64,
-        token_dropout: 0.0,
-        joined_share: 0.0,
-        missing_diacritics_share: 0.0,
-        cropped_share: 0.0,
-    };
+    let spec = BatchSpec { pairs: 8, tokens_max: 64, ..BatchSpec::default() };
     let distances = |miner: Option<&Miner>| {
-        let runs = (0..10).map(|step| sampler.batch(step, &spec, SamplingTools { miner, diacritics_remover: None }));
+        let runs = (0..10).map(|step| sampler.batch(step, &spec, SamplingTools { miner, ..SamplingTools::default() }));
         let rows = runs.map(|run| run.iter().map(|(left, _)| i32::from(left.ids[1])).collect::<Vec<_>>());
         let away: Vec<i32> = rows.flat_map(|run| run[1..].iter().map(|row| (row - run[0]).abs()).collect::<Vec<_>>()).collect();
         (away.iter().copied().min(), away.iter().copied().max())
@@ -230,15 +212,9 @@ fn diacritics_are_removed_from_the_configured_share_of_texts() {
     let sampler = Sampler::open(&config(1.0, 1.0), folder.path()).unwrap();
     let diacritics_remover = DiacriticsRemover::new(tokenizer.clone());
     for (share, expect) in [(0.0, 0..=0), (0.5, 420..=580), (1.0, 1_000..=1_000)] {
-        let spec = BatchSpec {
-            pairs: 1_000,
-            tokens_max: 64,
-            token_dropout: 0.0,
-            joined_share: 0.0,
-            missing_diacritics_share: share,
-            cropped_share: 0.0,
-        };
-        let batch = sampler.batch(3, &spec, SamplingTools { miner: None, diacritics_remover: Some(&diacritics_remover) });
+        let spec = BatchSpec { pairs: 1_000, tokens_max: 64, missing_diacritics_share: share, ..BatchSpec::default() };
+        let batch =
+            sampler.batch(3, &spec, SamplingTools { diacritics_remover: Some(&diacritics_remover), ..SamplingTools::default() });
         let texts: Vec<&Vec<u16>> = batch.iter().flat_map(|(left, right)| [&left.ids, &right.ids]).collect();
         let count = |ids: &Vec<u16>| texts.iter().filter(|text| **text == ids).count();
         assert_eq!((count(&english), count(&marked) + count(&bare)), (1_000, 1_000));
@@ -254,18 +230,35 @@ fn cropping_shortens_one_side_of_a_pair_and_keeps_the_other_whole() {
     shard::write(&folder.path().join("a.shard"), "a", "a", &languages, &[rows(100), rows(1_000)]).unwrap();
     let sampler = Sampler::open(&config(1.0, 1.0), folder.path()).unwrap();
     for (share, expect) in [(0.0, 0..=0), (0.5, 420..=580), (1.0, 1_000..=1_000)] {
-        let spec = BatchSpec {
-            pairs: 1_000,
-            tokens_max: 64,
-            token_dropout: 0.0,
-            joined_share: 0.0,
-            missing_diacritics_share: 0.0,
-            cropped_share: share,
-        };
+        let spec = BatchSpec { pairs: 1_000, tokens_max: 64, cropped_share: share, ..BatchSpec::default() };
         let batch = sampler.batch(3, &spec, SamplingTools::default());
         let parts: Vec<&Vec<u16>> = batch.iter().map(|(first, _)| &first.ids).filter(|ids| ids.len() < 20).collect();
         assert!(expect.contains(&parts.len()), "{share}: {}", parts.len());
         assert!(parts.iter().all(|ids| (4..=10).contains(&ids.len()) && ids.windows(2).all(|two| two[0] + 1 == two[1])));
         assert!(batch.iter().all(|(_, second)| second.ids.len() == 20));
     }
+}
+
+#[test]
+fn the_question_encoder_reads_questions_and_some_translations() {
+    let folder = tempfile::tempdir().unwrap();
+    shards(folder.path(), &[("a", &["de", "en"], 2_000), ("help.q", &["de", "en"], 2_000)]);
+    let group = GroupConfig { corpora: vec!["*.q".to_owned()], share: 0.5, pair_exponent: 0.5, directed: true };
+    let mut config = config(0.5, 0.6);
+    config.sampling.groups = vec![group];
+    let sampler = Sampler::open(&config, folder.path()).unwrap();
+    let read = |translation_questions_share| {
+        let spec = BatchSpec { pairs: 1_000, tokens_max: 20, translation_questions_share, ..BatchSpec::default() };
+        let batch = sampler.batch(3, &spec, SamplingTools::default());
+        assert!(batch.iter().all(|(_, right)| !right.question));
+        let share = |translated: bool| {
+            let lefts: Vec<&Sentence> = batch.iter().map(|(left, _)| left).filter(|left| left.translated == translated).collect();
+            lefts.iter().filter(|left| left.question).count() as f64 / lefts.len() as f64
+        };
+        (share(false), share(true))
+    };
+    assert_eq!(read(None), (0.0, 0.0));
+    assert_eq!(read(Some(0.0)), (1.0, 0.0));
+    let (questions, translations) = read(Some(0.3));
+    assert!(questions == 1.0 && (0.2..0.4).contains(&translations), "{translations}");
 }

@@ -56,7 +56,7 @@ impl TokenEncoder for TorchEncoder<'_> {
         let shape = [batch.texts as i64, batch.length as i64];
         let device = self.parameters.device();
         let tensor = |values: &[i64]| Tensor::from_slice(values).view(shape).to_device(device);
-        let group = Group { ids: tensor(&batch.ids), mask: tensor(&batch.mask).to_kind(Kind::Float) };
+        let group = Group { ids: tensor(&batch.ids), mask: tensor(&batch.mask).to_kind(Kind::Float), questions: false };
         let table = self.parameters.get(TOKENS);
         let pooled = tch::no_grad(|| match self.kind {
             EncoderKind::Bag => {

@@ -4,7 +4,7 @@
 //! Weights: `embeddings.token.weight` [vocabulary, d]; `embeddings.position.weight` [tokens_max + 1, d], row 0 for padding;
 //! `embeddings.norm.*` [d] (post-norm; imported weights may lack it); per layer i `layers.i.attention.{query,key,value,output}`
 //! [d, d], `layers.i.feed_forward.up` [ff, d], `layers.i.feed_forward.down` [d, ff], `layers.i.{attention,feed_forward}.norm`
-//! [d].
+//! [d]. A question encoder that learns beside this one has the same weights, except the token table, under `questions.`.
 
 use tch::{Kind, Tensor};
 
@@ -25,6 +25,11 @@ pub const LATE_TOKENS: &str = "embeddings.late.weight";
 
 /// Like `TOKEN_WEIGHTS`, for `LATE_TOKENS`. [vocabulary]
 pub const LATE_WEIGHTS: &str = "embeddings.late.log_weight";
+
+/// Prefix of the weights of a question encoder that learns beside the encoder of passages.
+pub const QUESTIONS: &str = "questions.";
+
+const POSITIONS: &str = "embeddings.position.weight";
 
 /// The vector of a masked token, which only training has. [1, d]
 const MASK: &str = "embeddings.mask.weight";
@@ -51,7 +56,7 @@ pub fn create(parameters: &mut Parameters, config: &ModelConfig, vocabulary: i64
         return;
     }
     let post = config.norm == Norm::Post;
-    if !post && !parameters.has("embeddings.position.weight") {
+    if !post && !parameters.has(POSITIONS) {
         rescale_tokens(parameters, d);
     }
     if post {
@@ -60,7 +65,7 @@ pub fn create(parameters: &mut Parameters, config: &ModelConfig, vocabulary: i64
     }
     // Zero positions and zero output projections make a pre-norm encoder equal to its bag of tokens until it is trained.
     let position_deviation = if post { 0.02 } else { 0.0 };
-    parameters.normal("embeddings.position.weight", &[config.tokens_max + 1, d], position_deviation);
+    parameters.normal(POSITIONS, &[config.tokens_max + 1, d], position_deviation);
     let inner = 1.0 / (d as f64).sqrt();
     let (attention_out, feed_forward_out) = if post { (inner, 1.0 / (config.feed_forward as f64).sqrt()) } else { (0.0, 0.0) };
     for layer in 0..config.layers {
@@ -119,6 +124,32 @@ pub fn create_late_table(parameters: &mut Parameters) {
     }
 }
 
+/// Creates the question encoder, unless it exists, as a copy of the encoder of passages.
+pub fn create_question_encoder(parameters: &mut Parameters) {
+    let is_copied = |name: &str| name.starts_with("layers.") || name == POSITIONS || name.starts_with("embeddings.norm.");
+    let copies: Vec<(String, Tensor)> = parameters
+        .iter()
+        .filter(|(name, _)| is_copied(name))
+        .map(|(name, weight)| (format!("{QUESTIONS}{name}"), weight.shallow_clone()))
+        .collect();
+    for (name, weight) in copies.iter().filter(|(name, _)| !parameters.has(name)).collect::<Vec<_>>() {
+        parameters.set(name, weight);
+    }
+}
+
+/// The question encoder as an encoder of its own, if there is one: its weights and the token table.
+pub fn question_encoder(parameters: &Parameters) -> Option<Parameters> {
+    let mut questions = Parameters::new(parameters.device());
+    for (name, weight) in parameters.iter() {
+        if let Some(name) = name.strip_prefix(QUESTIONS) {
+            questions.set(name, weight);
+        }
+    }
+    let is_complete = questions.has(POSITIONS);
+    questions.set(TOKENS, parameters.get(TOKENS));
+    is_complete.then_some(questions)
+}
+
 /// The names of the table and the weights that late interaction uses.
 pub fn late_names(parameters: &Parameters) -> (&'static str, &'static str) {
     if parameters.has(LATE_TOKENS) { (LATE_TOKENS, LATE_WEIGHTS) } else { (TOKENS, TOKEN_WEIGHTS) }
@@ -126,7 +157,7 @@ pub fn late_names(parameters: &Parameters) -> (&'static str, &'static str) {
 
 /// The kind of encoder of these weights.
 pub fn kind_of(parameters: &Parameters) -> EncoderKind {
-    if parameters.has("embeddings.position.weight") { EncoderKind::Transformer } else { EncoderKind::Bag }
+    if parameters.has(POSITIONS) { EncoderKind::Transformer } else { EncoderKind::Bag }
 }
 
 /// The sentence embeddings of a batch, not normalized. [2 x pairs, d]
@@ -192,31 +223,34 @@ pub fn encode_group(parameters: &Parameters, config: &ModelConfig, rows: &Tensor
 fn token_states(parameters: &Parameters, config: &ModelConfig, rows: &Tensor, group: &Group, pass: Pass) -> Tensor {
     let (_, length) = group.ids.size2().unwrap_or((0, 0));
     let training = pass.dropout > 0.0;
+    let own = group.questions && parameters.has(&format!("{QUESTIONS}{POSITIONS}"));
+    let prefix = if own { QUESTIONS } else { "" };
     let positions =
         Tensor::arange_start(1, length + 1, (Kind::Int64, rows.device())).unsqueeze(0) * group.mask.to_kind(Kind::Int64);
     let mut x = Tensor::embedding(rows, &group.ids, -1, false, false) // [batch, len, d]
-        + Tensor::embedding(parameters.get("embeddings.position.weight"), &positions, -1, false, false);
-    if parameters.has("embeddings.norm.weight") {
-        x = layer_norm(parameters, "embeddings.norm", &x);
+        + Tensor::embedding(parameters.get(&format!("{prefix}{POSITIONS}")), &positions, -1, false, false);
+    if parameters.has(&format!("{prefix}embeddings.norm.weight")) {
+        x = layer_norm(parameters, &format!("{prefix}embeddings.norm"), &x);
     }
     x = x.dropout(pass.dropout, training);
     let mask = additive_mask(&group.mask);
     let attention = Attention { heads: config.heads, mask: &mask, dropout: pass.dropout };
     let narrow = |x: Tensor| if pass.bf16 { x.to_kind(Kind::BFloat16) } else { x };
     for layer in 0..config.layers {
+        let layer = format!("{prefix}layers.{layer}");
         let sublayers: [(&str, Sublayer<'_>); 2] = [
-            ("attention", &|x| self_attention(parameters, &format!("layers.{layer}.attention"), x, attention)),
+            ("attention", &|x| self_attention(parameters, &format!("{layer}.attention"), x, attention)),
             ("feed_forward", &|x| {
-                let up = linear(parameters, &format!("layers.{layer}.feed_forward.up"), x);
+                let up = linear(parameters, &format!("{layer}.feed_forward.up"), x);
                 let active = match config.activation {
                     Activation::Gelu => up.gelu("none"),
                     Activation::Swish => up.silu(),
                 };
-                linear(parameters, &format!("layers.{layer}.feed_forward.down"), &active)
+                linear(parameters, &format!("{layer}.feed_forward.down"), &active)
             }),
         ];
         for (name, sublayer) in sublayers {
-            let norm = format!("layers.{layer}.{name}.norm");
+            let norm = format!("{layer}.{name}.norm");
             let apply = |x: Tensor| sublayer(&narrow(x)).to_kind(Kind::Float).dropout(pass.dropout, training);
             x = match config.norm {
                 Norm::Pre => &x + apply(layer_norm(parameters, &norm, &x)),

@@ -35,6 +35,9 @@ pub struct Forward<'a> {
 /// Creates the missing weights that a stage needs.
 pub fn create(parameters: &mut Parameters, config: &Config, stage: &StageConfig, vocabulary: i64, teachers: &Teachers) {
     encoder::create(parameters, &config.model, vocabulary, stage.encoder);
+    if stage.question_encoder.is_some() {
+        encoder::create_question_encoder(parameters);
+    }
     if let Some(head) = &stage.vocabulary_head {
         heads::create_vocabulary(parameters, &config.model, head, vocabulary);
     }

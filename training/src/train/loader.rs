@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use tch::Device;
+
 use crate::checkpoint::Position;
 use crate::config::StageConfig;
 use crate::data::batch::Batch;
@@ -13,6 +15,7 @@ use crate::data::hard_negatives::Miner;
 use crate::data::masking;
 use crate::data::sampler::{BatchSpec, Sampler, SamplingTools};
 use crate::data::strip_diacritics::DiacriticsRemover;
+use crate::data::subword_splits::SubwordSplitter;
 
 /// Maximum number of waiting batches per thread.
 const WAITING_MAX: usize = 3;
@@ -35,8 +38,12 @@ pub struct Source {
     pub seed: u64,
     /// Batch size and objectives.
     pub stage: StageConfig,
+    /// Splits tokens.
+    pub subword_splitter: Option<Arc<SubwordSplitter>>,
     /// Number of sentences per group.
     pub group_rows: usize,
+    /// The device that the batches are moved to; here, because the copy would keep the training thread from queueing work.
+    pub device: Device,
 }
 
 impl Loader {
@@ -48,7 +55,7 @@ impl Loader {
             let source = source.clone();
             std::thread::spawn(move || {
                 for step in (position.step..source.stage.steps).skip(number).step_by(threads) {
-                    if sender.send(source.batch(position.stage, step)).is_err() {
+                    if sender.send(source.batch(position.stage, step).to_device(source.device)).is_err() {
                         return;
                     }
                 }
@@ -72,7 +79,11 @@ impl Iterator for Loader {
 impl Source {
     fn batch(&self, stage: usize, step: u64) -> Batch {
         let number = ((stage as u64) << 40) | step;
-        let tools = SamplingTools { miner: self.miner.as_ref(), diacritics_remover: self.diacritics_remover.as_deref() };
+        let tools = SamplingTools {
+            miner: self.miner.as_ref(),
+            diacritics_remover: self.diacritics_remover.as_deref(),
+            subword_splitter: self.subword_splitter.as_deref(),
+        };
         let pairs = self.sampler.batch(number, &BatchSpec::from(&self.stage), tools);
         let mut batch = match &self.stage.vocabulary_head {
             Some(head) if self.stage.masks_words() => {

@@ -40,6 +40,7 @@ pub fn options(data: &Path, run: &Path) -> Options {
         run: run.to_owned(),
         vocabulary: VOCABULARY,
         diacritics_remover: None,
+        subword_splitter: None,
         device: Device::Cpu,
         checkpoint_every: std::time::Duration::from_secs(3600),
         stop_after_steps: None,
