@@ -9,7 +9,6 @@ use tch::{Device, Kind, Tensor};
 
 use crate::checkpoint::{self, State};
 use crate::error::Error;
-use crate::model::encoder::QUESTIONS;
 
 /// Writes the weights of a finished stage to `folder` as `weights.000`, `weights.001` and so on, in float16, each of at most
 /// `piece_bytes`. Leaves out what the export does not use: heads and the optimizer's moments.
@@ -18,7 +17,7 @@ pub fn pack(weights: &Path, folder: &Path, piece_bytes: usize) -> Result<usize, 
         return Err(Error::Setting { setting: "piece-mib", problem: "expected more than 0".to_owned() });
     }
     let learned = checkpoint::load(weights, Device::Cpu)?.learned();
-    let exported = |name: &str| ["embeddings.", "layers.", QUESTIONS].iter().any(|prefix| name.starts_with(prefix));
+    let exported = |name: &str| ["embeddings.", "layers.", "questions."].iter().any(|prefix| name.starts_with(prefix));
     let halves: Vec<(&str, Tensor)> = learned
         .iter()
         .filter(|(name, _)| exported(name))
@@ -81,6 +80,7 @@ mod tests {
         let mut state = State::new(Device::Cpu);
         let table = [1.0f32, -0.5, 1.0 / 3.0, 2048.0];
         state.parameters.set("embeddings.token.weight", &Tensor::from_slice(&table).view([2, 2]));
+        state.parameters.set("questions.layers.0.norm.bias", &Tensor::from_slice(&[0.25f32]));
         state.parameters.set("contrastive.inner.weight", &Tensor::from_slice(&[1.0f32]));
         let (weights, joined) = (folder.path().join("a.safetensors"), folder.path().join("b.safetensors"));
         checkpoint::save(&weights, &state).unwrap();
@@ -91,7 +91,7 @@ mod tests {
         let got: Vec<f32> = Vec::try_from(parameters.get("embeddings.token.weight").flatten(0, -1)).unwrap();
         // The nearest half-precision number to 1/3 is 1365 / 4096.
         assert_eq!(got, [1.0, -0.5, 1365.0 / 4096.0, 2048.0]);
-        assert!(!parameters.has("contrastive.inner.weight"));
+        assert!(parameters.has("questions.layers.0.norm.bias") && !parameters.has("contrastive.inner.weight"));
     }
 
     #[test]
