@@ -32,7 +32,7 @@ use forward::Forward;
 use loader::{Loader, Source};
 use teachers::Teachers;
 
-/// Sentences per forward pass on the CPU; on a GPU, a batch of the Transformer has eight groups.
+/// Sentences per forward pass on the CPU; on a GPU, a batch of the Transformer has eight or nine groups.
 const GROUP_ROWS_CPU: usize = 128;
 /// Maximum number of threads that make batches for a GPU.
 const LOADER_THREADS_MAX: usize = 16;

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use dragoman_training::checkpoint::{self, State};
 use dragoman_training::config::{
-    Averaging, Config, DistillationConfig, EncoderKind, HardNegativesConfig, Norm, ObjectiveConfig, TeacherSimilarityConfig,
-    VocabularyHeadConfig,
+    Averaging, Config, DistillationConfig, EncoderKind, HardNegativesConfig, Norm, ObjectiveConfig, QuestionEncoderConfig,
+    TeacherSimilarityConfig, VocabularyHeadConfig,
 };
 use dragoman_training::error::Error;
 use dragoman_training::train::{self, Options, Outcome};
@@ -86,6 +86,16 @@ fn a_resumed_run_mines_the_same_hard_negatives() {
     (first.name, first.encoder, first.steps) = ("bag".to_owned(), EncoderKind::Bag, 2);
     config.stages.insert(0, first);
     config.stages[1].hard_negatives = Some(HardNegativesConfig { stage: "bag".to_owned(), pool: 4 });
+    check_resumed(&config);
+}
+
+#[test]
+fn a_resumed_run_moves_the_question_encoder_also_in_steps_without_questions() {
+    let mut config = random(Norm::Pre);
+    let stage = &mut config.stages[0];
+    // Two of the first eight batches have no question.
+    (stage.batch_pairs, stage.weight_decay) = (4, 0.1);
+    stage.question_encoder = Some(QuestionEncoderConfig { translation_share: 0.3 });
     check_resumed(&config);
 }
 

@@ -18,7 +18,8 @@ use crate::train;
 /// Input and output of `add-questions`.
 #[derive(Debug, Args)]
 pub struct AddQuestionsArguments {
-    /// The bundle that the run started from (`from-bundle`).
+    /// With `question_encoder`, the bundle exported from the same weights; with `resting_passages`, the bundle that the run
+    /// started from (`from-bundle`).
     #[arg(long)]
     pub bundle: PathBuf,
     /// The weights to add and the bundle to write. The configuration's last stage must have `resting_passages` or
@@ -37,7 +38,14 @@ impl AddQuestionsArguments {
             return Err(Error::Setting { setting: "stages.resting_passages", problem });
         };
         let parameters = train::load_weights(&self.bundle_arguments.weights, Device::Cpu)?;
-        let parameters = question_encoder(&parameters).unwrap_or(parameters);
+        let parameters = match question_encoder(&parameters) {
+            Some(questions) => questions,
+            None if stage.question_encoder.is_none() => parameters,
+            None => {
+                let problem = format!("has no question encoder, which the stage {} trains", stage.name);
+                return Err(Error::Content { path: self.bundle_arguments.weights.clone(), problem });
+            }
+        };
         let vocabulary = Tokenizer::load(&self.bundle.join(TOKENIZER))?.vocabulary_size();
         let weights = encoder_weights(&config, vocabulary, &parameters)?;
         let notes = self.bundle_arguments.notes_text()?;

@@ -91,7 +91,10 @@ fn check_table(bundle: &Bundle, weights: &EncoderWeights) -> Result<(), Error> {
     if table.rows.len() == own.len() && steps <= STEPS_MAX {
         return Ok(());
     }
-    let problem = format!("is {steps} steps away from that of the question encoder; train it with token_rate_scale 0");
+    let problem = format!(
+        "is {steps} steps away from that of the question encoder; add an encoder that learned with \
+         question_encoder to the bundle exported from the same weights, and train one with resting_passages with token_rate_scale 0"
+    );
     Err(Error::Content { path, problem })
 }
 
@@ -125,8 +128,12 @@ fn measure(bundle: &Path, data: &Path) -> Result<Option<PassagesReport>, Error> 
 }
 
 fn section(options: &QuestionOptions<'_>, parity: &[Parity], measured: &[Option<PassagesReport>]) -> String {
+    let learned = match options.stage.1.question_encoder {
+        Some(_) => "which learned\ntogether with the passage encoder.",
+        None => "which learned\nto find the embeddings that the passage encoder computes. The passage encoder is unchanged.",
+    };
     let mut text = format!(
-        "{SECTION}\n\nQueries are embedded by a separate question encoder (`{QUESTIONS_INT8}`, `{QUESTIONS_FP16}`), which learned\nto find the embeddings that the passage encoder computes. The passage encoder is unchanged.\n\n"
+        "{SECTION}\n\nQueries are embedded by a separate question encoder (`{QUESTIONS_INT8}`, `{QUESTIONS_FP16}`), {learned}\n\n"
     );
     if let [Some(before), Some(after)] = measured {
         text.push_str("| MRR@10 in percent | without it | with it |\n|---|---:|---:|\n");
