@@ -14,6 +14,8 @@ pub mod prepare;
 pub mod sampler;
 /// Tokenized corpora on disk.
 pub mod shard;
+#[cfg(test)]
+mod shipped_tokens;
 /// Removes diacritics.
 pub mod strip_diacritics;
 /// Subword regularization.

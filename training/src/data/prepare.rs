@@ -135,10 +135,11 @@ pub fn key(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::shipped_tokens::tokenizer;
 
     #[test]
     fn a_long_passage_is_cut_to_the_part_that_best_matches_its_question() {
-        let tokenizer = Tokenizer::load(Path::new("../models/ems-small/tokenizer.json")).unwrap();
+        let tokenizer = tokenizer();
         let filler = "The harbor lies in the south and has three piers for ferries. ".repeat(12);
         let passage = format!("{filler}A lighthouse of white granite warns ships off the reef at night. {filler}");
         let short = "A lighthouse of white granite warns ships off the reef.".to_owned();

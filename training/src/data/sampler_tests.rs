@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::{CorporaConfig, GroupConfig, SamplingConfig};
 use crate::data::shard;
+use crate::data::shipped_tokens::{ids, tokenizer};
 
 fn config(english_share: f64, pair_exponent: f64) -> Config {
     let mut config: Config = toml::from_str(include_str!("../../configs/ems-small.toml")).unwrap();
@@ -198,11 +199,6 @@ fn a_mined_run_contains_pairs_close_to_its_first_pair() {
 
 #[test]
 fn diacritics_are_removed_from_the_configured_share_of_texts() {
-    let tokenizer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/ems-small/tokenizer.json");
-    let tokenizer = dragoman::text::Tokenizer::load(&tokenizer).unwrap();
-    let ids = |text: &str| -> Vec<u16> {
-        tokenizer.encode(text, 64).unwrap().ids.into_iter().map(|id| u16::try_from(id).unwrap()).collect()
-    };
     let (marked, bare) = (ids("Çocuklar şarkı söylüyor"), ids("cocuklar sarki soyluyor"));
     let english = ids("The children sing");
     let folder = tempfile::tempdir().unwrap();
@@ -210,7 +206,7 @@ fn diacritics_are_removed_from_the_configured_share_of_texts() {
     let columns = [vec![marked.clone(); 50], vec![english.clone(); 50]];
     shard::write(&folder.path().join("a.shard"), "a", "a", &languages, &columns).unwrap();
     let sampler = Sampler::open(&config(1.0, 1.0), folder.path()).unwrap();
-    let diacritics_remover = DiacriticsRemover::new(tokenizer.clone());
+    let diacritics_remover = DiacriticsRemover::new(tokenizer());
     for (share, expect) in [(0.0, 0..=0), (0.5, 420..=580), (1.0, 1_000..=1_000)] {
         let spec = BatchSpec { pairs: 1_000, tokens_max: 64, missing_diacritics_share: share, ..BatchSpec::default() };
         let batch =

@@ -38,21 +38,12 @@ impl std::fmt::Debug for DiacriticsRemover {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-
-    fn shipped() -> Tokenizer {
-        Tokenizer::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/ems-small/tokenizer.json")).unwrap()
-    }
-
-    fn ids(text: &str) -> Vec<u16> {
-        shipped().encode(text, usize::MAX).unwrap().ids.into_iter().map(|id| u16::try_from(id).unwrap()).collect()
-    }
+    use crate::data::shipped_tokens::{ids, tokenizer};
 
     #[track_caller]
     fn check(text: &str, plain: Option<&str>) {
-        assert_eq!(DiacriticsRemover::new(shipped()).strip(&ids(text)), plain.map(ids));
+        assert_eq!(DiacriticsRemover::new(tokenizer()).strip(&ids(text)), plain.map(ids));
     }
 
     #[test]
@@ -76,6 +67,6 @@ mod tests {
 
     #[test]
     fn token_ids_without_text_return_none() {
-        assert_eq!(DiacriticsRemover::new(shipped()).strip(&[1, 1]), None);
+        assert_eq!(DiacriticsRemover::new(tokenizer()).strip(&[1, 1]), None);
     }
 }

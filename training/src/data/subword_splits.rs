@@ -52,28 +52,19 @@ impl SubwordSplitter {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use rand::SeedableRng as _;
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-
-    fn shipped() -> Tokenizer {
-        Tokenizer::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/ems-small/tokenizer.json")).unwrap()
-    }
-
-    fn ids(text: &str) -> Vec<u16> {
-        shipped().encode(text, usize::MAX).unwrap().ids.into_iter().map(|id| u16::try_from(id).unwrap()).collect()
-    }
+    use crate::data::shipped_tokens::{ids, tokenizer};
 
     fn text(ids: &[u16]) -> String {
-        ids.iter().map(|&id| shipped().token(id.into()).unwrap()).collect()
+        ids.iter().map(|&id| tokenizer().token(id.into()).unwrap()).collect()
     }
 
     #[test]
     fn split_texts_have_more_tokens_and_the_same_characters() {
-        let splitter = SubwordSplitter::new(&shipped());
+        let splitter = SubwordSplitter::new(&tokenizer());
         for sentence in [
             "The ferry leaves the harbor at noon.",
             "Der Dampfer fährt mittags ab.",
@@ -90,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_share_is_the_part_of_tokens_that_are_split() {
-        let splitter = SubwordSplitter::new(&shipped());
+        let splitter = SubwordSplitter::new(&tokenizer());
         let whole = ids("harbor").repeat(10_000);
         let mut random = ChaCha8Rng::seed_from_u64(1);
         assert_eq!(splitter.split(&whole, 0.0, &mut random), whole);
