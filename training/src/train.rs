@@ -35,7 +35,7 @@ use teachers::Teachers;
 /// Sentences per forward pass on the CPU; on a GPU, a batch of the Transformer has eight or nine groups.
 const GROUP_ROWS_CPU: usize = 128;
 /// Maximum number of threads that make batches for a GPU.
-const LOADER_THREADS_MAX: usize = 16;
+const LOADER_THREADS_MAX: usize = 8;
 
 /// Maximum sentences per forward pass with a gradient cache on a GPU, which bounds the memory that a batch needs.
 const GROUP_ROWS_CACHED: usize = 512;

@@ -34,6 +34,7 @@ pub fn check(config: &Config) -> Result<(), Error> {
         check_schedule(stage, config.model.tokens_max).map_err(named)?;
         check_objectives(stage).map_err(named)?;
         check_teachers(stage).map_err(named)?;
+        check_both_encoders(stage).map_err(named)?;
         check_questions(stage).map_err(named)?;
     }
     check_order(config)
@@ -199,20 +200,24 @@ fn check_teachers(stage: &StageConfig) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks a stage that trains a question encoder: no objective may need embeddings of both sides from it.
-fn check_questions(stage: &StageConfig) -> Result<(), Error> {
-    if let Some(questions) = &stage.question_encoder {
-        share("stages.question_encoder.translation_share", questions.translation_share)?;
-        if stage.encoder == EncoderKind::Bag {
-            return refuse("stages.question_encoder", "needs the Transformer: a bag has no layers of its own");
-        }
-        if stage.resting_passages.is_some() {
-            return refuse("stages.question_encoder", "trains both encoders; give it or stages.resting_passages");
-        }
-        if stage.contrastive.is_none() && stage.additive_margin.is_none() {
-            return refuse("stages.question_encoder", "needs stages.contrastive or stages.additive_margin");
-        }
+/// Checks a stage that trains both encoders together.
+fn check_both_encoders(stage: &StageConfig) -> Result<(), Error> {
+    let Some(questions) = &stage.question_encoder else { return Ok(()) };
+    share("stages.question_encoder.translation_share", questions.translation_share)?;
+    if stage.encoder == EncoderKind::Bag {
+        return refuse("stages.question_encoder", "needs the Transformer: a bag has no layers of its own");
     }
+    if stage.resting_passages.is_some() {
+        return refuse("stages.question_encoder", "trains both encoders; give it or stages.resting_passages");
+    }
+    if stage.contrastive.is_none() && stage.additive_margin.is_none() {
+        return refuse("stages.question_encoder", "needs stages.contrastive or stages.additive_margin");
+    }
+    Ok(())
+}
+
+/// Checks a stage that trains a question encoder beside frozen passages: no objective may need embeddings of both sides from it.
+fn check_questions(stage: &StageConfig) -> Result<(), Error> {
     if stage.resting_passages.is_none() {
         return Ok(());
     }
@@ -257,7 +262,7 @@ fn check_order(config: &Config) -> Result<(), Error> {
         if stage.encoder == EncoderKind::Bag && after_layers && !stage.trains_only_late_table() {
             return refuse("stages.encoder", "a bag after a transformer would train the table without the layers that read it");
         }
-        check_question_encoder(config, stage, before)?;
+        check_both_encoders_order(config, stage, before)?;
         let heads = |stage: &StageConfig| stage.vocabulary_head.as_ref().map(shape);
         let differs = |other: &StageConfig| heads(other).is_some() && heads(other) != heads(stage);
         if heads(stage).is_some() && before.iter().any(differs) {
@@ -269,7 +274,7 @@ fn check_order(config: &Config) -> Result<(), Error> {
 
 /// Checks that a question encoder that learns beside the passages has something to read, and that no later stage changes the
 /// encoder of passages without it.
-fn check_question_encoder(config: &Config, stage: &StageConfig, before: &[StageConfig]) -> Result<(), Error> {
+fn check_both_encoders_order(config: &Config, stage: &StageConfig, before: &[StageConfig]) -> Result<(), Error> {
     match &stage.question_encoder {
         None if before.iter().any(|other| other.question_encoder.is_some()) && !stage.trains_only_late_table() => refuse(
             "stages.question_encoder",

@@ -131,23 +131,25 @@ pub fn create_question_encoder(parameters: &mut Parameters) {
         .iter()
         .filter(|(name, _)| is_copied(name))
         .map(|(name, weight)| (format!("{QUESTIONS}{name}"), weight.shallow_clone()))
+        .filter(|(name, _)| !parameters.has(name))
         .collect();
-    for (name, weight) in copies.iter().filter(|(name, _)| !parameters.has(name)).collect::<Vec<_>>() {
-        parameters.set(name, weight);
-    }
+    copies.iter().for_each(|(name, weight)| parameters.set(name, weight));
 }
 
 /// The question encoder as an encoder of its own, if there is one: its weights and the token table.
 pub fn question_encoder(parameters: &Parameters) -> Option<Parameters> {
-    let mut questions = Parameters::new(parameters.device());
-    for (name, weight) in parameters.iter() {
-        if let Some(name) = name.strip_prefix(QUESTIONS) {
-            questions.set(name, weight);
-        }
+    if !has_question_encoder(parameters) {
+        return None;
     }
-    let is_complete = questions.has(POSITIONS);
+    let mut questions = Parameters::new(parameters.device());
     questions.set(TOKENS, parameters.get(TOKENS));
-    is_complete.then_some(questions)
+    let own = parameters.iter().filter_map(|(name, weight)| Some((name.strip_prefix(QUESTIONS)?, weight)));
+    own.for_each(|(name, weight)| questions.set(name, weight));
+    Some(questions)
+}
+
+fn has_question_encoder(parameters: &Parameters) -> bool {
+    parameters.has(&format!("{QUESTIONS}{POSITIONS}"))
 }
 
 /// The names of the table and the weights that late interaction uses.
@@ -223,8 +225,7 @@ pub fn encode_group(parameters: &Parameters, config: &ModelConfig, rows: &Tensor
 fn token_states(parameters: &Parameters, config: &ModelConfig, rows: &Tensor, group: &Group, pass: Pass) -> Tensor {
     let (_, length) = group.ids.size2().unwrap_or((0, 0));
     let training = pass.dropout > 0.0;
-    let own = group.questions && parameters.has(&format!("{QUESTIONS}{POSITIONS}"));
-    let prefix = if own { QUESTIONS } else { "" };
+    let prefix = if group.questions && has_question_encoder(parameters) { QUESTIONS } else { "" };
     let positions =
         Tensor::arange_start(1, length + 1, (Kind::Int64, rows.device())).unsqueeze(0) * group.mask.to_kind(Kind::Int64);
     let mut x = Tensor::embedding(rows, &group.ids, -1, false, false) // [batch, len, d]
