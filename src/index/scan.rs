@@ -26,7 +26,7 @@ const LARGEST: f32 = 127.0;
 /// then (`tests/recall_real_text.rs`, and with 100,000 passages `tests/bench/search.rs`).
 const CHOSEN_PER_WANTED: usize = 8;
 /// See `CHOSEN_PER_WANTED`.
-const CHOSEN_MIN: usize = 2_048;
+const CHOSEN_MIN: usize = 3_072;
 /// Signs choose among more than so many times the rows to compare: among fewer, it takes longer than to compare all.
 const CHOICE_MIN: usize = 4;
 /// How many times as many rows a ring around the query has as all rings in it.
@@ -149,7 +149,11 @@ impl Scan {
             prefetch(part.iter().map(|position| row(*position)));
             for &position in part {
                 let product = i8::dot(row(position), &integers).unwrap_or_default() as f32;
-                nearest.offer(self.keys[position], product * step * self.steps[position]);
+                let score = product * step * self.steps[position];
+                // Few keys are read: each is a wait for memory.
+                if nearest.wants(score) {
+                    nearest.offer(self.keys[position], score);
+                }
             }
         }
         nearest.into_sorted().into_iter().map(|neighbor| neighbor.passage).collect()

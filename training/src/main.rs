@@ -192,24 +192,13 @@ fn run(command: Command) -> Result<(), Error> {
             }
             let tokenizer = dragoman::text::Tokenizer::load(&tokenizer)?;
             let vocabulary = tokenizer.vocabulary_size() as i64;
-            let subword_splitter = Some(Arc::new(data::subword_splits::SubwordSplitter::new(&tokenizer)));
-            let diacritics_remover = Some(Arc::new(data::strip_diacritics::DiacriticsRemover::new(tokenizer)));
+            let augmenter = Some(Arc::new(data::augmenter::Augmenter::new(tokenizer)));
             let checkpoint_every = Duration::try_from_secs_f64(checkpoint_minutes * 60.0).map_err(|error| Error::Setting {
                 setting: "checkpoint_minutes",
                 problem: format!("got {checkpoint_minutes}: {error}"),
             })?;
             let stop = stop_on_signals()?;
-            let options = train::Options {
-                data,
-                run,
-                vocabulary,
-                diacritics_remover,
-                subword_splitter,
-                device,
-                checkpoint_every,
-                stop_after_steps,
-                stop,
-            };
+            let options = train::Options { data, run, vocabulary, augmenter, device, checkpoint_every, stop_after_steps, stop };
             let config = Config::read(&config)?;
             let config = Config { seed: seed.unwrap_or(config.seed), ..config };
             match train::train(&config, &options)? {

@@ -9,10 +9,9 @@ use tch::{Device, Tensor};
 
 use crate::checkpoint::{self, Position, State};
 use crate::config::{Config, EncoderKind, HardNegativesConfig, StageConfig};
+use crate::data::augmenter::Augmenter;
 use crate::data::hard_negatives::Miner;
 use crate::data::sampler::Sampler;
-use crate::data::strip_diacritics::DiacriticsRemover;
-use crate::data::subword_splits::SubwordSplitter;
 use crate::data::views;
 use crate::error::Error;
 use crate::model::encoder;
@@ -49,10 +48,8 @@ pub struct Options {
     pub run: PathBuf,
     /// Vocabulary size of the tokenizer.
     pub vocabulary: i64,
-    /// Removes diacritics, for stages with `missing_diacritics`.
-    pub diacritics_remover: Option<Arc<DiacriticsRemover>>,
-    /// Splits tokens, for stages with `subword_splits`.
-    pub subword_splitter: Option<Arc<SubwordSplitter>>,
+    /// Changes texts, for stages with `missing_diacritics` or `subword_splits`.
+    pub augmenter: Option<Arc<Augmenter>>,
     /// The device to train on.
     pub device: Device,
     /// Time between checkpoints.
@@ -220,13 +217,12 @@ impl Run<'_> {
     fn loader(&self, position: Position, stage: &StageConfig) -> Result<Loader, Error> {
         let (sampler, seed, stage) = (self.sampler.clone(), self.config.seed, stage.clone());
         let miner = stage.hard_negatives.as_ref().map(|hard| self.miner(hard)).transpose()?;
-        let diacritics_remover = self.options.diacritics_remover.clone().filter(|_| stage.missing_diacritics.is_some());
-        let subword_splitter = self.options.subword_splitter.clone().filter(|_| stage.subword_splits.is_some());
-        for (setting, is_missing) in [
-            ("stages.missing_diacritics", stage.missing_diacritics.is_some() && diacritics_remover.is_none()),
-            ("stages.subword_splits", stage.subword_splits.is_some() && subword_splitter.is_none()),
+        let augmenter = self.options.augmenter.clone();
+        for (setting, is_set) in [
+            ("stages.missing_diacritics", stage.missing_diacritics.is_some()),
+            ("stages.subword_splits", stage.subword_splits.is_some()),
         ] {
-            if is_missing {
+            if is_set && augmenter.is_none() {
                 let problem = "needs the tokenizer that the shards were made with".to_owned();
                 return Err(Error::Setting { setting, problem });
             }
@@ -237,7 +233,7 @@ impl Run<'_> {
             _ => std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).clamp(1, LOADER_THREADS_MAX)),
         };
         let (group_rows, device) = (self.group_rows(&stage), self.options.device);
-        let source = Source { sampler, miner, diacritics_remover, subword_splitter, seed, group_rows, device, stage };
+        let source = Source { sampler, miner, augmenter, seed, group_rows, device, stage };
         Ok(Loader::start(source, position, threads))
     }
 

@@ -11,8 +11,7 @@ use dragoman_training::commands::bundle_arguments::BundleArguments;
 use dragoman_training::commands::export::ExportArguments;
 use dragoman_training::config::{Config, EncoderKind};
 use dragoman_training::data;
-use dragoman_training::data::strip_diacritics::DiacriticsRemover;
-use dragoman_training::data::subword_splits::SubwordSplitter;
+use dragoman_training::data::augmenter::Augmenter;
 use dragoman_training::eval::retrieval::precision_at_1;
 use dragoman_training::eval::{SentenceEncoder as _, TextEncoder};
 use dragoman_training::train::{self, Options, Outcome};
@@ -69,8 +68,7 @@ fn train(config: &Config, folder: &Path, run: &str) {
         data: folder.join("shards"),
         run: folder.join(run),
         vocabulary: tokenizer.vocabulary_size() as i64,
-        subword_splitter: Some(Arc::new(SubwordSplitter::new(&tokenizer))),
-        diacritics_remover: Some(Arc::new(DiacriticsRemover::new(tokenizer))),
+        augmenter: Some(Arc::new(Augmenter::new(tokenizer))),
         device: Device::Cpu,
         checkpoint_every: Duration::from_secs(3600),
         stop_after_steps: None,

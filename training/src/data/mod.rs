@@ -1,5 +1,7 @@
 //! From text files to batches of token ids.
 
+/// Changes of texts.
+pub mod augmenter;
 /// Batches as tensors.
 pub mod batch;
 /// Reads parallel text.

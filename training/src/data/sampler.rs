@@ -19,10 +19,9 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
+use super::augmenter::Augmenter;
 use super::hard_negatives::Miner;
 use super::shard::{ENDING, Shard};
-use super::strip_diacritics::DiacriticsRemover;
-use super::subword_splits::SubwordSplitter;
 use super::views::{self, ShardUsage};
 use crate::config::{Config, StageConfig};
 use crate::error::Error;
@@ -80,10 +79,8 @@ pub struct BatchSpec {
 pub struct SamplingTools<'a> {
     /// Chooses hard negatives.
     pub miner: Option<&'a Miner>,
-    /// Removes diacritics; without it, texts keep theirs.
-    pub diacritics_remover: Option<&'a DiacriticsRemover>,
-    /// Splits tokens; without it, texts keep theirs.
-    pub subword_splitter: Option<&'a SubwordSplitter>,
+    /// Changes texts; without it, they keep their diacritics and tokens.
+    pub augmenter: Option<&'a Augmenter>,
 }
 
 impl From<&StageConfig> for BatchSpec {
@@ -299,17 +296,18 @@ impl Sampler {
         let shard = &self.shards[shard];
         let whole: Vec<u16> = rows.iter().flat_map(|&row| shard.ids(column, row, spec.tokens_max)).collect();
         let mut ids = whole.clone();
-        if let Some(diacritics_remover) = tools
-            .diacritics_remover
-            .filter(|_| spec.missing_diacritics_share > 0.0 && random.random::<f64>() < spec.missing_diacritics_share)
-            && let Some(mut stripped) = diacritics_remover.strip(&ids)
-        {
-            stripped.truncate(spec.tokens_max);
-            ids = stripped;
-        }
-        if let Some(splitter) = tools.subword_splitter.filter(|_| spec.subword_splits_share > 0.0) {
-            ids = splitter.split(&ids, spec.subword_splits_share, random);
-            ids.truncate(spec.tokens_max);
+        if let Some(Augmenter { diacritics_remover, subword_splitter }) = tools.augmenter {
+            if spec.missing_diacritics_share > 0.0
+                && random.random::<f64>() < spec.missing_diacritics_share
+                && let Some(mut stripped) = diacritics_remover.strip(&ids)
+            {
+                stripped.truncate(spec.tokens_max);
+                ids = stripped;
+            }
+            if spec.subword_splits_share > 0.0 {
+                ids = subword_splitter.split(&ids, spec.subword_splits_share, random);
+                ids.truncate(spec.tokens_max);
+            }
         }
         if spec.token_dropout > 0.0 && ids.len() > 2 {
             let first = ids[0];

@@ -206,11 +206,10 @@ fn diacritics_are_removed_from_the_configured_share_of_texts() {
     let columns = [vec![marked.clone(); 50], vec![english.clone(); 50]];
     shard::write(&folder.path().join("a.shard"), "a", "a", &languages, &columns).unwrap();
     let sampler = Sampler::open(&config(1.0, 1.0), folder.path()).unwrap();
-    let diacritics_remover = DiacriticsRemover::new(tokenizer());
+    let augmenter = Augmenter::new(tokenizer());
     for (share, expect) in [(0.0, 0..=0), (0.5, 420..=580), (1.0, 1_000..=1_000)] {
         let spec = BatchSpec { pairs: 1_000, tokens_max: 64, missing_diacritics_share: share, ..BatchSpec::default() };
-        let batch =
-            sampler.batch(3, &spec, SamplingTools { diacritics_remover: Some(&diacritics_remover), ..SamplingTools::default() });
+        let batch = sampler.batch(3, &spec, SamplingTools { augmenter: Some(&augmenter), ..SamplingTools::default() });
         let texts: Vec<&Vec<u16>> = batch.iter().flat_map(|(left, right)| [&left.ids, &right.ids]).collect();
         let count = |ids: &Vec<u16>| texts.iter().filter(|text| **text == ids).count();
         assert_eq!((count(&english), count(&marked) + count(&bare)), (1_000, 1_000));

@@ -32,7 +32,7 @@ impl DiacriticsRemover {
 
 impl std::fmt::Debug for DiacriticsRemover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PlainTexts").field("pieces", &self.pieces.len()).finish_non_exhaustive()
+        f.debug_struct("DiacriticsRemover").field("pieces", &self.pieces.len()).finish_non_exhaustive()
     }
 }
 

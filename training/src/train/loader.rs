@@ -10,12 +10,11 @@ use tch::Device;
 
 use crate::checkpoint::Position;
 use crate::config::StageConfig;
+use crate::data::augmenter::Augmenter;
 use crate::data::batch::Batch;
 use crate::data::hard_negatives::Miner;
 use crate::data::masking;
 use crate::data::sampler::{BatchSpec, Sampler, SamplingTools};
-use crate::data::strip_diacritics::DiacriticsRemover;
-use crate::data::subword_splits::SubwordSplitter;
 
 /// Maximum number of waiting batches per thread.
 const WAITING_MAX: usize = 3;
@@ -32,14 +31,12 @@ pub struct Source {
     pub sampler: Arc<Sampler>,
     /// Mines hard negatives.
     pub miner: Option<Miner>,
-    /// Removes diacritics.
-    pub diacritics_remover: Option<Arc<DiacriticsRemover>>,
+    /// Changes texts, if the stage wants it.
+    pub augmenter: Option<Arc<Augmenter>>,
     /// The run's seed.
     pub seed: u64,
     /// Batch size and objectives.
     pub stage: StageConfig,
-    /// Splits tokens.
-    pub subword_splitter: Option<Arc<SubwordSplitter>>,
     /// Number of sentences per group.
     pub group_rows: usize,
     /// The device that the batches are moved to; here, because the copy would keep the training thread from queueing work.
@@ -79,11 +76,7 @@ impl Iterator for Loader {
 impl Source {
     fn batch(&self, stage: usize, step: u64) -> Batch {
         let number = ((stage as u64) << 40) | step;
-        let tools = SamplingTools {
-            miner: self.miner.as_ref(),
-            diacritics_remover: self.diacritics_remover.as_deref(),
-            subword_splitter: self.subword_splitter.as_deref(),
-        };
+        let tools = SamplingTools { miner: self.miner.as_ref(), augmenter: self.augmenter.as_deref() };
         let pairs = self.sampler.batch(number, &BatchSpec::from(&self.stage), tools);
         let mut batch = match &self.stage.vocabulary_head {
             Some(head) if self.stage.masks_words() => {
