@@ -8,14 +8,12 @@ use std::mem::discriminant;
 
 use serde_json::{Map, Value};
 
-use crate::domain::{CellType, ColumnTypes};
+use crate::domain::import_export::{CellType, ColumnTypes, METADATA_PREFIX};
 
 /// Maximum number of columns. A row with more is surely not a header row.
 const COLUMNS_MAX: usize = 1_000;
 /// The columns that are members of the document itself. All others are metadata.
 const DOCUMENT_COLUMNS: [&str; 4] = ["id", "title", "text", "language"];
-/// Prefix that marks a column as metadata. A metadata field named like a member of the document needs it, as in `metadata.id`.
-const METADATA_PREFIX: &str = "metadata.";
 /// Maximum number of columns that an error lists.
 const LISTED_MAX: usize = 20;
 /// Maximum characters of a column's name in an error.
@@ -190,6 +188,23 @@ impl Cells {
 #[derive(Debug, Default)]
 pub(crate) struct Columns(Vec<Column>);
 
+/// Why a row is no document.
+#[derive(Debug)]
+pub(crate) struct InvalidRow {
+    /// The cell of the column `id`.
+    pub(crate) id: Option<String>,
+    /// The column of metadata that is wrong.
+    pub(crate) metadata: Option<String>,
+    /// What is wrong.
+    pub(crate) problem: String,
+}
+
+impl From<String> for InvalidRow {
+    fn from(problem: String) -> Self {
+        Self { id: None, metadata: None, problem }
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Column {
     Document(&'static str),
@@ -248,18 +263,24 @@ impl Columns {
     }
 
     /// Converts a row to a document. Leaves out empty cells. The others become text, or values of their column's type.
-    pub(crate) fn document(&self, cells: Vec<Vec<u8>>) -> Result<Map<String, Value>, String> {
+    pub(crate) fn document(&self, cells: Vec<Vec<u8>>) -> Result<Map<String, Value>, InvalidRow> {
         if cells.len() != self.0.len() {
-            return Err(format!("the row has {} cells, but the header row has {}", cells.len(), self.0.len()));
+            return Err(format!("the row has {} cells, but the header row has {}", cells.len(), self.0.len()).into());
         }
+        let id = self.0.iter().position(|column| *column == Column::Document("id"));
+        let id = id.and_then(|at| String::from_utf8(cells[at].clone()).ok());
         let (mut own, mut metadata) = (Map::new(), Map::new());
         for (column, cell) in self.0.iter().zip(cells) {
-            let text = String::from_utf8(cell).map_err(|_| format!("column {} is not valid UTF-8", column.name()))?;
+            let refuse = |problem: String| InvalidRow {
+                id: id.clone(),
+                metadata: matches!(column, Column::Metadata(..)).then(|| column.name().to_owned()),
+                problem: format!("column {} {problem}", column.name()),
+            };
+            let text = String::from_utf8(cell).map_err(|_| refuse("is not valid UTF-8".to_owned()))?;
             match column {
                 Column::Document(name) if !text.is_empty() || *name == "text" => own.insert((*name).to_owned(), text.into()),
                 Column::Metadata(name, kind) if !text.is_empty() => {
-                    let value = kind.value(text).map_err(|problem| format!("column {name} {problem}"))?;
-                    metadata.insert(name.clone(), value)
+                    metadata.insert(name.clone(), kind.value(text).map_err(refuse)?)
                 }
                 _ => None,
             };

@@ -136,29 +136,15 @@ pub enum Wait {
 
 names!(Wait { Stored = "stored", Indexed = "indexed" });
 
-/// The result of an upsert for one document.
-#[derive(Debug, Clone, PartialEq)]
-pub struct UpsertOutcome {
+/// A document that an upsert stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpsertedDocument {
     /// The id, given or generated.
     pub id: DocumentId,
-    /// Whether it was stored.
-    pub status: UpsertStatus,
-}
-
-/// Created or updated, each with the new version, or failed.
-#[derive(Debug, Clone, PartialEq)]
-pub enum UpsertStatus {
-    /// The id was new.
-    Created(Sequence),
-    /// The id existed; the new version replaced the old one.
-    Updated(Sequence),
-    /// Nothing of this document was stored.
-    Failed {
-        /// The error code.
-        code: Code,
-        /// The field, the limit, what was expected and what was given.
-        detail: String,
-    },
+    /// The new version.
+    pub version: Sequence,
+    /// Whether the id was new. Otherwise the new version replaced the old one.
+    pub created: bool,
 }
 
 /// How many documents were stored, and how many were not.

@@ -1,9 +1,15 @@
 //! Imported and exported files: their formats and compressions.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::names::names;
 use super::timestamps;
+
+/// Prefix that marks a column of a table as metadata. A metadata field named like a member of the document needs it, as in
+/// `metadata.id`.
+pub(crate) const METADATA_PREFIX: &str = "metadata.";
 
 /// The format of a file of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +86,12 @@ impl ColumnTypes {
                 _ => Err(format!("must be columns with types ({}), such as year:int,published:date, got {part:?}", known())),
             }
         };
-        text.split(',').map(one).collect::<Result<_, _>>().map(Self)
+        let types: Vec<(String, CellType)> = text.split(',').map(one).collect::<Result<_, _>>()?;
+        let mut names = HashSet::new();
+        match types.iter().map(|(name, _)| name.strip_prefix(METADATA_PREFIX).unwrap_or(name)).find(|name| !names.insert(*name)) {
+            None => Ok(Self(types)),
+            Some(name) => Err(format!("must name each column once, got {name:?} twice")),
+        }
     }
 }
 
@@ -128,6 +139,9 @@ mod tests {
         assert_eq!(types.0, [("year".to_owned(), CellType::Int), ("a:b".to_owned(), CellType::Date)]);
         for wrong in ["", "year", "year:integer", ":int", "year:int,"] {
             assert!(ColumnTypes::parse(wrong).unwrap_err().contains("string, int, float, bool, date"), "{wrong}");
+        }
+        for twice in ["year:int,year:date", "year:int,metadata.year:int"] {
+            assert!(ColumnTypes::parse(twice).unwrap_err().contains("got \"year\" twice"), "{twice}");
         }
     }
 

@@ -57,7 +57,7 @@ pub use collection::{
 };
 pub use document::{
     Document, DocumentFailure, DocumentHead, DocumentPage, NewDocument, Page, Passage, RefusedDocument, TITLE_CHARS_MAX,
-    UpsertCounts, UpsertOutcome, UpsertStatus, Wait, check_title,
+    UpsertCounts, UpsertedDocument, Wait, check_title,
 };
 pub use embedding::Embedding;
 pub use evaluation::{

@@ -109,13 +109,18 @@ fn malformed(error: &serde_json::Error) -> JsonError {
     JsonError::Malformed(format!("is not well-formed JSON: {error}"))
 }
 
+/// Escapes a member's name for a JSON pointer (RFC 6901, section 3).
+pub fn pointer_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
 /// Converts the path of an error to a JSON pointer.
 pub fn pointer(path: &serde_path_to_error::Path) -> String {
     let mut pointer = String::new();
     for segment in path.iter() {
         match segment {
             Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
-            Segment::Map { key } => pointer.push_str(&format!("/{}", key.replace('~', "~0").replace('/', "~1"))),
+            Segment::Map { key } => pointer.push_str(&format!("/{}", pointer_token(key))),
             Segment::Enum { .. } | Segment::Unknown => {}
         }
     }

@@ -31,8 +31,8 @@ pub(crate) fn compute_patched_fields(document: &Document, patch: &DocumentPatch)
     let mut merged = document.metadata.clone();
     metadata::merge(&mut merged, &patch.metadata);
     let bounds = [
-        ("bytes as JSON", patch.metadata_bytes_max, metadata::bytes(&merged)),
-        ("levels", patch.metadata_depth_max, metadata::depth(&merged)),
+        ("bytes as JSON (metadata_bytes_max)", patch.metadata_bytes_max, metadata::bytes(&merged)),
+        ("levels (metadata_depth_max)", patch.metadata_depth_max, metadata::depth(&merged)),
     ];
     if let Some(&(unit, max, got)) = bounds.iter().find(|(_, max, got)| got > max) {
         return Err(StoreError::MetadataTooLarge { unit, max, got });

@@ -169,6 +169,7 @@ async fn an_update_without_a_selection_or_a_change_is_refused() {
     check(json!({"filter": {"and": []}, "ids": ["a"], "metadata": {}}), "", &["got both"]).await;
     check(json!({"ids": ["a"]}), "", &["metadata, expires_at or ttl_seconds"]).await;
     check(json!({"ids": ["a"], "metadata": {"\0": 1}}), "/metadata", &["U+0000"]).await;
-    check(json!({"ids": ["a"], "metadata": {"long": "x".repeat(70_000)}}), "", &["65536", "bytes as JSON"]).await;
+    check(json!({"ids": ["a"], "metadata": {"long": "x".repeat(70_000)}}), "", &["65536", "metadata_bytes_max"]).await;
+    check(json!({"ids": ["a"], "expires_at": null, "ttl_seconds": 5}), "/ttl_seconds", &["got both"]).await;
     assert_eq!(server.get(&format!("{DOCUMENTS}/a")).await.body["metadata"], json!({}));
 }

@@ -76,6 +76,7 @@ async fn invalid_column_types_of_an_import_are_refused() {
     for (types, media_type, place, words) in [
         ("year:int", NDJSON, "types", "must be left out"),
         ("year:number", "text/csv", "types", "string, int, float, bool, date"),
+        ("year:int,metadata.year:date", "text/csv", "types", "got \"year\" twice"),
         ("month:int", "text/csv", "", "has no column of metadata month"),
     ] {
         let refused = send(types, media_type, "text,year\na,2026\n").await;
@@ -95,6 +96,26 @@ async fn tables_are_imported_with_metadata_columns() {
     let stored = server.get("/v1/collections/news/documents/1").await.body;
     assert_eq!((&stored["text"], &stored["metadata"]), (&json!("Zug, spät"), &json!({"source": "dpa"})));
     assert_eq!(server.get("/v1/collections/news/documents/q").await.body["text"], "say \"hi\"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_with_a_wrong_cell_names_its_document_and_field() {
+    let server = Server::with_news().await;
+    let request = Request::post(format!("{IMPORT}?types=year:int")).header("content-type", "text/csv");
+    let sent = server.send(request.body(Body::from("text,year,id\na,20x,first\n")).expect("a request")).await;
+    let failed = &results(&server, &server.finished(&sent).await, "?status=failed").await[0];
+    assert_eq!((&failed["id"], &failed["error"]["pointer"]), (&json!("first"), &json!("/metadata/year")), "{failed}");
+    let detail = failed["error"]["detail"].as_str().expect("text");
+    assert!(detail.contains("column year must be an integer of 64 bits, got \"20x\""), "{detail}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_progress_of_an_import_counts_blank_lines_at_the_end() {
+    let server = Server::with_news().await;
+    for body in ["\n\n", "{\"text\":\"Bonjour\"}\n\n\n"] {
+        let progress = server.import(NDJSON, body).await["progress"].clone();
+        assert_eq!((&progress["done"], &progress["total"]), (&json!(body.len()), &json!(body.len())), "{body:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

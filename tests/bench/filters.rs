@@ -187,12 +187,12 @@ async fn main() {
     let begun = Instant::now();
     let mut embeddings = Vec::with_capacity(documents);
     for (part, texts) in bench.texts.chunks(1_000).enumerate() {
-        let batch = texts.iter().enumerate().map(|(place, text)| document(part * 1_000 + place, text)).collect();
+        let batch = texts.iter().enumerate().map(|(place, text)| Ok(document(part * 1_000 + place, text))).collect();
         bench
             .service
             .collection(&bench.name)
             .expect("a collection")
-            .upsert(batch, Wait::Indexed)
+            .upsert(batch, Wait::Indexed, None)
             .await
             .expect("documents are stored");
         let embedded = bench.service.embed(texts.iter().map(|text| text.words.clone()).collect()).await.expect("embeddings");
@@ -222,7 +222,7 @@ async fn main() {
                     .service
                     .collection(&bench.name)
                     .expect("a collection")
-                    .upsert(vec![document], Wait::Indexed)
+                    .upsert(vec![Ok(document)], Wait::Indexed, None)
                     .await
                     .expect("a document is stored");
                 written.fetch_add(1, Ordering::Relaxed);

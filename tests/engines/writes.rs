@@ -105,7 +105,7 @@ over_both_engines! {
         let same = patched(engine, patch(json!({"deep": {"x": 1}})), None);
         assert_eq!(same, changed, "a patch that changes nothing keeps the version");
         let too_deep = engine.patch(&id("a"), patch(json!({"deep": {"z": [[1]]}})), None, Precondition::None);
-        assert!(matches!(too_deep, Err(StoreError::MetadataTooLarge { unit: "levels", max: 3, got: 4 })), "{too_deep:?}");
+        assert!(matches!(too_deep, Err(StoreError::MetadataTooLarge { unit: "levels (metadata_depth_max)", max: 3, got: 4 })), "{too_deep:?}");
         assert_eq!(engine.patch(&id("none"), patch(json!({})), None, Precondition::None).unwrap(), PatchOutcome::Absent);
         let condition = Precondition::Version(vec![first.sequence]);
         assert!(matches!(engine.patch(&id("a"), patch(json!({})), None, condition), Err(StoreError::PreconditionFailed { .. })));

@@ -128,7 +128,7 @@ async fn a_handle_of_a_deleted_collection_fails_even_if_its_name_is_reused() {
     let not_found = |error: Error| assert_eq!(error.code(), Code::CollectionNotFound, "{error}");
     not_found(found.get(&id("a")).await.unwrap_err());
     not_found(found.search(request("words", 1)).await.unwrap_err());
-    not_found(found.upsert(vec![document("b", "words")], Wait::Indexed).await.unwrap_err());
+    not_found(found.upsert(vec![Ok(document("b", "words"))], Wait::Indexed, None).await.unwrap_err());
     not_found(found.delete(&id("a"), Precondition::None).await.unwrap_err());
     not_found(found.delete_matching(Filter::default(), None).await.unwrap_err());
     not_found(found.change(CollectionChange::default()).await.unwrap_err());
@@ -144,7 +144,7 @@ async fn deleting_a_collection_fails_a_write_waiting_for_the_encoder() {
     running.control.pause();
     let service = running.service.clone();
     let write = tokio::spawn(async move {
-        service.collection(&name("news")).unwrap().upsert(vec![document("a", "words")], Wait::Indexed).await
+        service.collection(&name("news")).unwrap().upsert(vec![Ok(document("a", "words"))], Wait::Indexed, None).await
     });
     let control = running.control.clone();
     tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();

@@ -287,7 +287,12 @@ async fn a_snapshot_taken_during_writes_is_consistent() {
         for n in 0..300 {
             // Every moment has both documents or neither.
             let pair = vec![document(&format!("a{n}"), "the first"), document(&format!("b{n}"), "the second")];
-            service.collection(&name("news")).unwrap().upsert(pair, Wait::Stored).await.unwrap();
+            service
+                .collection(&name("news"))
+                .unwrap()
+                .upsert(pair.into_iter().map(Ok).collect(), Wait::Stored, None)
+                .await
+                .unwrap();
         }
     });
     let id = snapshot(&running).await;

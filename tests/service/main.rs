@@ -23,9 +23,10 @@ use std::time::{Duration, Instant};
 
 use dragoman::domain::{
     Code, CollectionName, DocumentId, Hit, Limits, Metadata, NewCollection, NewDocument, Precondition, SearchRequest,
-    SearchTarget, UpsertOutcome, Wait,
+    SearchTarget, Wait,
 };
 use dragoman::embed::{Embedder, FakeControl, FakeOptions};
+use dragoman::service::documents::input::UpsertOutcome;
 use dragoman::service::{CollectionHandle, Error, Parts, Service};
 
 /// How long a test waits for something that must happen before it fails.
@@ -112,7 +113,7 @@ impl Running {
     }
 
     async fn upsert(&self, collection: &str, documents: Vec<NewDocument>, wait: Wait) -> Result<Vec<UpsertOutcome>, Error> {
-        self.service.collection(&name(collection))?.upsert(documents, wait).await
+        self.service.collection(&name(collection))?.upsert(documents.into_iter().map(Ok).collect(), wait, None).await
     }
 
     /// Writes one document and waits until it is searchable.

@@ -43,7 +43,7 @@ async fn a_request_that_has_found_a_collection_works_after_a_restore_has_replace
     assert_eq!(found.count(Filter::default()).await.unwrap(), 1);
     assert_eq!(found.get(&id("a")).await.unwrap().text, "the first words");
     assert_eq!(ids(&found.search(request("the first words", 5)).await.unwrap().hits), ["a"]);
-    found.upsert(vec![document("c", "new words")], Wait::Indexed).await.unwrap();
+    found.upsert(vec![Ok(document("c", "new words"))], Wait::Indexed, None).await.unwrap();
     let change = CollectionChange { description: Some("restored".to_owned()), ..CollectionChange::default() };
     assert_eq!(found.change(change).await.unwrap().counts.documents, 2);
     let view = running.service.get_collection(&name("news")).await.unwrap();

@@ -2,11 +2,11 @@
 
 use dragoman::domain::{
     Code, ColumnTypes, DocumentId, Embedding, Field, FileEncoding, FileFormat, Filter, HnswSettings, IndexState, Metric,
-    NewCollection, NewDocument, NewSource, Quantization, Scalar, SearchParameters, SearchRequest, SearchTarget, Test,
-    UpsertStatus, Wait,
+    NewCollection, NewDocument, NewSource, Quantization, Scalar, SearchParameters, SearchRequest, SearchTarget, Test, Wait,
 };
 use dragoman::service::Error;
 use dragoman::service::documents::import::ImportFile;
+use dragoman::service::documents::input::UpsertOutcome;
 use futures::stream;
 
 use crate::{Running, collection_folder, document, ids, name, open, request};
@@ -26,7 +26,7 @@ impl Running {
             ..document(&place.to_string(), "")
         });
         let outcomes = self.upsert("points", documents.collect(), Wait::Indexed).await.unwrap();
-        assert!(outcomes.iter().all(|outcome| !matches!(outcome.status, UpsertStatus::Failed { .. })));
+        assert!(outcomes.iter().all(Result::is_ok));
     }
 
     async fn nearest(&self, vector: &[f32], limit: usize, parameters: SearchParameters) -> Vec<(String, f32)> {
@@ -107,9 +107,9 @@ async fn vectors_and_queries_that_do_not_fit_the_collection_are_refused() {
     let running = open(folder.path()).await;
     running.create_points(2, Metric::Cosine, Quantization::F16).await;
     running.create("news").await;
-    let failure = |outcomes: Vec<dragoman::domain::UpsertOutcome>| match outcomes.into_iter().next().unwrap().status {
-        UpsertStatus::Failed { code, detail } => (code, detail),
-        other => panic!("{other:?}"),
+    let failure = |outcomes: Vec<UpsertOutcome>| {
+        let refusal = outcomes.into_iter().next().unwrap().unwrap_err();
+        (refusal.code, refusal.problems[0].detail.clone())
     };
     let without = running.upsert("points", vec![document("a", "text")], Wait::Indexed).await.unwrap();
     let (code, detail) = failure(without);

@@ -1,9 +1,10 @@
 //! Writes: acknowledged ones are stored and found, replaced and deleted documents are not found, and refused writes leave
 //! nothing behind.
 
-use dragoman::domain::{Code, Language, NewDocument, RequestKey, UpsertStatus, Wait};
+use dragoman::domain::{Code, Language, NewDocument, RequestKey, Wait};
 use dragoman::embed::FakeOptions;
 use dragoman::service::Error;
+use dragoman::service::documents::input::InvalidDocument;
 
 use crate::{Running, Setting, collection_folder, document, eventually, id, name, open_with};
 
@@ -19,7 +20,7 @@ async fn a_document_is_searchable_once_its_write_returns() {
     let running = with_collection(&folder, Setting::default()).await;
     let documents = vec![document("sea", "waves roll over the grey sea"), document("bread", "fresh bread from the oven")];
     let outcomes = running.upsert("news", documents, Wait::Indexed).await.unwrap();
-    assert!(outcomes.iter().all(|outcome| matches!(outcome.status, UpsertStatus::Created(_))), "{outcomes:?}");
+    assert!(outcomes.iter().flatten().filter(|document| document.created).count() == 2, "{outcomes:?}");
     assert_eq!(running.found("news", "fresh bread from the oven").await, ["bread", "sea"]);
     assert!(running.on("news").get(&id("bread")).await.unwrap().indexed);
 }
@@ -30,7 +31,7 @@ async fn an_updated_document_is_found_with_its_new_text_only() {
     let running = with_collection(&folder, Setting::default()).await;
     running.write("news", "a", "waves roll over the grey sea").await;
     let outcomes = running.upsert("news", vec![document("a", "fresh bread from the oven")], Wait::Indexed).await.unwrap();
-    assert!(matches!(outcomes[0].status, UpsertStatus::Updated(_)), "{outcomes:?}");
+    assert!(outcomes[0].as_ref().is_ok_and(|document| !document.created), "{outcomes:?}");
     let hits = running.hits("news", "waves roll over the grey sea").await;
     assert_eq!(
         hits.iter().map(|hit| hit.passage.as_ref().unwrap().text.as_str()).collect::<Vec<_>>(),
@@ -59,7 +60,7 @@ async fn a_document_deleted_while_being_embedded_stays_deleted() {
     running.control.pause();
     let service = running.service.clone();
     let write = tokio::spawn(async move {
-        service.collection(&name("news")).unwrap().upsert(vec![document("a", "words")], Wait::Indexed).await
+        service.collection(&name("news")).unwrap().upsert(vec![Ok(document("a", "words"))], Wait::Indexed, None).await
     });
     let control = running.control.clone();
     tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
@@ -92,7 +93,7 @@ async fn a_waiting_write_is_embedded_before_the_backlog() {
     tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
     let service = running.service.clone();
     let write = tokio::spawn(async move {
-        service.collection(&name("news")).unwrap().upsert(vec![document("a", "words")], Wait::Indexed).await
+        service.collection(&name("news")).unwrap().upsert(vec![Ok(document("a", "words"))], Wait::Indexed, None).await
     });
     eventually("the write is queued", async || running.embedder.queue_depth() > 0).await;
     running.control.resume();
@@ -122,7 +123,7 @@ async fn a_document_without_an_id_gets_one() {
     let running = with_collection(&folder, Setting::default()).await;
     let documents = (0..2).map(|n| NewDocument { id: None, ..document("x", &format!("text {n}")) }).collect();
     let outcomes = running.upsert("news", documents, Wait::Indexed).await.unwrap();
-    let ids: Vec<_> = outcomes.iter().map(|outcome| outcome.id.clone()).collect();
+    let ids: Vec<_> = outcomes.into_iter().map(|outcome| outcome.unwrap().id).collect();
     assert!(ids[0] < ids[1], "{ids:?}");
     assert_eq!(running.text("news", ids[1].as_str()).await.as_deref(), Some("text 1"));
 }
@@ -133,11 +134,10 @@ async fn the_second_document_with_the_same_id_in_a_request_fails() {
     let running = with_collection(&folder, Setting::default()).await;
     let documents = vec![document("a", "first"), document("b", "other"), document("a", "second"), document("c", "last")];
     let outcomes = running.upsert("news", documents, Wait::Indexed).await.unwrap();
-    let UpsertStatus::Failed { code, detail } = &outcomes[2].status else { panic!("{outcomes:?}") };
-    assert_eq!(*code, Code::InvalidRequest);
-    assert!(detail.contains("\"a\"") && detail.contains("position 0"), "{detail}");
-    assert_eq!(outcomes[2].id, id("a"));
-    assert!(outcomes[3].id == id("c") && matches!(outcomes[3].status, UpsertStatus::Created(_)), "{outcomes:?}");
+    let InvalidDocument { id: refused, code, problems } = outcomes[2].as_ref().unwrap_err();
+    assert_eq!((refused.as_ref(), *code), (Some(&id("a")), Code::InvalidRequest));
+    assert!(problems[0].detail.contains("\"a\"") && problems[0].detail.contains("position 0"), "{problems:?}");
+    assert!(outcomes[3].as_ref().is_ok_and(|document| document.id == id("c") && document.created), "{outcomes:?}");
     assert_eq!(running.text("news", "a").await.as_deref(), Some("first"));
 }
 
@@ -168,8 +168,9 @@ async fn writes_refused_by_a_full_queue_store_nothing() {
     for n in 0..40 {
         let service = running.service.clone();
         let documents = vec![document(&format!("d{n}"), &format!("text {n}"))];
-        writes
-            .push(tokio::spawn(async move { service.collection(&name("news")).unwrap().upsert(documents, Wait::Stored).await }));
+        writes.push(tokio::spawn(async move {
+            service.collection(&name("news")).unwrap().upsert(documents.into_iter().map(Ok).collect(), Wait::Stored, None).await
+        }));
     }
     let ended = || writes.iter().filter(|write| write.is_finished()).count();
     eventually("all writes but one are refused", async || ended() == 39).await;
@@ -200,7 +201,9 @@ async fn a_full_encoder_queue_refuses_writes_before_storing_anything() {
     let write = |n: usize| {
         let service = running.service.clone();
         let documents = vec![document(&format!("d{n}"), &format!("text {n}"))];
-        tokio::spawn(async move { service.collection(&name("news")).unwrap().upsert(documents, Wait::Indexed).await })
+        tokio::spawn(async move {
+            service.collection(&name("news")).unwrap().upsert(documents.into_iter().map(Ok).collect(), Wait::Indexed, None).await
+        })
     };
     let running_one = write(0);
     let control = running.control.clone();
@@ -263,7 +266,7 @@ async fn an_abandoned_write_finishes_in_the_background() {
     running.control.pause();
     let service = running.service.clone();
     let write = tokio::spawn(async move {
-        service.collection(&name("news")).unwrap().upsert(vec![document("a", "words")], Wait::Indexed).await
+        service.collection(&name("news")).unwrap().upsert(vec![Ok(document("a", "words"))], Wait::Indexed, None).await
     });
     let control = running.control.clone();
     tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
@@ -278,8 +281,8 @@ async fn an_idempotent_write_is_not_repeated_after_a_crash() {
     let running = with_collection(&folder, Setting::default()).await;
     let key = || RequestKey::new("k", "fingerprint".to_owned()).unwrap();
     let write = async |running: &Running| {
-        let documents = vec![NewDocument { id: None, ..document("x", "clear water") }];
-        running.on("news").upsert_once(documents, Wait::Stored, key()).await
+        let documents = vec![Ok(NewDocument { id: None, ..document("x", "clear water") })];
+        running.on("news").upsert(documents, Wait::Stored, Some(key())).await
     };
     let first = write(&running).await.unwrap();
     running.crash();
@@ -287,6 +290,38 @@ async fn an_idempotent_write_is_not_repeated_after_a_crash() {
     assert_eq!(write(&running).await.unwrap(), first);
     assert_eq!(running.service.get_collection(&name("news")).await.unwrap().counts.documents, 1);
     let other = RequestKey::new("k", "another".to_owned()).unwrap();
-    let error = running.on("news").upsert_once(vec![document("y", "words")], Wait::Stored, other).await.unwrap_err();
+    let error = running.on("news").upsert(vec![Ok(document("y", "words"))], Wait::Stored, Some(other)).await.unwrap_err();
     assert_eq!(error.code(), Code::IdempotencyConflict);
+}
+
+#[tokio::test]
+async fn a_repeated_request_has_the_first_outcomes_whatever_would_be_refused_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    let refused = || Err(InvalidDocument::whole(None, Code::InvalidRequest, "is too long".to_owned()));
+    let twice = async |key: &str, first: Vec<_>, then: Vec<_>| {
+        let write = async |documents| {
+            let key = RequestKey::new(key, "fingerprint".to_owned()).unwrap();
+            running.on("news").upsert(documents, Wait::Stored, Some(key)).await.unwrap()
+        };
+        let before = write(first).await;
+        assert_eq!(write(then).await, before, "{key}");
+        before
+    };
+    let two = || vec![Ok(document("a", "clear water")), Ok(document("b", "fresh bread"))];
+    twice("stricter", two(), vec![refused(), Ok(document("b", "fresh bread"))]).await;
+    twice("strictest", two(), vec![refused(), refused()]).await;
+    let before = twice("milder", vec![Ok(document("c", "clear water")), refused()], two()).await;
+    assert!(before[0].as_ref().is_ok_and(|document| document.id == id("c")));
+    assert_eq!(before[1].as_ref().unwrap_err().problems[0].detail, "is too long");
+}
+
+#[tokio::test]
+async fn a_duplicate_names_the_place_of_the_first_in_the_whole_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    let refused = Err(InvalidDocument::whole(None, Code::InvalidRequest, "is blank".to_owned()));
+    let documents = vec![refused, Ok(document("a", "first")), Ok(document("a", "second"))];
+    let outcomes = running.on("news").upsert(documents, Wait::Stored, None).await.unwrap();
+    assert!(outcomes[2].as_ref().unwrap_err().problems[0].detail.ends_with("first at position 1"), "{outcomes:?}");
 }

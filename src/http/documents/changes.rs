@@ -26,8 +26,10 @@ pub fn expiry_change(
     ttl_seconds: Option<u64>,
     now_ms: i64,
 ) -> Result<Option<Option<i64>>, ApiError> {
-    if expires_at.is_none() && ttl_seconds.is_none() {
-        return Ok(None);
+    match (&expires_at, ttl_seconds) {
+        (None, None) => return Ok(None),
+        (Some(None), Some(_)) => return invalid("/ttl_seconds", "must not be given with expires_at, got both"),
+        _ => (),
     }
     let expires_at_ms = expiry(expires_at.flatten().as_deref(), ttl_seconds, now_ms);
     expires_at_ms.map(Some).map_err(|problem| ApiError::at(Code::InvalidRequest, problem.pointer, problem.detail))

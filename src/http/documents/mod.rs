@@ -16,14 +16,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
 use super::error::{ApiError, Violation};
-use crate::domain::{Code, Document, DocumentFailure, DocumentId, ErrorClass, Sequence, UpsertOutcome, UpsertStatus, Wait};
+use crate::domain::{Code, Document, DocumentFailure, DocumentId, ErrorClass, Sequence, UpsertedDocument, Wait};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters};
 use crate::http::request::preconditions::{RequiredPrecondition, etag};
 use crate::http::request::values::check_count;
 use crate::http::response::etags;
 use crate::http::response::streamed::Streamed;
-use crate::service::documents::input::{DocumentProblem, InvalidDocument, check};
+use crate::service::documents::input::{UpsertOutcome, check};
 use batch::{DocumentBatch, UpsertDocumentsRequest};
 
 /// The results for the documents of one request.
@@ -114,18 +114,8 @@ pub async fn upsert_documents(
     check_count("/documents", documents.len(), limits.batch_documents_max, "documents (batch_documents_max)")?;
     let collection = api.service.collection(&collection)?;
     let (row, now_ms) = (collection.row(), api.service.now_ms());
-    let (mut accepted, mut items) = (Vec::new(), Vec::with_capacity(documents.len()));
-    for outcome in documents.into_iter().map(|input| input.and_then(|input| check(input, &row, limits, now_ms))) {
-        items.push(outcome.map(|document| accepted.push(document)));
-    }
-    let outcomes = match accepted.len() {
-        0 => Vec::new(),
-        _ => match key {
-            Some(key) => collection.upsert_once(accepted, wait, key).await?,
-            None => collection.upsert(accepted, wait).await?,
-        },
-    };
-    upsert_response(items, outcomes)
+    let documents = documents.into_iter().map(|input| input.and_then(|input| check(input, &row, limits, now_ms))).collect();
+    upsert_response(collection.upsert(documents, wait, key).await?)
 }
 
 /// List documents
@@ -216,37 +206,19 @@ impl Parameters<UpsertParameters> {
     }
 }
 
-/// Combines the results of refused and stored documents in the order of the request.
+/// Converts the outcomes, which are in the order of the request.
 ///
 /// If nothing at all was stored, the request failed, and the response is an error: a client that looks only at the status must
 /// not take it for a success. Its code is the gravest one: a failure of the server before a full queue, and that before a
 /// mistake of the client.
-fn upsert_response(
-    items: Vec<Result<(), InvalidDocument>>,
-    outcomes: Vec<UpsertOutcome>,
-) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
-    let mut outcomes = outcomes.into_iter();
+fn upsert_response(outcomes: Vec<UpsertOutcome>) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
     let mut worst: Option<Code> = None;
-    let (mut results, mut violations) = (Vec::with_capacity(items.len()), Vec::new());
-    for (index, item) in items.into_iter().enumerate() {
-        let base = format!("/documents/{index}");
-        let done = match item {
-            Err(refusal) => Err(refusal),
-            Ok(()) => match outcomes.next() {
-                None => {
-                    Err(whole_document_failure(None, Code::Internal, "the server lost the result of this document".to_owned()))
-                }
-                Some(UpsertOutcome { id, status }) => match status {
-                    UpsertStatus::Created(version) => Ok((id, DocumentStatus::Created, version)),
-                    UpsertStatus::Updated(version) => Ok((id, DocumentStatus::Updated, version)),
-                    UpsertStatus::Failed { code, detail } => Err(whole_document_failure(Some(id), code, detail)),
-                },
-            },
-        };
-        results.push(match done {
-            Ok((id, status, version)) => DocumentResult { id: Some(id), status, version: Some(version), error: None },
+    let (mut results, mut violations) = (Vec::with_capacity(outcomes.len()), Vec::new());
+    for (index, outcome) in outcomes.into_iter().enumerate() {
+        results.push(match outcome {
+            Ok(document) => DocumentResult::from(document),
             Err(refusal) => {
-                let code = refusal.code;
+                let (base, code) = (format!("/documents/{index}"), refusal.code);
                 worst = Some(worst.map_or(code, |worst| if severity(code) > severity(worst) { code } else { worst }));
                 let error = Some(refusal.failure(&base));
                 violations.extend(refusal.problems.into_iter().map(|problem| Violation::from(problem).with_base_pointer(&base)));
@@ -262,9 +234,11 @@ fn upsert_response(
     }
 }
 
-/// Why a document as a whole was not stored.
-fn whole_document_failure(id: Option<DocumentId>, code: Code, detail: String) -> InvalidDocument {
-    InvalidDocument { id, code, problems: vec![DocumentProblem::at("", detail)] }
+impl From<UpsertedDocument> for DocumentResult {
+    fn from(UpsertedDocument { id, version, created }: UpsertedDocument) -> Self {
+        let status = if created { DocumentStatus::Created } else { DocumentStatus::Updated };
+        Self { id: Some(id), status, version: Some(version), error: None }
+    }
 }
 
 fn severity(code: Code) -> u8 {
@@ -278,25 +252,21 @@ fn severity(code: Code) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::documents::input::InvalidDocument;
 
-    fn outcome(status: UpsertStatus) -> UpsertOutcome {
-        UpsertOutcome { id: DocumentId::parse("a").unwrap(), status }
+    fn created() -> UpsertOutcome {
+        Ok(UpsertedDocument { id: DocumentId::parse("a").unwrap(), version: Sequence(1), created: true })
     }
 
-    fn refusal() -> Result<(), InvalidDocument> {
-        Err(InvalidDocument { id: None, code: Code::InvalidRequest, problems: vec![DocumentProblem::at("/text", "is blank")] })
-    }
-
-    fn full() -> UpsertOutcome {
-        outcome(UpsertStatus::Failed { code: Code::Overloaded, detail: "the queue is full".to_owned() })
+    fn refused(code: Code) -> UpsertOutcome {
+        Err(InvalidDocument::whole(None, code, "is wrong".to_owned()))
     }
 
     #[test]
     fn the_response_is_200_only_if_every_document_was_stored() {
-        let created = || outcome(UpsertStatus::Created(Sequence(1)));
-        let (status, Json(body)) = upsert_response(vec![Ok(()), Ok(())], vec![created(), created()]).unwrap();
+        let (status, Json(body)) = upsert_response(vec![created(), created()]).unwrap();
         assert_eq!((status, body.failed), (StatusCode::OK, 0));
-        let (status, Json(body)) = upsert_response(vec![refusal(), Ok(())], vec![created()]).unwrap();
+        let (status, Json(body)) = upsert_response(vec![refused(Code::InvalidRequest), created()]).unwrap();
         assert_eq!((status, body.failed), (StatusCode::MULTI_STATUS, 1));
         assert_eq!(
             body.results.iter().map(|result| result.status).collect::<Vec<_>>(),
@@ -306,9 +276,9 @@ mod tests {
 
     #[test]
     fn a_request_that_stores_no_document_fails() {
-        let error = upsert_response(vec![refusal(), refusal()], Vec::new()).unwrap_err();
+        let error = upsert_response(vec![refused(Code::InvalidRequest), refused(Code::InvalidRequest)]).unwrap_err();
         assert_eq!((error.code, error.errors.len()), (Code::InvalidRequest, 2));
-        let error = upsert_response(vec![refusal(), Ok(())], vec![full()]).unwrap_err();
+        let error = upsert_response(vec![refused(Code::InvalidRequest), refused(Code::Overloaded)]).unwrap_err();
         assert_eq!(error.code, Code::Overloaded);
     }
 }

@@ -8,10 +8,9 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::changes::{deserialize_nullable, expiry_change, merge_patch};
-use super::{DocumentResult, DocumentStatus, UpsertParameters};
+use super::{DocumentResult, UpsertParameters};
 use crate::domain::{
-    Code, Document, DocumentId, DocumentPatch, InvalidId, Language, LanguageTagError, MetadataObject, TitleChange, UpsertStatus,
-    check_title,
+    Code, Document, DocumentId, DocumentPatch, InvalidId, Language, LanguageTagError, MetadataObject, TitleChange, check_title,
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
@@ -83,13 +82,9 @@ pub async fn put_document(
     let input = DocumentInput { id: Some(id.as_str().to_owned()), ..body };
     let collection = api.service.collection(&collection)?;
     let document = check(input, &collection.row(), api.service.limits(), api.service.now_ms())?;
-    let (code, status, version) = match collection.put(document, wait, precondition).await?.status {
-        UpsertStatus::Created(version) => (StatusCode::CREATED, DocumentStatus::Created, version),
-        UpsertStatus::Updated(version) => (StatusCode::OK, DocumentStatus::Updated, version),
-        UpsertStatus::Failed { code, detail } => return Err(ApiError::new(code, detail)),
-    };
-    let result = DocumentResult { id: Some(id), status, version: Some(version), error: None };
-    Ok((code, [(ETAG, etag(version))], Json(result)))
+    let stored = collection.put(document, wait, precondition).await??;
+    let code = if stored.created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((code, [(ETAG, etag(stored.version))], Json(stored.into())))
 }
 
 /// Patch a document

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::service::json::pointer_token;
+
 const VIOLATIONS_MAX: usize = 100;
 
 pub struct BodySchemas {
@@ -37,7 +39,7 @@ impl BodySchemas {
         for (path, item) in document["paths"].as_object().into_iter().flatten() {
             for (method, operation) in item.as_object().into_iter().flatten() {
                 let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
-                let path = path.replace('~', "~0").replace('/', "~1");
+                let path = pointer_token(path);
                 schemas.insert(id, format!("/paths/{path}/{method}/requestBody/content/application~1json/schema"));
             }
         }
@@ -144,7 +146,7 @@ impl Walk<'_> {
     fn members(&mut self, schema: &Value, members: &Map<String, Value>, pointer: &str) {
         let properties = schema["properties"].as_object();
         for (name, member) in members {
-            let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+            let pointer = format!("{pointer}/{}", pointer_token(name));
             let known = properties.and_then(|properties| properties.get(name));
             match known.or_else(|| schema.get("additionalProperties")) {
                 Some(Value::Bool(false)) => {

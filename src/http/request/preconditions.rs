@@ -25,7 +25,7 @@ impl FromRequestParts<Api> for RequiredPrecondition {
             (Some(tags), None) => parse_match(&tags).map(Self),
             (None, Some(tags)) if tags.trim() == "*" => Ok(Self(Precondition::Absent)),
             (None, Some(tags)) => Err(malformed_none_match(&tags)),
-            (Some(_), Some(_)) => Err(malformed("if-none-match", "if-match as well, and only one of them is allowed")),
+            (Some(_), Some(_)) => Err(refused("if-none-match", "must not be given with if-match, got both")),
         }
     }
 }
@@ -38,26 +38,39 @@ fn parse_match(text: &str) -> Result<Precondition, ApiError> {
     if text.trim() == "*" {
         return Ok(Precondition::Present);
     }
-    let mut versions = Vec::new();
-    for tag in text.split(',').map(str::trim) {
-        // A weak tag never matches where the bytes must be the same (RFC 9110, section 13.1.1).
-        let (weak, quoted) = tag.strip_prefix("W/").map_or((false, tag), |rest| (true, rest));
-        let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        let inner = inner.filter(|inner| !inner.contains('"')).ok_or_else(|| malformed("if-match", &format!("{tag:?}")))?;
-        if let Some(version) = inner.parse().ok().filter(|_| !weak) {
-            versions.push(Sequence(version));
+    let (mut versions, mut tags, mut rest) = (Vec::new(), 0, text);
+    loop {
+        // Elements of a list may be empty (RFC 9110, section 5.6.1).
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        if rest.is_empty() {
+            break;
         }
+        let refuse = || malformed("if-match", &format!("{rest:?}"));
+        let (weak, quoted) = rest.strip_prefix("W/").map_or((false, rest), |rest| (true, rest));
+        // A tag may have commas.
+        let (tag, after) = quoted.strip_prefix('"').and_then(|quoted| quoted.split_once('"')).ok_or_else(refuse)?;
+        if !after.trim_start().is_empty() && !after.trim_start().starts_with(',') {
+            return Err(refuse());
+        }
+        // A weak tag never matches where the bytes must be the same (section 13.1.1), nor does another spelling of a number.
+        let version = tag.parse().ok().filter(|version: &u64| !weak && version.to_string() == tag);
+        versions.extend(version.map(Sequence));
+        (tags, rest) = (tags + 1, after);
     }
-    Ok(Precondition::Version(versions))
+    if tags == 0 { Err(malformed("if-match", &format!("{text:?}"))) } else { Ok(Precondition::Version(versions)) }
 }
 
 fn malformed(name: &str, got: &str) -> ApiError {
-    let detail = format!("must be * or a comma-separated list of entity tags in double quotes, as ETag gives them, got {got}");
-    ApiError::parameter(Code::InvalidRequest, name, detail)
+    let must = "must be * or a comma-separated list of entity tags in double quotes, as ETag gives them";
+    refused(name, &format!("{must}, got {got}"))
 }
 
 fn malformed_none_match(got: &str) -> ApiError {
-    ApiError::parameter(Code::InvalidRequest, "if-none-match", format!("must be * on a write, got {got:?}"))
+    refused("if-none-match", &format!("must be * on a write, got {got:?}"))
+}
+
+fn refused(name: &str, detail: &str) -> ApiError {
+    ApiError::parameter(Code::InvalidRequest, name, detail.to_owned())
 }
 
 #[cfg(test)]
@@ -70,9 +83,13 @@ mod tests {
         assert_eq!(parse_match("*"), Ok(Precondition::Present));
         assert_eq!(parse_match(&etag(Sequence(17))), versions(&[17]));
         assert_eq!(parse_match("\"1\", \"2\""), versions(&[1, 2]));
+        assert_eq!(parse_match(",\"1\",, \"2\",\t"), versions(&[1, 2]), "empty elements");
+        assert_eq!(parse_match("\"a,b\", W/\"3\",\"2\""), versions(&[2]), "a comma in a tag, and a weak tag");
         assert_eq!(parse_match("W/\"1\""), versions(&[]));
-        assert_eq!(parse_match("\"other\""), versions(&[]));
-        for bad in ["17", "\"17", "", "\"1\",", "W/17", "\"a\"b\""] {
+        for other in ["\"other\"", "\"+17\"", "\"017\"", "\"\""] {
+            assert_eq!(parse_match(other), versions(&[]), "{other}");
+        }
+        for bad in ["17", "\"17", "", ",", "W/17", "\"a\"b\"", "\"1\" \"2\"", "\"1\", 2"] {
             assert_eq!(parse_match(bad).map_err(|error| error.code), Err(Code::InvalidRequest), "{bad}");
         }
     }

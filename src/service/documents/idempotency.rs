@@ -2,41 +2,46 @@
 
 use serde_json::{Value, json};
 
-use crate::domain::{Code, DocumentId, Sequence, UpsertOutcome, UpsertStatus};
+use super::input::{DocumentProblem, InvalidDocument, UpsertOutcome};
+use crate::domain::{Code, DocumentId, Sequence, UpsertedDocument};
 use crate::service::error::Error;
 
 pub(crate) fn write(outcomes: &[UpsertOutcome]) -> String {
-    let one = |outcome: &UpsertOutcome| {
-        let UpsertOutcome { id, status } = outcome;
-        match status {
-            UpsertStatus::Created(version) => json!({"id": id, "status": "created", "version": version}),
-            UpsertStatus::Updated(version) => json!({"id": id, "status": "updated", "version": version}),
-            UpsertStatus::Failed { code, detail } => json!({"id": id, "code": code, "detail": detail}),
+    let one = |outcome: &UpsertOutcome| match outcome {
+        Ok(UpsertedDocument { id, version, created }) => {
+            json!({"id": id, "status": if *created { "created" } else { "updated" }, "version": version})
         }
+        Err(InvalidDocument { id, code, problems }) => json!({"id": id, "code": code, "problems": problems}),
     };
     Value::Array(outcomes.iter().map(one).collect()).to_string()
 }
 
-/// Reads what `write` wrote.
-pub(crate) fn read(text: &str) -> Result<Vec<UpsertOutcome>, Error> {
+/// Reads what `write` wrote for a request with so many documents. Records of earlier versions leave out some refused documents,
+/// so nothing says which outcome belongs to which document.
+pub(crate) fn read(text: &str, documents: usize) -> Result<Vec<UpsertOutcome>, Error> {
     let kept: Vec<Value> = serde_json::from_str(text).map_err(|_| Error::CorruptIdempotencyRecord)?;
-    kept.iter().map(|one| outcome(one).ok_or(Error::CorruptIdempotencyRecord)).collect()
+    let outcomes: Option<Vec<UpsertOutcome>> = kept.iter().map(outcome).collect();
+    outcomes.filter(|outcomes| outcomes.len() == documents).ok_or(Error::CorruptIdempotencyRecord)
 }
 
 fn outcome(kept: &Value) -> Option<UpsertOutcome> {
-    let id = DocumentId::parse(kept["id"].as_str()?).ok()?;
-    let version = || kept["version"].as_u64().map(Sequence);
-    let status = match kept["status"].as_str() {
-        Some("created") => UpsertStatus::Created(version()?),
-        Some("updated") => UpsertStatus::Updated(version()?),
+    let id = || DocumentId::parse(kept["id"].as_str()?).ok();
+    let created = match kept["status"].as_str() {
+        Some("created") => true,
+        Some("updated") => false,
         Some(_) => return None,
         None => {
             let name = kept["code"].as_str()?;
             let code = *Code::ALL.iter().find(|code| code.name() == name)?;
-            UpsertStatus::Failed { code, detail: kept["detail"].as_str()?.to_owned() }
+            let problems = match kept["detail"].as_str() {
+                // In records of earlier versions.
+                Some(detail) => vec![DocumentProblem::at("", detail)],
+                None => serde_json::from_value(kept["problems"].clone()).ok()?,
+            };
+            return Some(Err(InvalidDocument { id: id(), code, problems }));
         }
     };
-    Some(UpsertOutcome { id, status })
+    Some(Ok(UpsertedDocument { id: id()?, version: Sequence(kept["version"].as_u64()?), created }))
 }
 
 #[cfg(test)]
@@ -46,13 +51,22 @@ mod tests {
     #[test]
     fn outcomes_round_trip() {
         let id = DocumentId::parse("été").unwrap();
-        let failed = UpsertStatus::Failed { code: Code::InvalidRequest, detail: "is \"blank\"".to_owned() };
+        let problems = vec![DocumentProblem::at("/text", "is \"blank\""), DocumentProblem::at("", "is bad")];
         let outcomes = vec![
-            UpsertOutcome { id: id.clone(), status: UpsertStatus::Created(Sequence(7)) },
-            UpsertOutcome { id: id.clone(), status: UpsertStatus::Updated(Sequence(8)) },
-            UpsertOutcome { id, status: failed },
+            Ok(UpsertedDocument { id: id.clone(), version: Sequence(7), created: true }),
+            Ok(UpsertedDocument { id: id.clone(), version: Sequence(8), created: false }),
+            Err(InvalidDocument { id: Some(id), code: Code::InvalidRequest, problems: problems.clone() }),
+            Err(InvalidDocument { id: None, code: Code::InvalidRequest, problems }),
         ];
-        assert_eq!(read(&write(&outcomes)).unwrap(), outcomes);
-        assert!(read("{}").is_err() && read(r#"[{"id": "a"}]"#).is_err());
+        assert_eq!(read(&write(&outcomes), 4).unwrap(), outcomes);
+        assert!(read("{}", 0).is_err() && read(r#"[{"id": "a"}]"#, 1).is_err());
+        assert!(read(&write(&outcomes), 5).is_err(), "one outcome is missing");
+    }
+
+    #[test]
+    fn records_of_earlier_versions_have_one_problem() {
+        let record = r#"[{"id": "a", "code": "invalid_request", "detail": "is blank"}]"#;
+        let refusal = InvalidDocument::whole(DocumentId::parse("a").ok(), Code::InvalidRequest, "is blank".to_owned());
+        assert_eq!(read(record, 1).unwrap(), [Err(refusal)]);
     }
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};
 
 use super::idempotency;
+use super::input::{InvalidDocument, UpsertOutcome};
 use crate::domain::{
-    Code, Collection, DocumentId, Embedding, NewDocument, PassageBounds, Precondition, RequestKey, UpsertOutcome, UpsertStatus,
-    Wait,
+    Code, Collection, DocumentId, Embedding, NewDocument, PassageBounds, Precondition, RequestKey, UpsertedDocument, Wait,
 };
 use crate::embed::{PreparedText, Tokens};
 use crate::new_id::new_uuid;
@@ -32,38 +32,38 @@ const REPEAT_WAIT_MAX: Duration = Duration::from_secs(30);
 const REPEAT_PAUSE: Duration = Duration::from_millis(20);
 
 impl CollectionHandle {
-    /// Stores documents and makes them searchable. Returns one outcome per document, in order.
+    /// Stores documents and makes them searchable. Returns one outcome per document, in order. `documents` includes those of the
+    /// request that were refused before. With a key, a repeated request stores nothing and returns the outcomes of the first
+    /// one; a request that stored nothing leaves no record.
     ///
     /// Rows commit before the index changes, because the index can be rebuilt from rows, but rows never from the index. A crash
     /// in between leaves documents that exist but cannot be found until the next start has embedded them. With `Wait::Indexed`
     /// the request is refused before anything is stored if the encoder's queue is full or the collection is still recovering. A
     /// later failure is `Error::NotIndexed`: everything is stored, and the background worker makes it searchable. Sending the
     /// same ids again replaces the documents, so a caller may always repeat a request.
-    pub async fn upsert(&self, documents: Vec<NewDocument>, wait: Wait) -> Result<Vec<UpsertOutcome>, Error> {
-        self.upsert_if(documents, wait, WriteCondition::Precondition(Precondition::None)).await
-    }
-
-    /// Like `upsert`, but a repeated request stores nothing and returns the outcomes of the first one. A request that stored
-    /// nothing leaves no record.
-    pub async fn upsert_once(
+    pub async fn upsert(
         &self,
-        documents: Vec<NewDocument>,
+        documents: Vec<Result<NewDocument, InvalidDocument>>,
         wait: Wait,
-        request: RequestKey,
+        key: Option<RequestKey>,
     ) -> Result<Vec<UpsertOutcome>, Error> {
-        self.upsert_if(documents, wait, WriteCondition::Once(request)).await
+        if key.is_none() && documents.iter().all(Result::is_err) {
+            return Ok(documents.into_iter().filter_map(Result::err).map(Err).collect());
+        }
+        let condition = key.map_or(WriteCondition::Precondition(Precondition::None), WriteCondition::Once);
+        self.upsert_if(documents, wait, condition).await
     }
 
     /// Stores one document if the precondition holds for the stored document with its id.
     pub async fn put(&self, document: NewDocument, wait: Wait, precondition: Precondition) -> Result<UpsertOutcome, Error> {
-        let outcomes = self.upsert_if(vec![document], wait, WriteCondition::Precondition(precondition)).await?;
+        let outcomes = self.upsert_if(vec![Ok(document)], wait, WriteCondition::Precondition(precondition)).await?;
         outcomes.into_iter().next().ok_or(Error::EncoderAnswers { expected: 1, got: 0 })
     }
 
     /// Like `upsert`, but stores nothing unless the conditions hold for every document.
     async fn upsert_if(
         &self,
-        documents: Vec<NewDocument>,
+        documents: Vec<Result<NewDocument, InvalidDocument>>,
         wait: Wait,
         condition: WriteCondition,
     ) -> Result<Vec<UpsertOutcome>, Error> {
@@ -236,7 +236,7 @@ enum WriteCondition {
 /// What to store.
 #[derive(Clone)]
 struct Request {
-    documents: Vec<NewDocument>,
+    documents: Vec<Result<NewDocument, InvalidDocument>>,
     wait: Wait,
     condition: WriteCondition,
     /// Can no longer be upgraded once nobody waits for the answer.
@@ -257,48 +257,27 @@ struct Stored {
 /// because preparing many long documents can take a minute.
 fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> Result<Stored, Error> {
     let Request { documents, wait, condition, caller } = request;
+    let count = documents.len();
     // The collection may be a replacement with another model.
     collection.check_model(state.embedder.model())?;
     if let Err(refusal) = state.check_emergency_space() {
-        return replay(collection, &condition, wait)?.ok_or(refusal);
+        return replay(collection, &condition, wait, count)?.ok_or(refusal);
     }
-    let mut prepared = Vec::with_capacity(documents.len());
-    let mut tokens = Vec::with_capacity(documents.len());
-    let mut refused = Vec::new();
-    let mut positions: HashMap<DocumentId, usize> = HashMap::with_capacity(documents.len());
-    for (position, document) in documents.into_iter().enumerate() {
-        if caller.strong_count() == 0 {
-            return Err(Error::CallerGone);
-        }
-        let id = match &document.id {
-            Some(id) => id.clone(),
-            None => new_id()?,
-        };
-        if let Some(first) = positions.get(&id) {
-            let detail = format!("document id {:?} occurs twice in this request, first at position {first}", id.as_str());
-            refused.push((position, failed(id, Code::InvalidRequest, detail)));
-            continue;
-        }
-        positions.insert(id.clone(), position);
-        match prepare(state, &collection.row, id.clone(), document) {
-            Ok((document, tokens_of)) => {
-                prepared.push(document);
-                tokens.push(tokens_of);
-            }
-            Err(error) => refused.push((position, failed(id, error.code(), error.to_string()))),
-        }
-    }
+    let Prepared { prepared, tokens, refused } = prepare_all(state, &collection.row, documents, &caller)?;
     let ids: Vec<DocumentId> = prepared.iter().map(|document| document.id.clone()).collect();
     let announced = (wait == Wait::Indexed).then(|| collection.reserved.announce());
     let upserted = match condition {
-        _ if prepared.is_empty() => Vec::new(),
+        _ if prepared.is_empty() => match replay(collection, &condition, wait, count)? {
+            Some(before) => return Ok(before),
+            None => Vec::new(),
+        },
         WriteCondition::Precondition(precondition) => collection.store.upsert_if(prepared, precondition)?,
         WriteCondition::Once(request) => {
             let (ids, refused) = (ids.clone(), refused.clone());
             let answer = move |upserted: &[Upserted]| idempotency::write(&outcomes(ids, refused, upserted));
             match collection.store.upsert_once(prepared, request, Box::new(answer))? {
                 Idempotent::Executed(upserted) => upserted,
-                Idempotent::Replayed(answer) => return repeated_outcomes(&answer, wait),
+                Idempotent::Replayed(answer) => return repeated_outcomes(&answer, wait, count),
             }
         }
     };
@@ -318,6 +297,56 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
     Ok(Stored { outcomes, pending, awaited: Vec::new() })
 }
 
+/// The documents of a request, prepared for the store.
+struct Prepared {
+    prepared: Vec<PreparedDocument>,
+    /// The tokens of their passages.
+    tokens: Vec<Vec<Tokens>>,
+    /// The others, with their positions in the request, which ascend.
+    refused: Vec<(usize, InvalidDocument)>,
+}
+
+fn prepare_all(
+    state: &State,
+    row: &Collection,
+    documents: Vec<Result<NewDocument, InvalidDocument>>,
+    caller: &Weak<()>,
+) -> Result<Prepared, Error> {
+    let mut all = Prepared { prepared: Vec::with_capacity(documents.len()), tokens: Vec::new(), refused: Vec::new() };
+    let mut positions: HashMap<DocumentId, usize> = HashMap::with_capacity(documents.len());
+    for (position, document) in documents.into_iter().enumerate() {
+        if caller.strong_count() == 0 {
+            return Err(Error::CallerGone);
+        }
+        let document = match document {
+            Ok(document) => document,
+            Err(refusal) => {
+                all.refused.push((position, refusal));
+                continue;
+            }
+        };
+        let id = match &document.id {
+            Some(id) => id.clone(),
+            None => new_id()?,
+        };
+        let mut refuse = |code, detail| all.refused.push((position, InvalidDocument::whole(Some(id.clone()), code, detail)));
+        if let Some(first) = positions.get(&id) {
+            let detail = format!("document id {:?} occurs twice in this request, first at position {first}", id.as_str());
+            refuse(Code::InvalidRequest, detail);
+            continue;
+        }
+        match prepare(state, row, id.clone(), document) {
+            Ok((document, tokens)) => {
+                all.prepared.push(document);
+                all.tokens.push(tokens);
+            }
+            Err(error) => refuse(error.code(), error.to_string()),
+        }
+        positions.insert(id, position);
+    }
+    Ok(all)
+}
+
 /// Returns the passages that wait for their embedding, and their tokens. The tokens are `None` if some but not all passages of
 /// a document already have embeddings.
 fn with_tokens(upserted: Vec<Upserted>, tokens: Vec<Vec<Tokens>>) -> (Vec<PendingPassage>, Option<Vec<Tokens>>) {
@@ -335,32 +364,34 @@ fn with_tokens(upserted: Vec<Upserted>, tokens: Vec<Vec<Tokens>>) -> (Vec<Pendin
 }
 
 /// Merges outcomes into the order of the request. `refused` has the positions of refused documents.
-fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted: &[Upserted]) -> Vec<UpsertOutcome> {
-    let stored = ids.into_iter().zip(upserted).map(|(id, upserted)| {
-        let status = if upserted.created { UpsertStatus::Created } else { UpsertStatus::Updated };
-        UpsertOutcome { id, status: status(upserted.sequence) }
-    });
-    let mut outcomes: Vec<UpsertOutcome> = stored.collect();
+fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, InvalidDocument)>, upserted: &[Upserted]) -> Vec<UpsertOutcome> {
+    let stored = ids.into_iter().zip(upserted);
+    let stored = stored.map(|(id, upserted)| UpsertedDocument { id, version: upserted.sequence, created: upserted.created });
+    let mut outcomes: Vec<UpsertOutcome> = stored.map(Ok).collect();
     // Positions ascend, so everything before each insertion is already in place.
-    for (position, outcome) in refused {
-        outcomes.insert(position, outcome);
+    for (position, refusal) in refused {
+        outcomes.insert(position, Err(refusal));
     }
     outcomes
 }
 
-/// Returns the outcomes of an earlier request with the same idempotency key, if there was one.
-fn replay(collection: &OpenCollection, condition: &WriteCondition, wait: Wait) -> Result<Option<Stored>, Error> {
+/// Returns the outcomes of an earlier request with the same idempotency key and documents, if there was one.
+fn replay(
+    collection: &OpenCollection,
+    condition: &WriteCondition,
+    wait: Wait,
+    documents: usize,
+) -> Result<Option<Stored>, Error> {
     let WriteCondition::Once(request) = condition else { return Ok(None) };
-    collection.store.idempotency_record(request)?.map(|answer| repeated_outcomes(&answer, wait)).transpose()
+    collection.store.idempotency_record(request)?.map(|answer| repeated_outcomes(&answer, wait, documents)).transpose()
 }
 
 /// Returns the outcomes of a repeated request. Its passages are already embedded or being embedded; a caller that asked to wait
 /// for them still waits.
-fn repeated_outcomes(answer: &str, wait: Wait) -> Result<Stored, Error> {
-    let outcomes = idempotency::read(answer)?;
-    let is_stored = |outcome: &&UpsertOutcome| !matches!(outcome.status, UpsertStatus::Failed { .. });
-    let stored = outcomes.iter().filter(|_| wait == Wait::Indexed).filter(is_stored);
-    let awaited = stored.map(|outcome| outcome.id.clone()).collect();
+fn repeated_outcomes(answer: &str, wait: Wait, documents: usize) -> Result<Stored, Error> {
+    let outcomes = idempotency::read(answer, documents)?;
+    let stored = outcomes.iter().filter(|_| wait == Wait::Indexed).flatten();
+    let awaited = stored.map(|document| document.id.clone()).collect();
     Ok(Stored { outcomes, pending: None, awaited })
 }
 
@@ -401,10 +432,6 @@ pub(crate) fn prepare(
 /// Returns how a collection's texts are split.
 pub(crate) fn bounds(state: &State, row: &Collection) -> PassageBounds {
     row.passages.unwrap_or(PassageBounds::adjacent(state.embedder.model().tokens_max))
-}
-
-fn failed(id: DocumentId, code: Code, detail: String) -> UpsertOutcome {
-    UpsertOutcome { id, status: UpsertStatus::Failed { code, detail } }
 }
 
 /// Generates an id for a document without one. Later ids sort after earlier ones.

@@ -7,7 +7,7 @@ use crate::domain::singles::singles;
 use crate::domain::timestamps::parse_rfc3339;
 use crate::domain::{
     self, Code, Collection, DocumentFailure, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject,
-    NewDocument, RefusedDocument,
+    NewDocument, RefusedDocument, UpsertedDocument,
 };
 use crate::service::json::{JsonError, parse_object, shorten};
 
@@ -69,7 +69,10 @@ pub struct InvalidDocument {
     pub problems: Vec<DocumentProblem>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+/// The result of an upsert for one document. A refused document leaves nothing behind.
+pub type UpsertOutcome = Result<UpsertedDocument, InvalidDocument>;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DocumentProblem {
     /// JSON pointer into the document; empty for the whole document.
     pub pointer: String,
@@ -78,6 +81,11 @@ pub struct DocumentProblem {
 }
 
 impl InvalidDocument {
+    /// Refuses a document as a whole.
+    pub fn whole(id: Option<DocumentId>, code: Code, detail: String) -> Self {
+        Self { id, code, problems: vec![DocumentProblem::at("", detail)] }
+    }
+
     /// Reports the problems under the first one's pointer, in one message. Pointers begin with `base`.
     pub fn failure(&self, base: &str) -> DocumentFailure {
         let mut problems = self.problems.iter().map(|problem| (format!("{base}{}", problem.pointer), problem.detail.as_str()));

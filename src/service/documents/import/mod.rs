@@ -294,6 +294,8 @@ impl Import {
             });
         }
         if lines.is_empty() {
+            // Only blank lines were left.
+            self.done.place = self.records.position();
             return Ok(false);
         }
         self.commit(prepared, lines)?;

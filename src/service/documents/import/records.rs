@@ -9,10 +9,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::{Code, ColumnTypes, DocumentFailure, FileFormat, RefusedDocument};
+use crate::domain::{Code, ColumnTypes, DocumentFailure, DocumentId, FileFormat, RefusedDocument};
 use crate::service::error::Error;
 use crate::service::folders::open_file;
-use crate::table::{BYTE_ORDER_MARK, Columns, Row, read_row};
+use crate::service::json::pointer_token;
+use crate::table::{BYTE_ORDER_MARK, Columns, InvalidRow, Row, read_row};
 
 pub(crate) struct Record {
     /// The line on which it begins, from 1.
@@ -77,8 +78,8 @@ impl Records {
                 let before = self.position.line;
                 let Row { blank_lines, cells: Some(cells), .. } = self.next_row()? else { return Ok(None) };
                 let line = before + blank_lines + 1;
-                let content = cells.and_then(|cells| self.columns.document(cells));
-                Ok(Some(Record { line, content: content.map(|object| json(&object)).map_err(malformed) }))
+                let content = cells.map_err(InvalidRow::from).and_then(|cells| self.columns.document(cells));
+                Ok(Some(Record { line, content: content.map(|object| json(&object)).map_err(refused_row) }))
             }
         }
     }
@@ -131,12 +132,14 @@ impl Records {
     }
 
     fn too_long(&self) -> RefusedDocument {
-        malformed(format!("the line must have at most {} bytes", self.bytes_max))
+        refused_row(format!("the line must have at most {} bytes", self.bytes_max).into())
     }
 }
 
-fn malformed(detail: String) -> RefusedDocument {
-    RefusedDocument { id: None, failure: DocumentFailure { code: Code::InvalidRequest, pointer: String::new(), detail } }
+fn refused_row(InvalidRow { id, metadata, problem }: InvalidRow) -> RefusedDocument {
+    let pointer = metadata.map_or_else(String::new, |name| format!("/metadata/{}", pointer_token(&name)));
+    let failure = DocumentFailure { code: Code::InvalidRequest, pointer, detail: problem };
+    RefusedDocument { id: id.and_then(|id| DocumentId::parse_new(&id).ok()), failure }
 }
 
 fn json(object: &Map<String, Value>) -> Vec<u8> {
