@@ -115,7 +115,8 @@ pub struct Config {
     #[arg(long, env = "DRAGOMAN_THREADS", value_name = "COUNT", default_value_t = 0)]
     pub threads: usize,
 
-    /// Maximum number of texts times tokens of the longest text, over all concurrent forward passes. Memory use grows with it.
+    /// Maximum size of padded batches over all concurrent forward passes: texts times tokens of the longest. Memory use grows with
+    /// it.
     #[arg(long, env = "DRAGOMAN_BATCH_TOKENS_MAX", value_name = "TOKENS", default_value_t = 4_096)]
     pub batch_tokens_max: usize,
 
@@ -166,7 +167,7 @@ pub struct Config {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Store on a database server")]
 pub struct StoreSettings {
-    /// The PostgreSQL database, with pgvector, that stores everything but files of jobs and maps:
+    /// The PostgreSQL database, with pgvector, that stores all data except the files of jobs and maps:
     /// postgres://USER@HOST/DATABASE. Several servers may share it. Other users of the machine can see flags, so put a password
     /// into the environment variable or the file. Defaults to the data directory.
     #[arg(long, env = "DRAGOMAN_STORE", value_name = "URL", hide_env_values = true)]
@@ -267,7 +268,7 @@ pub struct TrafficSettings {
     #[arg(long, env = "DRAGOMAN_REQUEST_TIMEOUT_S", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub request_timeout_s: u64,
 
-    /// Seconds within which a connection must send the head of its next request; otherwise it is closed.
+    /// Seconds within which a connection must send the headers of its next request; otherwise it is closed.
     #[arg(long, env = "DRAGOMAN_HEADER_TIMEOUT_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub header_timeout_s: u64,
 }

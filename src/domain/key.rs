@@ -74,8 +74,8 @@ pub struct CreateKeyRequest {
     /// What it may do.
     #[cfg_attr(feature = "server", arg(long, value_enum))]
     pub scope: Scope,
-    /// The collections that it may access, by the names that its requests will use; they need not exist yet. By default all,
-    /// and the server-wide operations.
+    /// The collections that it may access, by the names that its requests will use; they need not exist yet. By default all
+    /// collections and the server-wide operations.
     #[cfg_attr(feature = "server", arg(long, value_name = "NAME", value_delimiter = ','))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1, max_items = 1000)]

@@ -83,8 +83,8 @@ limits! {
     embed_queue_texts_max: usize = 20_000, env = "DRAGOMAN_EMBED_QUEUE_TEXTS_MAX", value_name = "COUNT";
     /// Maximum write requests that wait for one collection; more are refused with 503.
     write_queue_max: usize = 1_024, env = "DRAGOMAN_WRITE_QUEUE_MAX", value_name = "COUNT", max = 65_536;
-    /// Minimum changes of a collection before its index is saved while the server runs; after a crash, the next start has to
-    /// catch up with at most that many. For a large index, also a fifth of its passages must have changed.
+    /// Minimum changes of a collection before its index is saved while the server runs; for a large index, a fifth of its
+    /// passages if that is more. After a crash, the next start catches up with at most that many.
     index_save_changes: u64 = 10_000, env = "DRAGOMAN_INDEX_SAVE_CHANGES", value_name = "COUNT";
     /// Maximum jobs that run at once.
     jobs_running_max: usize = 4, env = "DRAGOMAN_JOBS_RUNNING_MAX", value_name = "COUNT";

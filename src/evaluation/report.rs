@@ -162,7 +162,7 @@ impl fmt::Display for ByLanguage<'_> {
             return Ok(());
         }
         let sib200 = self.sib200();
-        write!(f, "P@1 in percent: xx→en asks in the language among English sentences, en→xx the other way round.")?;
+        write!(f, "P@1 in percent: xx→en: the query is in the language and the candidates are English; en→xx: the reverse.")?;
         let (title, rule) = match sib200 {
             Some(transfer) => {
                 write!(f, " SIB-200: accuracy in percent, trained in {}.", transfer.from)?;

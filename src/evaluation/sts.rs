@@ -106,7 +106,7 @@ impl fmt::Display for StsReport {
         for (name, score) in &self.pairs {
             writeln!(f, "| {name:9} | {:>11.2} | {:>5} |", score.spearman, score.pairs)?;
         }
-        writeln!(f, "\n- STS, {} files: mean {:.2}", self.pairs.len(), self.mean)
+        writeln!(f, "\n- STS, mean of {} file(s): {:.2}", self.pairs.len(), self.mean)
     }
 }
 

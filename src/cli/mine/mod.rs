@@ -48,7 +48,7 @@ pub struct MineArgs {
     /// of sentences, ids are line numbers from 0.
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
-    /// Says that the known translations are all between the two sides, so that any other pair is wrong.
+    /// Treats the known translations as complete, so that any other pair counts as wrong.
     #[arg(long, requires = "known")]
     pub known_complete: bool,
     /// Number of neighbors per sentence: the candidates for its pairs, and what the margin score compares with.
@@ -63,7 +63,7 @@ pub struct MineArgs {
     /// Uses each sentence in at most one pair.
     #[arg(long)]
     pub one_to_one: bool,
-    /// Keeps sentences with identical text apart.
+    /// Does not merge sentences with identical text.
     #[arg(long)]
     pub keep_copies: bool,
     /// Also pairs a text with an identical one. By default those are left out, whatever their case and the spaces around them,
