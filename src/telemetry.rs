@@ -24,6 +24,7 @@ pub use error::TelemetryError;
 
 use crate::config::{Config, LogFormat};
 use crate::threads::try_threads;
+use error::LEVELS;
 use layer::BoxedLayer;
 
 /// Maximum number of lines that wait to be written; further ones are dropped.
@@ -128,6 +129,11 @@ pub fn check(config: &Config) -> Result<(), TelemetryError> {
 
 fn filter(config: &Config) -> Result<EnvFilter, TelemetryError> {
     // rmcp logs messages with the texts in them; a filter that names it explicitly still enables that.
+    let words = config.log.split(',').map(str::trim).filter(|word| !word.is_empty() && !word.contains(['=', '[', ':']));
+    if let Some(got) = words.into_iter().find(|word| !LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word))) {
+        // Otherwise it would be the name of a module, and everything else would be silent.
+        return Err(TelemetryError::Level { filter: config.log.clone(), got: got.to_owned() });
+    }
     let parsed = EnvFilter::builder().parse(format!("rmcp=off,{}", config.log));
     parsed.map_err(|source| TelemetryError::Filter { filter: config.log.clone(), source })
 }

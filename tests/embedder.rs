@@ -369,6 +369,36 @@ fn invalid_weights_are_refused_with_their_path() {
     assert_eq!(error.to_string(), format!("cannot load the model {}", folder.path().join("model.onnx").display()));
 }
 
+#[tokio::test]
+async fn files_of_the_model_that_change_in_place_do_not_change_embeddings() {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir("models/ems-small").unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let embedder = Embedder::start(&Bundle::open(folder.path()).unwrap(), &cpu()).unwrap();
+    let embed = async || embedder.embed(texts(&["The ferry leaves at noon."]), Priority::Ingest).await.unwrap().remove(0);
+    let before = embed().await.embedding;
+    for bytes in [vec![0; 15 << 20], Vec::new()] {
+        for file in ["tokens.safetensors", "model.onnx"] {
+            std::fs::write(folder.path().join(file), &bytes).unwrap();
+        }
+        assert_eq!(embed().await.embedding, before, "{} bytes", bytes.len());
+    }
+}
+
+#[test]
+fn files_of_the_model_that_changed_since_they_were_verified_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = tiny_bundle::write(folder.path(), &BundleOptions::default());
+    let path = folder.path().join("model.onnx");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.push(0);
+    std::fs::write(&path, bytes).unwrap();
+    let EmbedError::Model { source, .. } = Embedder::start(&bundle, &cpu()).unwrap_err() else { panic!("another error") };
+    assert!(source.to_string().contains("model.onnx"), "{source}");
+}
+
 /// A language head for the tiny tokenizer: "up" is Swahili, and no other token counts.
 fn language_head(tokenizer: &Tokenizer) -> LanguageHead {
     let features = Features::new(tokenizer, 1);

@@ -15,6 +15,9 @@ use crate::domain::{DeviceChoice, Limits, Secret};
 pub use moving::MoveSettings;
 pub use sources::{Loaded, ReadError, Setting, Source, read};
 
+/// Maximum number of threads of the encoder: more than any machine has cores.
+const THREADS_MAX: usize = 1_024;
+
 /// Runs and manages a vector-search database that embeds and searches text across 62 languages.
 #[derive(Debug, Parser)]
 #[command(name = "dragoman", version, about)]
@@ -112,12 +115,12 @@ pub struct Config {
     pub device: DeviceChoice,
 
     /// CPU threads of the encoder, for up to four batches at once; 0 means one per core.
-    #[arg(long, env = "DRAGOMAN_THREADS", value_name = "COUNT", default_value_t = 0)]
+    #[arg(long, env = "DRAGOMAN_THREADS", value_name = "COUNT", default_value_t = 0, value_parser = parse_threads)]
     pub threads: usize,
 
     /// Maximum size of padded batches over all concurrent forward passes: texts times tokens of the longest. Memory use grows with
     /// it.
-    #[arg(long, env = "DRAGOMAN_BATCH_TOKENS_MAX", value_name = "TOKENS", default_value_t = 4_096)]
+    #[arg(long, env = "DRAGOMAN_BATCH_TOKENS_MAX", value_name = "TOKENS", default_value_t = 4_096, value_parser = at_least_one::<usize>)]
     pub batch_tokens_max: usize,
 
     /// What an acknowledged write survives. full: also power loss; relaxed: only a crash of the server, but writes are faster.
@@ -358,6 +361,12 @@ fn parse_device(text: &str) -> Result<DeviceChoice, String> {
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
     rate.ok_or_else(|| "expected a number of at least 0".to_owned())
+}
+
+/// Parses a number of threads.
+fn parse_threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse().ok().filter(|threads| *threads <= THREADS_MAX);
+    threads.ok_or_else(|| format!("expected a whole number of at most {THREADS_MAX}"))
 }
 
 fn parse_fraction(text: &str) -> Result<f64, String> {

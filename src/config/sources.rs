@@ -304,6 +304,8 @@ mod tests {
         refuse("[limits]\npage_max = 3", &["limits is unknown"]);
         refuse("threads = 'many'", &["threads", "many"]);
         refuse("page_max = 0", &["page_max", "whole number of at least 1"]);
+        refuse("batch_tokens_max = 0", &["batch_tokens_max", "whole number of at least 1"]);
+        refuse("threads = 1025", &["threads", "whole number of at most 1024"]);
         refuse("durability = 'none'", &["durability", "none"]);
         refuse("threads = [1, 2]", &["threads must be", "got array"]);
         refuse("cors_origins = [1]", &["cors_origins must be a list of strings"]);

@@ -12,6 +12,7 @@ pub mod queue;
 pub mod session;
 mod text_reader;
 mod topic;
+mod weights;
 
 use std::cell::OnceCell;
 use std::ops::Range;

@@ -15,6 +15,7 @@ use ort::value::{Outlet, TensorElementType, TensorRef, ValueType};
 use parking_lot::Mutex;
 
 use super::queue::Encode;
+use super::weights::Weights;
 use super::{EmbedError, EmbedOptions};
 use crate::bundle::{Bundle, MODEL_FP16, MODEL_INT8, QUESTIONS_FP16, QUESTIONS_INT8};
 use crate::domain::{Device, DeviceChoice, Embedding};
@@ -163,15 +164,16 @@ fn open_cpu(
     options: &EmbedOptions,
     note: Option<String>,
 ) -> Result<Opened, EmbedError> {
+    let weights = Weights::copy(bundle, &[MODEL_INT8, QUESTIONS_INT8])?;
     let open_file = |path: &Path, threads: usize| {
         OnnxEncoder::new(cpu_session(environment, path, options, threads)?, bundle.manifest.dimension)
     };
-    let open = |threads: usize| open_file(&bundle.path(MODEL_INT8), threads);
+    let open = |threads: usize| open_file(&weights.path(MODEL_INT8), threads);
     // Each session's share of the budget must hold the longest text; otherwise the concurrent batches would exceed the budget.
     let sessions_max = options.batch_tokens_max / bundle.manifest.tokens_max.max(1);
     let encoders = threads_of_sessions(options.threads, sessions_max).into_iter().map(open).collect::<Result<_, _>>()?;
     // Queries are short, so one core embeds them faster than searches can use them.
-    let questions = bundle.optional(QUESTIONS_INT8).map(|path| open_file(&path, 1)).transpose()?;
+    let questions = weights.optional(QUESTIONS_INT8).map(|path| open_file(&path, 1)).transpose()?;
     Ok(Opened { encoders, questions, device: Device::Cpu, note })
 }
 
@@ -195,6 +197,7 @@ fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<
     if !CUDA::is_available().unwrap_or(false) {
         return Err("this ONNX Runtime was built without CUDA".to_owned());
     }
+    let weights = Weights::copy(bundle, &[MODEL_FP16, QUESTIONS_FP16]).map_err(|error| with_causes(&error))?;
     let number = i32::try_from(device).map_err(|_| format!("there is no device {device}"))?;
     let build = |path: PathBuf| {
         Session::builder(environment)?
@@ -208,8 +211,8 @@ fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<
         // An incompatible driver only fails at the first run.
         OnnxEncoder::new(session, bundle.manifest.dimension).map_err(|error| with_causes(&error))
     };
-    let questions = bundle.optional(QUESTIONS_FP16).map(open).transpose()?;
-    Ok(Opened { encoders: vec![open(bundle.path(MODEL_FP16))?], questions, device: Device::Cuda(device), note: None })
+    let questions = weights.optional(QUESTIONS_FP16).map(open).transpose()?;
+    Ok(Opened { encoders: vec![open(weights.path(MODEL_FP16))?], questions, device: Device::Cuda(device), note: None })
 }
 
 /// Returns the path of the library: the operator's path, or a file beside the program, or the bare name, which the system's

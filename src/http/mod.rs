@@ -192,7 +192,7 @@ operations! {
     snapshots::create_snapshot: Admin, Everything, [request, 202], WRITE_ERRORS [CollectionNotFound, NotSupported];
     snapshots::list_snapshots: Admin, Everything, [200], READ_ERRORS [InvalidCursor, InvalidSnapshot];
     snapshots::get_snapshot: Admin, Everything, [200], READ_ERRORS [SnapshotNotFound, InvalidSnapshot];
-    snapshots::delete_snapshot: Admin, Everything, [], READ_ERRORS [SnapshotNotFound, InvalidSnapshot];
+    snapshots::delete_snapshot: Admin, Everything, [], READ_ERRORS [SnapshotNotFound];
     snapshots::restore_snapshot: Admin, Everything, [request, 202], WRITE_ERRORS
         [SnapshotNotFound, InvalidSnapshot, CollectionNotFound, CollectionExists, AliasExists, TooManyCollections,
          ClassifierExists, TooManyClassifiers, NotSupported];

@@ -60,7 +60,9 @@ impl Service {
         let service = Self::open_with_catalog(parts, (catalog, None, lock));
         let service = service.map_err(|error| emergency_space.explain_full_disk(error, databases))?;
         // On a full disk, jobs wait until this succeeds, and changes that add something are refused.
-        let _ = service.state.occupy_emergency_space();
+        if let Err(error) = service.state.occupy_emergency_space() {
+            tracing::warn!(error = &error as &dyn std::error::Error, "changes that add something are refused");
+        }
         Ok(service)
     }
 

@@ -127,9 +127,12 @@ fn startup_reports_a_file_or_folder_inside_the_data_directory_that_belongs_to_an
 #[test]
 fn startup_reports_an_invalid_log_filter() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = program::command(folder.path(), "fake:8");
-    command.args(["--log", "dragoman=loudly"]);
-    assert!(failure(command).contains("\"dragoman=loudly\""));
+    for (filter, words) in [("dragoman=loudly", "\"dragoman=loudly\""), ("warning", "must be a level: error, warn")] {
+        let mut command = program::command(folder.path(), "fake:8");
+        command.args(["--log", filter]);
+        let error = failure(command);
+        assert!(error.contains(words), "{error}");
+    }
 }
 
 #[test]

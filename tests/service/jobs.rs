@@ -155,6 +155,21 @@ async fn import_results_torn_by_a_crash_are_rewritten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_import_whose_file_lost_its_end_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open_with(folder.path(), slow()).await;
+    running.create("news").await;
+    let job = running.import(file(3_000)).await.unwrap();
+    running.crash();
+    let source = folder.path().join("jobs").join(job.id.as_str()).join("source");
+    let file = std::fs::OpenOptions::new().write(true).open(source).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let running = open(folder.path()).await;
+    let ended = running.finished(&job.id).await;
+    assert_eq!((ended.status, ended.error.unwrap().code), (JobStatus::Failed, Code::Internal));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_canceled_import_stays_canceled_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_with(folder.path(), slow()).await;
@@ -307,6 +322,22 @@ async fn a_snapshot_taken_during_writes_is_consistent() {
     let running = open(folder.path()).await;
     assert_eq!(running.service.get_collection(&name("news")).await.unwrap().counts.documents, view.counts.documents);
     assert_eq!(std::fs::read_dir(folder.path().join("collections")).unwrap().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_with_a_damaged_description_is_not_listed_and_can_be_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let (damaged, good) = (snapshot(&running).await, snapshot(&running).await);
+    let files = || std::fs::read_dir(folder.path().join("snapshots")).unwrap().count();
+    std::fs::write(folder.path().join("snapshots").join(format!("{damaged}.json")), "{").unwrap();
+    let (listed, _) = running.service.list_snapshots(Page { limit: 10, after: None }).await.unwrap();
+    assert_eq!(listed.into_iter().map(|one| one.id).collect::<Vec<_>>(), [good]);
+    let error = running.service.get_snapshot(&damaged).await.unwrap_err();
+    assert!(error.code() == Code::InvalidSnapshot && error.to_string().contains(damaged.as_str()), "{error}");
+    running.service.delete_snapshot(&damaged).await.unwrap();
+    assert_eq!(files(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -64,6 +64,9 @@ impl Service {
                     }
                     // It was deleted meanwhile.
                     Err(Error::SnapshotNotFound { .. }) => (),
+                    Err(error @ Error::InvalidSnapshot { .. }) => {
+                        tracing::warn!(snapshot = %id, error = &error as &dyn std::error::Error, "a snapshot is left out of the list");
+                    }
                     Err(error) => return Err(error),
                 }
                 next = (left > 0).then_some(id);
@@ -101,7 +104,11 @@ impl Service {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
             state.check_directory()?;
-            state.describe(&id)?;
+            match state.describe(&id) {
+                // Whatever is left of a damaged one can be deleted.
+                Ok(_) | Err(Error::InvalidSnapshot { .. }) => (),
+                Err(error) => return Err(error),
+            }
             for path in [state.snapshot_file(&id, DESCRIPTION), state.snapshot_archive(&id)] {
                 ignore_not_found(std::fs::remove_file(&path)).map_err(|source| Error::Folder { path, source })?;
             }
@@ -239,7 +246,10 @@ impl State {
     pub(crate) fn describe(&self, id: &SnapshotId) -> Result<Description, Error> {
         let path = self.snapshot_file(id, DESCRIPTION);
         match read_file(&path) {
-            Ok(json) => serde_json::from_slice(&json).map_err(|error| invalid(format!("has a damaged description: {error}"))),
+            Ok(json) => {
+                let damaged = |error| invalid(format!("{id} has a damaged description: {error}"));
+                serde_json::from_slice(&json).map_err(damaged)
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::SnapshotNotFound { id: id.clone() }),
             Err(source) => Err(Error::Folder { path, source }),
         }

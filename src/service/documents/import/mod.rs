@@ -170,7 +170,8 @@ async fn store_all(
     let types = types.clone();
     collection.check_model(context.state()?.embedder.model())?;
     let (state, target, id) = (context.state()?, Arc::clone(collection), context.job.id.clone());
-    let mut import = blocking(move || Import::open(&state, target, &id, (format, &types))).await?;
+    let accepted = context.job.progress().0.total;
+    let mut import = blocking(move || Import::open(&state, target, (&id, accepted), (format, &types))).await?;
     context.measure(import.done.place.offset, import.bytes);
     loop {
         context.check()?;
@@ -246,16 +247,20 @@ struct Import {
 }
 
 impl Import {
+    /// Opens the file, which had `accepted` bytes when the job was accepted, at its first record or at the last checkpoint.
     fn open(
         state: &State,
         collection: Arc<OpenCollection>,
-        job: &JobId,
+        (job, accepted): (&JobId, u64),
         table: (FileFormat, &ColumnTypes),
     ) -> Result<Self, Error> {
         let broken = |problem| Error::JobState { id: job.clone(), problem };
         let folder = state.job_dir(job);
         let source = folder.join(SOURCE);
         let bytes = source.metadata().map_err(|_| broken("its file is missing"))?.len();
+        if bytes < accepted {
+            return Err(broken("its file is shorter than it was when it was accepted"));
+        }
         let mut records = Records::open(&source, table, state.limits.import_line_bytes_max)?;
         let checkpoint = collection.with_store(|store| store.job_checkpoint(job))?;
         let (done, results) = match checkpoint {

@@ -1,0 +1,55 @@
+//! A private copy of a bundle's weights. ONNX Runtime maps some of the files into memory. If somebody truncated or overwrote such
+//! a file in place while the server runs, the server would crash, or would store embeddings of a model that nobody verified.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::EmbedError;
+use crate::bundle::{Bundle, BundleError, TOKEN_TABLE, sha256_file};
+
+/// Files of weights to open sessions from. Dropping this removes the copy; open sessions keep what they have mapped.
+pub struct Weights<'a> {
+    bundle: &'a Bundle,
+    /// `None` if there is no room for a copy.
+    folder: Option<TempDir>,
+}
+
+impl<'a> Weights<'a> {
+    /// Copies those of the `graphs` that the bundle has, and their token table, to the folder for temporary files. Fails if a
+    /// file is no longer the one that the manifest names.
+    pub fn copy(bundle: &'a Bundle, graphs: &[&str]) -> Result<Self, EmbedError> {
+        let mut weights = Self { bundle, folder: tempfile::Builder::new().prefix("dragoman-weights-").tempdir().ok() };
+        for file in graphs.iter().chain(&[TOKEN_TABLE]) {
+            let Some(expected) = bundle.manifest.files.get(*file) else { continue };
+            let (source, copy) = (bundle.path(file), weights.path(file));
+            if weights.folder.is_some() && std::fs::copy(&source, &copy).is_err() {
+                weights.folder = None;
+            }
+            let failed = |error: BundleError| EmbedError::Model { path: source.clone(), source: Arc::new(error) };
+            let got = sha256_file(&weights.path(file)).map_err(failed)?;
+            if got != *expected {
+                return Err(failed(BundleError::Checksum { path: source.clone(), expected: expected.clone(), got }));
+            }
+        }
+        if weights.folder.is_none() {
+            let folder = std::env::temp_dir();
+            tracing::warn!(
+                folder = %folder.display(),
+                "no room for a copy of the model's weights: do not change the model's files in place while the server runs"
+            );
+        }
+        Ok(weights)
+    }
+
+    /// Returns the path of a file.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.folder.as_ref().map_or_else(|| self.bundle.path(file), |folder| folder.path().join(file))
+    }
+
+    /// Returns the path of an optional file, or `None` if the bundle does not have it.
+    pub fn optional(&self, file: &str) -> Option<PathBuf> {
+        self.bundle.optional(file).map(|_| self.path(file))
+    }
+}
