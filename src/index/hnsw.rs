@@ -138,17 +138,18 @@ impl Index {
         if wanted >= size / EXACT_FRACTION {
             drop(graph);
             drop(permit);
-            return self.graph.write().search_all(self.metric_of(query), wanted);
+            return self.search_all(query, wanted);
         }
         let nodes = graph.engine.search(query, wanted.max(ef))?;
         Ok(graph.passages(nodes, self.metric_of(query), wanted, |_| true))
     }
 
-    /// Returns up to `limit` neighbors, nearest first, by comparing with all passages. Changes wait meanwhile.
+    /// Returns up to `limit` neighbors, nearest first, by comparing with all passages. Changes wait meanwhile, searches do not.
     pub fn search_all(&self, query: &Embedding, limit: usize) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
-        let graph = self.graph.write();
+        let _no_changes = self.changes.write();
+        let graph = self.graph.read();
         let wanted = limit.min(graph.len());
         if wanted == 0 { Ok(Vec::new()) } else { graph.search_all(self.metric_of(query), wanted) }
     }

@@ -361,6 +361,15 @@ impl DocumentStore {
         self.connections.lease()?.opened.readers.read(operation, work)
     }
 
+    /// Runs a read that may go through all documents. It leaves connections to others.
+    pub(super) fn scan<T>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&rusqlite::Connection) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        self.connections.lease()?.opened.readers.scan(operation, work)
+    }
+
     /// Runs a read that its caller can do without. Opens the database like every read, but returns `None` if all connections to
     /// it are in use, or if the read fails.
     pub(super) fn try_read<T>(

@@ -23,7 +23,7 @@ impl DocumentStore {
     /// buckets. Ends as soon as the values exceed `bytes_max` bytes, and returns the counts so far.
     pub fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
         let condition = self.compile(filter);
-        self.read("counting values", |connection| {
+        self.scan("counting values", |connection| {
             let sql = format!("select count(*) from documents d where {}", condition.sql);
             let documents = number(connection, &sql, &condition.values)?;
             Facets::collect(documents, requests, bytes_max, |request, left| count(connection, &condition, request, left))

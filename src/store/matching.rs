@@ -57,7 +57,7 @@ impl DocumentStore {
     /// number, if the tombstones since then still exist.
     pub fn matching_passages(&self, filter: &SearchFilter, after: Option<Sequence>) -> Result<Matching, StoreError> {
         let condition = self.compile(filter);
-        self.read("filtering documents", |connection| read_matching(connection, &condition, after))
+        self.scan("filtering documents", |connection| read_matching(connection, &condition, after))
     }
 
     /// Counts the documents that match, stopping at `limit`.
@@ -65,7 +65,7 @@ impl DocumentStore {
         let condition = self.compile(filter);
         let sql = format!("select count(*) from (select 1 from documents d where {} limit ?)", condition.sql);
         let values = condition.values.into_iter().chain([Value::Integer(to_sql(limit as u64))]);
-        self.read("counting documents", |connection| {
+        self.scan("counting documents", |connection| {
             let count: i64 = connection.prepare_cached(&sql)?.query_row(params_from_iter(values), |row| row.get(0))?;
             Ok(usize::try_from(count).unwrap_or_default())
         })
@@ -75,7 +75,7 @@ impl DocumentStore {
     pub fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
         let condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
         let key = OrderKey::of(&request.order, &self.metadata_indexes());
-        self.read("listing documents", |connection| scroll(connection, &condition, (request, key), bytes_max))
+        self.scan("listing documents", |connection| scroll(connection, &condition, (request, key), bytes_max))
     }
 
     /// Deletes some of the matching documents that were not changed after `until`, starting after the position `after`, which
@@ -107,13 +107,10 @@ impl DocumentStore {
         let Some(&last) = keys.last() else { return Ok(UpdatedBatch { matched: 0, rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
         self.write_patiently(OPERATION, move |transaction| {
-            let sql =
-                format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ? and d.sequence <= ? and {}", condition.sql);
+            let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?");
             let (mut matched, mut rows) = (0, Vec::new());
-            for key in keys {
-                let own = [key, to_sql(until.0)].map(Value::Integer);
-                let values = params_from_iter(own.iter().chain(&condition.values));
-                let Some(document) = query_one(transaction.connection, &sql, values, rows::document)? else { continue };
+            for key in still_matching(transaction.connection, &condition, until, &keys)? {
+                let Some(document) = query_one(transaction.connection, &sql, [key], rows::document)? else { continue };
                 matched += 1;
                 if change(transaction, &document, &patch, &terms_of)? {
                     rows.push(key);
@@ -281,17 +278,25 @@ fn delete_keys(
     until: Sequence,
     keys: &[i64],
 ) -> Result<Vec<i64>, Fault> {
-    let sql = format!("select 1 from documents d where d.key = ? and d.sequence <= ? and {}", condition.sql);
-    let mut still = transaction.connection.prepare_cached(&sql)?;
-    let mut deleted = Vec::new();
-    for key in keys {
-        let own = [*key, to_sql(until.0)].map(Value::Integer);
-        if still.exists(params_from_iter(own.iter().chain(&condition.values)))? {
-            delete_key(transaction, *key)?;
-            deleted.push(*key);
-        }
+    let deleted = still_matching(transaction.connection, condition, until, keys)?;
+    for key in &deleted {
+        delete_key(transaction, *key)?;
     }
     Ok(deleted)
+}
+
+/// Returns those of the `keys`, which ascend, whose documents still match and were not changed after `until`. One statement for
+/// all of them, because SQLite prepares a list of values in the condition anew for each statement.
+fn still_matching(connection: &Connection, condition: &Condition, until: Sequence, keys: &[i64]) -> Result<Vec<i64>, Fault> {
+    let (Some(&first), Some(&last)) = (keys.first(), keys.last()) else { return Ok(Vec::new()) };
+    let sql = format!(
+        "select d.key from documents d where {} and d.sequence <= ? and d.key between ? and ? order by d.key",
+        condition.sql
+    );
+    let values = condition.values.iter().cloned().chain([to_sql(until.0), first, last].map(Value::Integer));
+    let mut matching: Vec<i64> = query_all(connection, &sql, params_from_iter(values), |row| Ok(row.get(0)?))?;
+    matching.retain(|key| keys.binary_search(key).is_ok());
+    Ok(matching)
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ struct Pool {
     idle: Vec<Connection>,
     /// Connections in use.
     leased: usize,
+    /// Those that may be in use for long.
+    scanning: usize,
     closed: bool,
 }
 
@@ -50,7 +52,19 @@ impl Readers {
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let _span = tracing::info_span!("store_read", doing = operation).entered();
-        let run = || self.acquire(operation)?.read(work);
+        let run = || self.acquire(operation, false)?.read(work);
+        run().map_err(|fault: Fault| fault.into_store_error(operation))
+    }
+
+    /// Reads like `read`, but takes at most half of the connections together with others of its kind, because it may go through
+    /// all rows. So reads of a few rows seldom wait.
+    pub(super) fn scan<T>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let _span = tracing::info_span!("store_read", doing = operation).entered();
+        let run = || self.acquire(operation, true)?.read(work);
         run().map_err(|fault: Fault| fault.into_store_error(operation))
     }
 
@@ -61,7 +75,7 @@ impl Readers {
         if self.are_all_in_use(&pool) {
             return None;
         }
-        self.lease(pool).and_then(|lease| lease.read(work)).ok()
+        self.lease(pool, false).and_then(|lease| lease.read(work)).ok()
     }
 
     /// Waits for the running reads and closes the connections. Later reads fail with `StoreError::Closed`.
@@ -75,9 +89,10 @@ impl Readers {
         }
     }
 
-    fn acquire(&self, operation: &'static str) -> Result<Lease<'_>, Fault> {
+    fn acquire(&self, operation: &'static str, is_scan: bool) -> Result<Lease<'_>, Fault> {
         let mut pool = self.pool.lock();
-        while self.are_all_in_use(&pool) && !pool.closed {
+        let scans_max = self.connections_max.div_ceil(2);
+        while (self.are_all_in_use(&pool) || is_scan && pool.scanning >= scans_max) && !pool.closed {
             if caller::is_caller_gone() {
                 return Err(StoreError::Interrupted { operation }.into());
             }
@@ -87,19 +102,20 @@ impl Readers {
                 self.changed.wait(&mut pool);
             }
         }
-        self.lease(pool)
+        self.lease(pool, is_scan)
     }
 
     fn are_all_in_use(&self, pool: &Pool) -> bool {
         pool.idle.is_empty() && pool.leased >= self.connections_max
     }
 
-    fn lease(&self, mut pool: MutexGuard<'_, Pool>) -> Result<Lease<'_>, Fault> {
+    fn lease(&self, mut pool: MutexGuard<'_, Pool>, is_scan: bool) -> Result<Lease<'_>, Fault> {
         if pool.closed {
             return Err(StoreError::Closed.into());
         }
         pool.leased += 1;
-        let mut lease = Lease { readers: self, connection: pool.idle.pop() };
+        pool.scanning += usize::from(is_scan);
+        let mut lease = Lease { readers: self, is_scan, connection: pool.idle.pop() };
         drop(pool);
         if lease.connection.is_none() {
             let mut connection = open_reader(&self.path)?;
@@ -137,6 +153,7 @@ impl Drop for ReadTransaction<'_> {
 /// A connection in use. Dropping it returns its place, even if opening failed.
 struct Lease<'r> {
     readers: &'r Readers,
+    is_scan: bool,
     connection: Option<Connection>,
 }
 
@@ -155,6 +172,7 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let mut pool = self.readers.pool.lock();
         pool.leased -= 1;
+        pool.scanning -= usize::from(self.is_scan);
         let connection = self.connection.take().filter(|_| !pool.closed);
         pool.idle.extend(connection);
         self.readers.changed.notify_all();
@@ -240,6 +258,28 @@ mod tests {
             (0..7).for_each(|_| drop(scope.spawn(read)));
         });
         assert_eq!((begun.into_inner(), readers.pool.lock().idle.len()), (8, 1));
+    }
+
+    #[test]
+    fn scans_leave_connections_to_other_reads() {
+        let (_folder, readers) = readers(3);
+        let (begun, release) = (Barrier::new(3), Barrier::new(3));
+        thread::scope(|scope| {
+            let hold = || {
+                readers.scan("testing", |connection| {
+                    begun.wait();
+                    release.wait();
+                    count(connection)
+                })
+            };
+            (0..2).for_each(|_| drop(scope.spawn(hold)));
+            begun.wait();
+            let third = scope.spawn(|| readers.scan("testing", count));
+            assert_eq!(readers.read("testing", count).unwrap(), 0);
+            assert!(!third.is_finished(), "two of three connections are the most that scans take");
+            release.wait();
+            assert_eq!(third.join().unwrap().unwrap(), 0);
+        });
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::storage::{CatalogPart, Postgres};
 use crate::store::{DocumentStore, StoreError, StoreOptions, TermsOf, system_clock as now_ms};
 
 /// Maximum number of connections that read one collection at once.
-const READERS_MAX: usize = 4;
+const READERS_MAX: usize = 6;
 
 /// The outcome of a request to create a collection.
 enum Created {
