@@ -139,6 +139,16 @@ impl Target {
         Ok(Self { store: Arc::new(store), prefix, name: name.to_owned(), is_local: false })
     }
 
+    /// Opens a folder or bucket to read from. A missing folder is an error.
+    pub fn open_existing(name: &str, endpoint: Option<&str>) -> Result<Self, TargetError> {
+        let is_folder = parse(name, endpoint)?.is_none();
+        if is_folder && !std::path::Path::new(name).is_dir() {
+            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(TargetError::File { operation: format!("open the folder {name}"), source });
+        }
+        Self::open(name, endpoint)
+    }
+
     fn folder(name: &str) -> Result<Self, TargetError> {
         use std::os::unix::fs::DirBuilderExt as _;
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(name);

@@ -182,13 +182,21 @@ fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome
     let mut body = request_members(args);
     body.extend(args.expiry.no_expiry.then(|| ("expires_at".to_owned(), Value::Null)));
     let answer = client.send(&post(&args.collection, "update").json(&Value::Object(body)))?.body;
+    let matched = answer["matched"].as_u64().unwrap_or(0);
     if output.json {
         output.json_status(&answer)?;
     } else {
-        let matched = plural(answer["matched"].as_u64().unwrap_or(0), "document");
-        output.note(&format!("updated {} of {matched}", count(&answer["updated"])));
+        output.note(&format!("updated {} of {}", count(&answer["updated"]), plural(matched, "document")));
     }
-    Ok(Outcome::Done)
+    let named = args.ids.iter().collect::<HashSet<_>>().len() as u64;
+    match named.saturating_sub(matched) {
+        0 => Ok(Outcome::Done),
+        _ if matched == 0 => Err(CliError::Input("none of the documents exists".to_owned())),
+        missing => {
+            output.note(&format!("{missing} of {} not found", plural(named, "document")));
+            Ok(Outcome::SomeFailed)
+        }
+    }
 }
 
 /// Calls `act` for each document. Reports missing documents and continues.

@@ -39,7 +39,7 @@ impl TargetArgs {
         let Some(name) = &self.target else { return Ok(None) };
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(CliError::io("start a thread".to_owned()))?;
-        let target = Target::open(name, self.endpoint.as_deref()).map_err(|error| failed(&error))?;
+        let target = Target::open_existing(name, self.endpoint.as_deref()).map_err(|error| failed(&error))?;
         Ok(Some(OpenTarget { target, runtime }))
     }
 }

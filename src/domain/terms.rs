@@ -46,6 +46,8 @@ pub struct QueryWord {
     pub word: Word,
     /// The ids of its tokens, which say how much it matters. Empty if unknown.
     pub tokens: Vec<u32>,
+    /// Whether it is a number of few digits, which matters no more than other words.
+    pub is_small_number: bool,
 }
 
 /// A distinct word of a passage.
@@ -211,6 +213,8 @@ pub struct LiteralPart {
 pub enum SearchCondition {
     /// Always.
     Always,
+    /// Always. It is a number of several groups, so a passage without it does not have it, even if it has each of the groups.
+    Number,
     /// As the beginning of a longer word, unless the collection has this word or one that probably means the same.
     Beginning(u32),
     /// Unless the collection has this word or one that probably means the same.

@@ -50,7 +50,9 @@ pub(super) fn weighted_words(
         let has_significant_token = word.tokens.is_empty() || question.is_none_or(is_significant);
         Weighted { weight: expansion.rarity * importance, expansion, has_significant_token }
     };
+    let is_small_number: Vec<bool> = distinct.iter().map(|word| word.is_small_number).collect();
     let mut weighted: Vec<Weighted> = distinct.into_iter().zip(importances).map(weigh).collect();
+    limit_numbers(&mut weighted, &is_small_number);
     remove_parts_of_names(query, &mut weighted);
     if query.len() > LONG_QUESTION {
         weighted.retain(|one| !one.expansion.words.is_empty());
@@ -58,6 +60,18 @@ pub(super) fn weighted_words(
         weighted.truncate(QUESTION_WORDS_MAX);
     }
     weighted
+}
+
+/// Gives small numbers at most the mean weight of the other words: in a small collection, each number is rare.
+fn limit_numbers(weighted: &mut [Weighted], is_small_number: &[bool]) {
+    let words = weighted.iter().zip(is_small_number).filter(|(_, is_small_number)| !**is_small_number);
+    let weights: Vec<f32> = words.map(|(one, _)| one.weight).filter(|weight| *weight > 0.0).collect();
+    if weights.is_empty() {
+        return;
+    }
+    let mean = weights.iter().sum::<f32>() / weights.len() as f32;
+    let numbers = weighted.iter_mut().zip(is_small_number).filter(|(_, is_small_number)| **is_small_number);
+    numbers.for_each(|(one, _)| one.weight = one.weight.min(mean));
 }
 
 /// Returns the score of a passage that has every word of a question once. Of a long question, the heaviest words are enough.

@@ -32,7 +32,7 @@ fn index(passages: &[&[u32]]) -> WordIndex {
 }
 
 fn question(words: &[u32]) -> Vec<QueryWord> {
-    words.iter().map(|word| QueryWord { word: Word::from(*word), tokens: Vec::new() }).collect()
+    words.iter().map(|word| QueryWord { word: Word::from(*word), tokens: Vec::new(), is_small_number: false }).collect()
 }
 
 fn nearest(index: &WordIndex, words: &[u32]) -> Vec<u64> {
@@ -134,7 +134,8 @@ fn words_with_heavier_tokens_weigh_more() {
     let mut tokens = TokenIndex::default();
     (0..3).for_each(|passage| tokens.insert(PassageId(passage), &TokenSet::from_ids(&[passage as u32 % 2])));
     let asked = TokenScorer::new(table).question(&[0, 1], &tokens).unwrap();
-    let words = [(BOAT, vec![0]), (TREE, vec![1])].map(|(word, tokens)| QueryWord { word: word.into(), tokens });
+    let words =
+        [(BOAT, vec![0]), (TREE, vec![1])].map(|(word, tokens)| QueryWord { word: word.into(), tokens, is_small_number: false });
     let scores = |question| {
         let scores = index.scores(&words, question, &translations());
         [0, 1].map(|passage| index.score(&scores, PassageId(passage)))
@@ -232,7 +233,7 @@ fn words_that_sound_alike_are_found_with_known_words_ranked_lower() {
     for (passage, word) in (0..).zip([in_russian, like_a_tree, 7.into()]) {
         index.insert(PassageId(passage), &WordCounts::from_words([word]), &translations());
     }
-    let query = [QueryWord { word: hodler, tokens: Vec::new() }];
+    let query = [QueryWord { word: hodler, tokens: Vec::new(), is_small_number: false }];
     let nearest = |index: &WordIndex| index.nearest(&index.scores(&query, None, &translations()), 10, |_| true);
     let found = nearest(&index);
     assert_eq!(found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>(), [0, 1]);

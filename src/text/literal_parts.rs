@@ -20,6 +20,12 @@ const GROUPS_MAX: usize = 16;
 const UNSPACED_MAX: usize = 4;
 /// Minimum number of letters of the beginning of a word.
 const BEGINNING_MIN: usize = 3;
+/// Maximum number of letters of a unit after a number.
+const UNIT_MAX: usize = 4;
+/// Number of digits of a date without separators.
+const COMPACT_DATE: usize = 8;
+/// Maximum number of characters of a date in numbers.
+const DATE_MAX: usize = 10;
 /// Minimum number of digits of a number that may be written in groups.
 const GROUPED_MIN: usize = 4;
 /// Minimum number of characters of a code that is often written in groups of four, such as an account number.
@@ -48,6 +54,7 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
     });
     let mut parts: Vec<LiteralPart> =
         words.flat_map(|(text, words, at)| parts_of_word(text, &words, at, share)).take(PARTS_MAX).collect();
+    parts.extend(amounts(&normal, share));
     parts.extend(beginning(&normal, count, share));
     parts
 }
@@ -55,22 +62,47 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
 /// Returns the literal parts of the text between two spaces, which has these runs, the first of them at the position `at` of the
 /// query. `share` is that of one word.
 fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<LiteralPart> {
-    let part = |mut phrases: Vec<TermPhrase>, at: usize, runs: &[Run<'_>]| {
+    let part = |mut phrases: Vec<TermPhrase>, at: usize, runs: &[Run<'_>], condition| {
         phrases.retain(|phrase| phrase.terms.len() <= GROUPS_MAX);
         let (words, share) = (word_keys(runs), share * runs.len() as f32);
-        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, words, share, condition: SearchCondition::Always })
+        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, words, share, condition })
     };
     let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
     if has_digits && runs.iter().all(|run| run.class == Class::Word) {
         let as_written = (runs.len() > 1).then(|| phrase(text)).flatten();
         let text = text.trim_matches(|c| class(c).is_none());
         let other = as_written.as_ref().and_then(|as_written| other_version(text, as_written));
-        let ways = as_written.into_iter().chain(other).chain(grouped(text)).collect();
-        return part(ways, at, runs).into_iter().collect();
+        let numbers = runs.iter().filter(|run| run.text.contains(char::is_numeric)).count();
+        let condition = if numbers > 1 { SearchCondition::Number } else { SearchCondition::Always };
+        let ways = as_written.into_iter().chain(other).chain(grouped(text)).chain(ungrouped(text)).chain(dates(text));
+        return part(ways.collect(), at, runs, condition).into_iter().collect();
     }
     let is_short = |run: &Run<'_>| run.class == Class::Unspaced && run.characters().len() <= UNSPACED_MAX;
     let short = (at..).zip(runs).filter(|(_, run)| is_short(run));
-    short.filter_map(|(at, run)| part(phrase(run.text).into_iter().collect(), at, std::slice::from_ref(run))).collect()
+    let short = short.filter_map(|(at, run)| {
+        part(phrase(run.text).into_iter().collect(), at, std::slice::from_ref(run), SearchCondition::Always)
+    });
+    short.collect()
+}
+
+/// Returns the numbers of a query with the unit after each: "500 ml", also written as one. Every such word of a few letters counts as
+/// a unit.
+fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
+    let texts: Vec<&str> = normal.split(' ').collect();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_unit = |text: &str| !text.is_empty() && text.len() <= UNIT_MAX && text.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let counts = texts.iter().scan(0, |at, text| {
+        let count = runs(text).count();
+        *at += count;
+        Some(*at - count)
+    });
+    let pairs = texts.windows(2).zip(counts).filter(|(two, _)| is_number(two[0]) && is_unit(two[1]));
+    let amount = |(two, at): (&[&str], usize)| {
+        let apart = TermPhrase { terms: vec![two[0].to_owned(), two[1].to_owned()], prefix: false, folded: true };
+        let phrases = vec![apart, TermPhrase::single_word(two.concat())];
+        LiteralPart { phrases, at, words: vec![key(two[0]), key(two[1])], share: 2.0 * share, condition: SearchCondition::Always }
+    };
+    pairs.map(amount).take(PARTS_MAX).collect()
 }
 
 /// Returns the last of the `count` words of a query as the beginning of a longer one, unless something follows it.
@@ -128,6 +160,55 @@ fn grouped(text: &str) -> impl Iterator<Item = TermPhrase> {
     [thousands, fours].into_iter().flatten().map(|terms| TermPhrase { terms, prefix: false, folded: false })
 }
 
+/// Returns the ways to write a number of groups of thousands without these: "1.099,00" as 1099.
+fn ungrouped(text: &str) -> impl Iterator<Item = TermPhrase> {
+    let groups: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).collect();
+    let decimals = groups.last().copied().filter(|last| (1..=2).contains(&last.len()));
+    let whole = &groups[..groups.len() - usize::from(decimals.is_some())];
+    let is_thousands = whole.len() > 1 && (1..=3).contains(&whole[0].len()) && whole[1..].iter().all(|group| group.len() == 3);
+    let whole = is_thousands.then(|| whole.concat());
+    let exact = whole.clone().map(|whole| std::iter::once(whole).chain(decimals.map(ToOwned::to_owned)).collect());
+    let rounded = whole.filter(|_| decimals.is_some_and(|decimals| decimals.bytes().all(|digit| digit == b'0')));
+    let ways: [Option<Vec<String>>; 2] = [exact, rounded.map(|whole| vec![whole])];
+    ways.into_iter().flatten().map(|terms| TermPhrase { terms, prefix: false, folded: false })
+}
+
+/// Returns the other ways to write a date: with the year first or last, and with and without zeros before day and month. After
+/// slashes, either number may be the month. Eight digits may be a date with the year first.
+fn dates(text: &str) -> Vec<TermPhrase> {
+    let is_compact = text.len() == COMPACT_DATE && text.bytes().all(|byte| byte.is_ascii_digit());
+    let groups: Vec<&str> = match is_compact {
+        true => vec![&text[..4], &text[4..6], &text[6..]],
+        false => text.split(['.', '-', '/']).collect(),
+    };
+    let [first, second, third] = groups[..] else { return Vec::new() };
+    if text.len() > DATE_MAX || !groups.iter().all(|group| group.parse::<u16>().is_ok()) {
+        return Vec::new();
+    }
+    let (year, day, month) = match (first.len(), third.len()) {
+        (4, 1..=2) => (first, third, second),
+        (1..=2, 4) => (third, first, second),
+        _ => return Vec::new(),
+    };
+    let is_day = |text: &str, max: u16| text.parse::<u16>().is_ok_and(|number| (1..=max).contains(&number));
+    let mut orders = vec![(day, month)];
+    orders.extend((text.contains('/')).then_some((month, day)));
+    let mut ways: Vec<Vec<String>> = Vec::new();
+    for (day, month) in orders.into_iter().filter(|(day, month)| is_day(day, 31) && is_day(month, 12)) {
+        for width in [1, 2] {
+            let [day, month] = [day, month].map(|number| format!("{:0>width$}", number.trim_start_matches('0')));
+            ways.extend([vec![day.clone(), month.clone(), year.to_owned()], vec![year.to_owned(), month.clone(), day.clone()]]);
+            if text.contains('/') {
+                ways.push(vec![month, day, year.to_owned()]);
+            }
+        }
+    }
+    ways.sort_unstable();
+    ways.dedup();
+    ways.retain(|way| is_compact || !way.iter().zip(&groups).all(|(own, given)| own == given));
+    ways.into_iter().map(|terms| TermPhrase { terms, prefix: false, folded: false }).collect()
+}
+
 /// Splits an ASCII text into groups of this length; the last one may be shorter.
 fn groups(text: &str, length: usize) -> impl Iterator<Item = String> {
     text.as_bytes().chunks(length).map(|group| String::from_utf8_lossy(group).into_owned())
@@ -163,10 +244,33 @@ mod tests {
     #[test]
     fn numbers_and_codes_of_several_groups_are_phrases() {
         assert_eq!(parts("release 2.1.10"), [part(&["2 1 10", "v2 1 10"], 75)]);
-        assert_eq!(parts("2024-05-03?"), [part(&["2024 05 03"], 100)]);
         assert_eq!(parts("(AB-1234)"), [part(&["ab 1234"], 100)]);
         assert_eq!(parts("٣-٤ ١٢"), [part(&["3 4"], 67)]);
         assert_eq!(parts("12 apples 7."), [], "a number alone is a word");
+    }
+
+    #[test]
+    fn dates_are_searched_in_both_orders_with_and_without_zeros() {
+        assert_eq!(parts("2024-05-03?"), [part(&["2024 05 03", "03 05 2024", "2024 5 3", "3 5 2024"], 100)]);
+        assert_eq!(parts("3.5.2024"), [part(&["3 5 2024", "v3 5 2024", "03 05 2024", "2024 05 03", "2024 5 3"], 100)]);
+        let both = ["05 13 2024", "13 05 2024", "13 5 2024", "2024 05 13", "2024 5 13", "5 13 2024"];
+        assert_eq!(parts("05/13/2024"), [part(&both, 100)], "only one of the numbers can be the month");
+        assert_eq!(parts("20240513")[0].0, ["20 240 513", "13 05 2024", "13 5 2024", "2024 05 13", "2024 5 13"]);
+        assert_eq!(parts("14.13.2024"), [part(&["14 13 2024", "v14 13 2024"], 100)]);
+    }
+
+    #[test]
+    fn a_number_and_its_unit_are_searched_together_and_as_one_word() {
+        assert_eq!(parts("juice 500 ml."), [], "the unit ends with the text between two spaces");
+        assert_eq!(parts("juice 500 ml cold"), [part(&["500 ml", "500ml"], 50), part(&["cold*"], 25)]);
+        assert_eq!(parts("500 millilitres now"), [part(&["now*"], 33)]);
+    }
+
+    #[test]
+    fn thousands_are_also_searched_without_their_groups() {
+        assert_eq!(parts("1.099,00"), [part(&["1 099 00", "v1 099 00", "1099 00", "1099"], 100)]);
+        assert_eq!(parts("10,000"), [part(&["10 000", "10000"], 100)]);
+        assert_eq!(parts("1.10"), [part(&["1 10", "v1 10"], 100)]);
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::marks::{PassageWords, overlap};
-use super::runs::{Class, is_spaced_letter};
+use super::runs::{Class, is_spaced_letter, normalized};
+use super::spellings::key;
 use super::word_parts::parts_of;
 use crate::domain::{QueryWord, Word};
 
@@ -13,6 +14,8 @@ const PUNCTUATION: &str = "?!.,;:()\"*'-–—/…¿¡«»„“”‘’。？�
 
 /// Maximum number of letters of a word that longer words often begin with by chance: "ham" of "Hamburg".
 const SHORT_WORD_MAX: usize = 4;
+/// Maximum number of digits of a number that says less than a word, however rare it is.
+const SMALL_NUMBER_MAX: usize = 3;
 /// Maximum number of letters of a fragment of a word.
 const FRAGMENT_MAX: usize = 2;
 
@@ -25,17 +28,18 @@ pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn
     let mut within_known = false;
     PassageWords::new(text, None).for_each_word(|class, word, source| {
         let Some(source) = source() else { return };
-        let tokens = overlapping(pieces, &source);
+        let tokens: Vec<u32> = overlapping(pieces, &source).map(|(id, _)| *id).collect();
+        let is_small_number = word.text.len() <= SMALL_NUMBER_MAX && word.text.bytes().all(|byte| byte.is_ascii_digit());
         let own = word.word();
         if word.is_inner {
             // Within a word that the vocabulary has, other words mean something else.
             let is_part = is_known(own.key) && !within_known;
-            return words.extend(is_part.then_some(QueryWord { word: own, tokens }));
+            return words.extend(is_part.then_some(QueryWord { word: own, tokens, is_small_number }));
         }
         within_known = is_known(own.key);
         let parts = parts_of(class, &word, &is_known);
         let all = std::iter::once(own).chain(parts.into_iter().map(Word::from));
-        words.extend(all.map(|word| QueryWord { word, tokens: tokens.clone() }));
+        words.extend(all.map(|word| QueryWord { word, tokens: tokens.clone(), is_small_number }));
     });
     words
 }
@@ -51,32 +55,75 @@ pub fn word_ranges(text: &str) -> Vec<(u32, Range<usize>)> {
     words
 }
 
-/// Returns the distinct tokens of a query that are a whole short word, and that no other word has, each with the number of the word.
-/// `pieces` are the query's tokens in order (`Tokenize::pieces`). Leaves out Korean and scripts without spaces, where a word may be
-/// part of another.
-pub fn short_words(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<(u32, u32)> {
-    let (mut short, mut others) = (BTreeMap::new(), HashSet::new());
+/// A token of a query that says little in a passage without the word that it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DependentToken {
+    /// Its id.
+    pub token: u32,
+    /// The number of the word.
+    pub word: u32,
+    /// The number of a shorter word that the token is by itself: "ham" of "Hamburg". Only in a passage with this word does the token say
+    /// little. `None` if it does in every one.
+    pub shorter: Option<u32>,
+    /// Whether the word is a group of a longer number. A passage may have it in another number.
+    pub is_group: bool,
+}
+
+/// Returns the distinct tokens of a query that depend on their word: whole short words, beginnings of longer words that are short
+/// words themselves, and all tokens of words with digits. `pieces` are the query's tokens in order (`Tokenize::pieces`), and
+/// `is_known` is that of `query_words`. Leaves out tokens that other words have too, as well as Korean and scripts without spaces,
+/// where a word may be part of another.
+pub fn dependent_tokens(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn(u32) -> bool) -> Vec<DependentToken> {
+    let (mut found, mut others) = (BTreeMap::new(), HashSet::new());
     PassageWords::new(text, None).for_each_word(|class, word, source| {
         let Some(source) = source() else { return };
-        let own = overlapping(pieces, &source);
-        match own[..] {
-            [token] if class == Class::Word && word.text.chars().nth(SHORT_WORD_MAX).is_none() => {
-                if *short.entry(token).or_insert(word.key()) != word.key() {
-                    others.insert(token);
-                }
+        let own: Vec<&(u32, Range<usize>)> = overlapping(pieces, &source).collect();
+        let first = own.first().map_or("", |(_, range)| text.get(range.clone()).unwrap_or_default().trim());
+        let is_group = is_group(text, &source);
+        let (dependent, shorter) = match class {
+            Class::Word if is_group || word.text.contains(char::is_numeric) && own.len() > 1 => (own.len(), None),
+            Class::Word if own.len() == 1 && is_short(&word.text) => (1, None),
+            Class::Word if own.len() > 1 && is_short(first) && parts_of(class, &word, &is_known).is_empty() => {
+                (1, Some(key(&normalized(first))))
             }
-            _ => others.extend(own),
+            _ => (0, None),
+        };
+        for (at, (token, _)) in own.into_iter().enumerate() {
+            let dependent = (at < dependent).then(|| DependentToken { token: *token, word: word.key(), shorter, is_group });
+            match dependent {
+                Some(dependent) if *found.entry(*token).or_insert_with(|| dependent.clone()) == dependent => (),
+                _ => drop(others.insert(*token)),
+            }
         }
     });
-    short.retain(|token, _| !others.contains(token));
-    short.into_iter().collect()
+    found.retain(|token, _| !others.contains(token));
+    found.into_values().collect()
+}
+
+fn is_short(word: &str) -> bool {
+    word.chars().nth(SHORT_WORD_MAX).is_none()
+}
+
+/// Whether a word is a group of a number of several: there is a digit beyond one sign before or after it.
+fn is_group(text: &str, word: &Range<usize>) -> bool {
+    let own = text.get(word.clone()).unwrap_or_default();
+    let is_beyond = |mut beside: [Option<char>; 2]| {
+        let [sign, digit] = &mut beside;
+        sign.take().is_some_and(|sign| sign.is_ascii_punctuation()) && digit.take().is_some_and(char::is_numeric)
+    };
+    let (mut before, mut after) = (text[..word.start].chars().rev(), text[word.end..].chars());
+    own.contains(char::is_numeric) && (is_beyond([before.next(), before.next()]) || is_beyond([after.next(), after.next()]))
 }
 
 /// Returns the tokens that overlap a word.
-fn overlapping(pieces: &[(u32, Range<usize>)], word: &Range<usize>) -> Vec<u32> {
-    let from = pieces.partition_point(|(_, range)| range.end <= word.start);
-    let inside = pieces[from..].iter().take_while(|(_, range)| range.start < word.end);
-    inside.filter(|(_, range)| overlap(range, word)).map(|(id, _)| *id).collect()
+fn overlapping<'p>(
+    pieces: &'p [(u32, Range<usize>)],
+    word: &Range<usize>,
+) -> impl Iterator<Item = &'p (u32, Range<usize>)> + use<'p> {
+    let (from, word) = (pieces.partition_point(|(_, range)| range.end <= word.start), word.clone());
+    let end = word.end;
+    let inside = pieces[from..].iter().take_while(move |(_, range)| range.start < end);
+    inside.filter(move |(_, range)| overlap(range, &word))
 }
 
 /// Returns the distinct tokens of a query that are one or two letters of a longer word, and that no other word is. They are near to short
@@ -145,13 +192,34 @@ mod tests {
         assert_eq!(tokens, [&[5][..], &[6], &[7], &[7, 8]]);
     }
 
+    fn dependent(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<(u32, u32)> {
+        dependent_tokens(text, pieces, |_| true).into_iter().map(|one| (one.token, one.word)).collect()
+    }
+
     #[test]
-    fn short_words_of_one_token_are_found() {
+    fn short_words_of_one_token_are_dependent() {
         let pieces = [(1, 0..3), (2, 3..6), (3, 6..8), (4, 8..14), (5, 14..17), (6, 17..23), (7, 23..27), (8, 27..34)];
-        let expect = [(1, word_key("ham")), (5, word_key("e5")), (6, word_key("ete"))];
-        assert_eq!(short_words("ham salt house e5 été 車 가방", &pieces), expect);
+        let expect = [(1, word_key("ham")), (2, word_key("salt")), (5, word_key("e5")), (6, word_key("ete"))];
+        assert_eq!(dependent("ham salt house e5 été 車 가방", &pieces), expect);
         let pieces = [(1, 0..3), (1, 3..7), (9, 7..13), (5, 13..17), (5, 17..21)];
-        assert_eq!(short_words("ham hamburger tea tea", &pieces), [(5, word_key("tea"))], "a hamburger begins with 1, too");
+        assert_eq!(dependent("ham hamburger tea tea", &pieces), [(5, word_key("tea"))], "a hamburger begins with 1, too");
+    }
+
+    #[test]
+    fn a_short_beginning_of_a_longer_word_is_dependent_unless_the_word_has_known_parts() {
+        let pieces = [(1, 0..3), (2, 3..7)];
+        let expect = DependentToken { token: 1, word: word_key("hamburg"), shorter: Some(word_key("ham")), is_group: false };
+        assert_eq!(dependent_tokens("Hamburg", &pieces, |_| true), [expect]);
+        let pieces = [(1, 0..4), (2, 4..5)];
+        assert_eq!(dependent_tokens("talon", &pieces, |key| key == word_key("talo")), []);
+    }
+
+    #[test]
+    fn tokens_of_words_with_digits_are_dependent() {
+        assert_eq!(dependent("65W tv", &[(1, 0..2), (2, 2..3), (3, 3..6)]).len(), 3);
+        let groups = dependent_tokens("10.0 x-7", &[(1, 0..2), (2, 2..3), (3, 3..4), (4, 4..6), (5, 6..7), (6, 7..8)], |_| true);
+        let is_group: Vec<(u32, bool)> = groups.into_iter().map(|one| (one.token, one.is_group)).collect();
+        assert_eq!(is_group, [(1, true), (3, true), (4, false), (6, false)]);
     }
 
     #[test]

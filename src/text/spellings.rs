@@ -3,6 +3,7 @@
 //! German also writes as two letters.
 
 use super::plain_words::word_key;
+use super::query_words::word_ranges;
 use super::runs::{Class, Run, class, exact, fold, normalized, runs, truncate_term};
 use super::stems::stemmer;
 use super::terms::forms;
@@ -18,6 +19,8 @@ const SPLIT_CHARS: std::ops::RangeInclusive<usize> = 3..=24;
 /// Maximum number of letters of an abbreviation that may be written with dots, in capitals and otherwise.
 const CAPITALS_MAX: usize = 5;
 const ABBREVIATION_MAX: usize = 3;
+/// Maximum number of words of a query that may get umlauts.
+const UMLAUT_WORDS_MAX: usize = 256;
 /// Umlauts in two letters.
 const UMLAUTS: [(&str, &str); 3] = [("ae", "ä"), ("oe", "ö"), ("ue", "ü")];
 
@@ -51,6 +54,10 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
         if others.len() > 1 {
             parts.extend(part(at, own, others, SearchCondition::Unfound(key(word.text))));
         }
+        if with_umlauts(word.text).is_some() {
+            // The model may have read it with the umlaut (`with_known_umlauts`).
+            parts.extend(part(at, own, vec![single(word.text)], SearchCondition::Joined(key(word.text))));
+        }
         // Normalizing may have joined or removed words.
         let cased = cased.get(at).filter(|_| cased.len() == words.len()).map_or("", |run| run.text);
         let (phrases, keys) = splits(word.text, cased).into_iter().map(|terms| (phrase(&terms), keys(&terms))).unzip();
@@ -67,9 +74,8 @@ fn splits(word: &str, cased: &str) -> Vec<Vec<String>> {
     }
     let mut ways: Vec<Vec<String>> = Vec::new();
     let by_case: Vec<String> = camel_case(cased).into_iter().map(str::to_lowercase).collect();
-    if by_case.len() > 2 {
-        ways.push(by_case);
-    }
+    let by_digits: Vec<String> = letters_and_digits(word).into_iter().map(ToOwned::to_owned).collect();
+    ways.extend([by_case, by_digits].into_iter().filter(|way| way.len() > 2));
     let is_capitals = !cased.is_empty() && cased.bytes().all(|letter| letter.is_ascii_uppercase());
     let letters_max = if is_capitals { CAPITALS_MAX } else { ABBREVIATION_MAX };
     if characters.len() <= letters_max && word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
@@ -101,10 +107,40 @@ fn camel_case(word: &str) -> Vec<&str> {
     ends.map(|end| &word[std::mem::replace(&mut from, end)..end]).collect()
 }
 
+/// Splits a word between letters and digits.
+fn letters_and_digits(word: &str) -> Vec<&str> {
+    word.as_bytes()
+        .chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
+        .scan(0, |from, part| {
+            *from += part.len();
+            word.get(*from - part.len()..*from)
+        })
+        .collect()
+}
+
 /// Returns a word that has an umlaut in two letters as it is with the umlaut.
 fn with_umlauts(word: &str) -> Option<String> {
     let whole = UMLAUTS.iter().fold(word.to_owned(), |word, (letters, umlaut)| word.replace(letters, umlaut));
     (whole != word).then_some(whole)
+}
+
+/// Writes a query's words with the umlauts that they have in two letters, if `is_known` accepts only the word with the umlaut by its
+/// number (`plain_words::word_key`). Returns `None` if no word changes.
+pub fn with_known_umlauts(query: &str, is_known: impl Fn(u32) -> bool) -> Option<String> {
+    if !UMLAUTS.iter().any(|(letters, _)| query.as_bytes().windows(2).any(|two| two.eq_ignore_ascii_case(letters.as_bytes()))) {
+        return None;
+    }
+    let (mut written, mut from) = (String::new(), 0);
+    for (word, range) in word_ranges(query).into_iter().take(UMLAUT_WORDS_MAX) {
+        let normal = normalized(&query[range.clone()]);
+        let other = with_umlauts(&normal).filter(|other| !is_known(word) && is_known(key(other)));
+        let Some(other) = other else { continue };
+        written.push_str(&query[from..range.start]);
+        written.push_str(&other);
+        from = range.end;
+    }
+    written.push_str(&query[from..]);
+    (from > 0).then_some(written)
 }
 
 /// Returns the beginning of a word in the ways to spell it.
@@ -187,6 +223,7 @@ mod tests {
         assert_eq!(joined("HX 900"), [["hx900"]]);
         assert_eq!(split("1055"), [[""; 0]; 0]);
         assert_eq!(split("hx900"), [["h x900", "hx 900"]]);
+        assert_eq!(split("kb20c"), [["kb 20 c", "k b20c", "kb 20c", "kb20 c"]]);
     }
 
     #[test]
@@ -205,6 +242,15 @@ mod tests {
         assert_eq!(otherwise("weisses Hemd", "de"), [["weisses", "weiss"]]);
         assert_eq!(otherwise("Muenchen", ""), [["muenchen", "münchen"]]);
         assert_eq!(otherwise("hemd", "de"), [[""; 0]; 0]);
+    }
+
+    #[test]
+    fn a_word_gets_its_umlaut_if_only_that_word_is_known() {
+        let known = [key("kürbis"), key("löffel"), key("blue"), key("blü"), key("duell")];
+        let written = |query: &str| with_known_umlauts(query, |word| known.contains(&word));
+        assert_eq!(written("Kuerbis und LOEFFEL?").as_deref(), Some("kürbis und löffel?"));
+        assert_eq!(written("blue Duell"), None, "these are words");
+        assert_eq!(written("Loeffelstiel"), None, "neither spelling is known");
     }
 
     #[test]

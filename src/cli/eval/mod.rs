@@ -19,6 +19,7 @@ use clap::{Args, Subcommand};
 use super::client::Client;
 use super::error::{CliError, Outcome};
 use super::server::ServerArgs;
+use crate::domain::limits::at_least_one;
 use crate::evaluation::{EvaluationError, Report, candidates, flores, measure, short, sts, tatoeba};
 use classification::ClassificationArgs;
 use encoder::ServerEncoder;
@@ -82,7 +83,7 @@ pub struct RetrievalArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Maximum queries to use.
-    #[arg(long, value_name = "COUNT", default_value_t = candidates::QUERIES)]
+    #[arg(long, value_name = "COUNT", default_value_t = candidates::QUERIES, value_parser = at_least_one::<usize>)]
     pub queries: usize,
 }
 

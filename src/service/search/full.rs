@@ -15,6 +15,7 @@ use super::marks::QueryMatcher;
 use super::ranking::{ModelEvidence, Plan, Ranking};
 use super::tokens::with_tokens;
 use crate::domain::{DenseMethod, Embedding, HitRanks, Metric, PassageId, QueryTerms, RankedScore, SearchParameters};
+use crate::embed::DependentToken;
 use crate::ranking::{Evidence, LateEstimates, Question, TokenIndex, TokenScorer, WordIndex, WordScores, lexical_share};
 use crate::storage::{FirstPassages, NearestSearch, Neighbor, PassageSet};
 use crate::store::SearchFilter;
@@ -74,6 +75,15 @@ impl RankedPassage {
     }
 }
 
+/// A token of the question that depends on its word (`DependentToken`).
+struct Dependence {
+    token: u16,
+    word: u32,
+    shorter: Option<u32>,
+    /// The numbers of the words that mean the word. None for a group of a number, which other numbers have, too.
+    meanings: Vec<u32>,
+}
+
 /// The scores of passages by the model's tokens and words.
 struct ModelScores<'i> {
     tokens: &'i TokenIndex,
@@ -82,8 +92,7 @@ struct ModelScores<'i> {
     /// Estimates of late interaction, until passages are scored by late interaction itself.
     estimates: Option<LateEstimates>,
     question: Option<Question>,
-    /// The tokens of the question that are a whole short word, each with the numbers of the words that mean it.
-    short_words: Vec<(u16, Vec<u32>)>,
+    dependent_tokens: Vec<Dependence>,
     /// The passages that have parts of the query as they are written, and the shares of these parts.
     literal: (&'i LiteralMatches, Vec<f32>),
 }
@@ -97,13 +106,17 @@ impl ModelScores<'_> {
         }
     }
 
-    /// Returns the tokens of a passage that are short words of the question, if the passage has neither these words nor others that
-    /// mean the same, so that it only has the tokens in longer words.
+    /// Returns the tokens of a passage that depend on a word of the question, if the passage has neither this word nor others that
+    /// mean the same, so that it only has the tokens in other words.
     fn partial_tokens(&self, passage: PassageId, own: &[u16]) -> Vec<u16> {
-        let is_partial = |(token, words): &&(u16, Vec<u32>)| {
-            own.binary_search(token).is_ok() && words.iter().all(|word| self.words.has_word(passage, *word) == Some(false))
+        let lacks = |word: &u32| self.words.has_word(passage, *word) == Some(false);
+        let is_partial = |one: &&Dependence| {
+            own.binary_search(&one.token).is_ok()
+                && one.shorter.is_none_or(|shorter| self.words.has_word(passage, shorter) == Some(true))
+                && one.meanings.iter().all(lacks)
+                && !self.literal.0.has(one.word, passage)
         };
-        self.short_words.iter().filter(is_partial).map(|(token, _)| *token).collect()
+        self.dependent_tokens.iter().filter(is_partial).map(|one| one.token).collect()
     }
 
     /// Returns the share of the query's words that a passage has, as they are written or in any language.
@@ -183,9 +196,9 @@ impl Plan<'_> {
             let compared = limit.div_ceil(COMPARED_PART).max(COMPARED_MIN);
             let all_compared = listed.len() <= compared || estimates.is_none();
             let shares = literal.shares(translated.as_ref());
-            let short_words = self.short_words(words);
+            let dependent_tokens = self.dependences(words);
             let mut model =
-                ModelScores { tokens, words, translated, estimates, question, short_words, literal: (literal, shares) };
+                ModelScores { tokens, words, translated, estimates, question, dependent_tokens, literal: (literal, shares) };
             let mut listed: Vec<(PassageId, ListedPassage)> = listed.into_iter().collect();
             if !all_compared {
                 let best = self.rank(listed.into_iter(), &model).into_iter().take(compared);
@@ -206,11 +219,14 @@ impl Plan<'_> {
         })
     }
 
-    /// Returns the tokens of the query that are a whole short word, each with the numbers of the words that mean it.
-    fn short_words(&self, words: &WordIndex) -> Vec<(u16, Vec<u32>)> {
+    /// Returns the tokens of the query that depend on a word, with the words that mean it.
+    fn dependences(&self, words: &WordIndex) -> Vec<Dependence> {
         let Some(translations) = self.evidence.translations else { return Vec::new() };
-        let short = self.resolved.short_words.iter();
-        short.filter_map(|(token, word)| Some((u16::try_from(*token).ok()?, words.meanings(*word, translations)))).collect()
+        let dependence = |one: &DependentToken| {
+            let meanings = if one.is_group { Vec::new() } else { words.meanings(one.word, translations) };
+            Some(Dependence { token: u16::try_from(one.token).ok()?, word: one.word, shorter: one.shorter, meanings })
+        };
+        self.resolved.dependent_tokens.iter().filter_map(dependence).collect()
     }
 
     /// Adds the passages with the nearest embeddings. Returns whether there are no more, and how they were found.

@@ -15,6 +15,8 @@ use crate::storage::{PassageSet, RequiredPassages};
 const AS_WRITTEN: f32 = 0.8;
 const BEGINNING: f32 = 0.7;
 const WHOLE_WORD: f32 = 0.3;
+/// What a passage has of the words of a number at most if it lacks the number, as a share of them.
+const OTHER_NUMBER: f32 = 0.3;
 /// What a passage gains beyond the words of a literal part if it has them in the order of the part, as they are written.
 const IN_ORDER: f32 = 0.4;
 /// Minimum number of characters of a term that is marked wherever it occurs, not only as part of its phrase.
@@ -55,6 +57,10 @@ struct Part {
     gain: f32,
     /// Whether no passage has its words as the query spells them, so that they are not counted yet.
     is_uncounted: bool,
+    /// Whether it is a number whose groups say little without it.
+    is_number: bool,
+    /// Whether its passages have the word itself, or the beginning of a code, and not the beginning of any longer word.
+    is_whole: bool,
     found: Arc<PassageSet>,
 }
 
@@ -83,13 +89,23 @@ impl LiteralMatches {
     /// Raises the share of the query's words that a passage has by the literal parts that it has, which have these `shares`. Of
     /// parts that begin with the same word, only one counts.
     pub(super) fn raise(&self, share: f32, shares: &[f32], passage: PassageId) -> f32 {
-        let (mut minimum, mut added, mut from) = (0.0, 0.0, 0);
+        let (mut minimum, mut added, mut missing, mut from) = (0.0, 0.0, 0.0, 0);
         for same_word in self.parts.chunk_by(|a, b| a.at == b.at) {
-            let found = same_word.iter().zip(&shares[from..]).filter(|(part, _)| part.found.contains(passage));
-            let best = found.map(|(part, share)| part.raise(*share)).fold(Raise::default(), Raise::max);
+            let weighed = same_word.iter().zip(shares[from..].iter().copied());
+            let (found, absent): (Vec<_>, Vec<_>) = weighed.partition(|(part, _)| part.found.contains(passage));
+            if found.is_empty() {
+                missing += absent.iter().filter(|(part, _)| part.is_number).map(|(_, share)| *share).fold(0.0, f32::max);
+            }
+            let best = found.into_iter().map(|(part, share)| part.raise(share)).fold(Raise::default(), Raise::max);
             (minimum, added, from) = (minimum + best.minimum, added + best.added, from + same_word.len());
         }
-        share.max(minimum) + added
+        share.min(1.0 - (1.0 - OTHER_NUMBER) * missing).max(minimum) + added
+    }
+
+    /// Whether a passage has a part with this word, as it is written or in another spelling.
+    pub(super) fn has(&self, word: u32, passage: PassageId) -> bool {
+        let whole = self.parts.iter().filter(|part| part.is_whole && part.words.contains(&word));
+        whole.into_iter().any(|part| part.found.contains(passage))
     }
 
     /// Returns the passages that have a part and that `accept` accepts, and whether these are all. Of each part, those with the
@@ -140,25 +156,29 @@ impl Plan<'_> {
         let mut spellings = 0;
         for (part, phrases) in searched {
             let has_prefix = phrases.iter().any(|phrase| phrase.prefix);
-            spellings += usize::from(part.condition != SearchCondition::Always);
-            if spellings > SPELLINGS_MAX && part.condition != SearchCondition::Always || has_prefix && passages > PREFIXES_MAX {
+            let is_spelling = !matches!(part.condition, SearchCondition::Always | SearchCondition::Number);
+            spellings += usize::from(is_spelling);
+            if spellings > SPELLINGS_MAX && is_spelling || has_prefix && passages > PREFIXES_MAX {
                 continue;
             }
             let terms = QueryTerms { required: vec![phrases.clone()], ..QueryTerms::default() };
             let found = self.collection.store.required_matches(&terms).map_err(|error| self.add_preparation_progress(error))?;
             let Some(RequiredPassages::Only(found)) = found else { continue };
             let (minimum, gain, is_uncounted) = match &part.condition {
-                SearchCondition::Always => (AS_WRITTEN, IN_ORDER, false),
+                SearchCondition::Always | SearchCondition::Number => (AS_WRITTEN, IN_ORDER, false),
                 SearchCondition::Joined(_) => (AS_WRITTEN, 0.0, false),
                 SearchCondition::Beginning(word) if translations.has(*word) => (WHOLE_WORD, 0.0, true),
                 SearchCondition::Beginning(_) => (BEGINNING, 0.0, true),
                 SearchCondition::Unfound(_) | SearchCondition::Split { .. } => (AS_WRITTEN, 0.0, true),
             };
-            if part.condition != SearchCondition::Always && !found.is_empty() {
+            if is_spelling && !found.is_empty() {
                 matches.terms.extend(phrases.into_iter().flat_map(query_terms));
             }
             let (words, share) = (part.words.clone(), part.share);
-            matches.parts.push(Part { at: part.at, words, share, minimum, gain, is_uncounted, found });
+            let is_number = part.condition == SearchCondition::Number;
+            let is_code = part.phrases.iter().flat_map(|phrase| &phrase.terms).any(|term| term.contains(char::is_numeric));
+            let is_whole = is_code || !matches!(part.condition, SearchCondition::Beginning(_));
+            matches.parts.push(Part { at: part.at, words, share, minimum, gain, is_uncounted, is_number, is_whole, found });
         }
         matches.parts.sort_by_key(|part| part.at);
         Ok(matches)
@@ -168,7 +188,7 @@ impl Plan<'_> {
 /// Returns the phrases of a part to search for in a collection with these words.
 fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Translations) -> Vec<TermPhrase> {
     let is_searched = match &part.condition {
-        SearchCondition::Always => true,
+        SearchCondition::Always | SearchCondition::Number => true,
         SearchCondition::Beginning(word) => {
             let is_sentence = part.share < SENTENCE_SHARE;
             !(words.finds(*word, translations) || is_sentence && translations.has(*word))
@@ -202,7 +222,7 @@ mod tests {
 
     fn part(at: usize, is_uncounted: bool, gain: f32) -> Part {
         let found = Arc::new([PASSAGE].into_iter().collect());
-        Part { at, words: Vec::new(), share: 0.5, minimum: 0.8, gain, is_uncounted, found }
+        Part { at, words: Vec::new(), share: 0.5, minimum: 0.8, gain, is_uncounted, is_number: false, is_whole: true, found }
     }
 
     fn raised(share: f32, parts: Vec<Part>) -> f32 {
@@ -225,6 +245,14 @@ mod tests {
     fn only_the_best_of_the_parts_that_begin_with_the_same_word_counts() {
         assert_eq!(raised(0.0, vec![part(0, true, 0.0), part(0, true, 0.2)]), 0.5);
         assert_eq!(raised(0.0, vec![part(0, true, 0.0), part(1, true, 0.0)]), 0.8);
+    }
+
+    #[test]
+    fn a_passage_without_a_number_has_little_of_its_groups() {
+        let number = || vec![Part { is_number: true, ..part(0, false, 0.2) }];
+        let matches = LiteralMatches { parts: number(), terms: Vec::new() };
+        assert_eq!(matches.raise(1.0, &matches.shares(None), PassageId(8)), 0.65);
+        assert_eq!(raised(1.0, number()), 1.1, "with the number, the groups count and it gains");
     }
 
     #[test]

@@ -8,8 +8,8 @@ use crate::domain::{
     SearchTarget,
 };
 use crate::embed::{
-    Embedder, MARKED_BYTES_MAX, QueryError, QueryText, fragments, literal_parts, plain_title, punctuation, query_words,
-    short_words, spellings,
+    DependentToken, Embedder, MARKED_BYTES_MAX, QueryError, QueryText, dependent_tokens, fragments, literal_parts, plain_title,
+    punctuation, query_words, spellings, with_known_umlauts,
 };
 use crate::service::open_collection::OpenCollection;
 
@@ -26,8 +26,8 @@ pub(super) struct ResolvedQuery {
     pub(super) tokens: Vec<u32>,
     /// The text's words, to find their translations and names that sound like them.
     pub(super) words: Vec<QueryWord>,
-    /// The tokens that are a whole short word and in no other word, each with the number of the word.
-    pub(super) short_words: Vec<(u32, u32)>,
+    /// The tokens that say little in a passage without their word.
+    pub(super) dependent_tokens: Vec<DependentToken>,
     /// The parts of the text that should be found as they are written.
     pub(super) literal_parts: Vec<LiteralPart>,
     /// The text and its topic in the form in which a title is equal to them. Empty if the topic is too long for a title.
@@ -55,7 +55,9 @@ pub(super) struct Words {
 /// Reads the text of a request.
 pub(super) fn parse_words(request: &SearchRequest, embedder: &Embedder) -> Result<Words, QueryError> {
     Ok(match &request.target {
-        SearchTarget::Text(text) if request.mode == SearchMode::Dense => Words { texts: vec![text.clone()], query: None },
+        SearchTarget::Text(text) if request.mode == SearchMode::Dense => {
+            Words { texts: vec![as_read(text, embedder)], query: None }
+        }
         SearchTarget::Text(text) => {
             let mut query = if request.reading.operators { QueryText::parse(text) } else { QueryText::literal(text) };
             query.check()?;
@@ -63,7 +65,7 @@ pub(super) fn parse_words(request: &SearchRequest, embedder: &Embedder) -> Resul
             if matches!(request.mode, SearchMode::Full { .. }) && !keeps_all {
                 query.limit_to(embedder.topic(&query.text));
             }
-            let texts = if request.mode == SearchMode::Lexical { Vec::new() } else { vec![query.topic().to_owned()] };
+            let texts = if request.mode == SearchMode::Lexical { Vec::new() } else { vec![as_read(query.topic(), embedder)] };
             Words { texts, query: Some(query) }
         }
         SearchTarget::Examples(examples) => {
@@ -71,6 +73,11 @@ pub(super) fn parse_words(request: &SearchRequest, embedder: &Embedder) -> Resul
         }
         SearchTarget::Vector(_) | SearchTarget::Like(_) => Words::default(),
     })
+}
+
+/// Returns a query as the model reads it.
+fn as_read(text: &str, embedder: &Embedder) -> String {
+    with_known_umlauts(text, |word| embedder.knows(word)).unwrap_or_else(|| text.to_owned())
 }
 
 /// Resolves a request. `embedded` has the embeddings of the request's texts.
@@ -134,18 +141,20 @@ impl ResolvedQuery {
     fn read_words(&mut self, query: &QueryText, language: Option<Language>, embedder: &Embedder) -> Result<(), Error> {
         // The model reads no more either.
         let [whole, topic] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
-        let pieces = embedder.pieces(topic).map_err(Error::Embed)?;
+        let respelled = with_known_umlauts(topic, |word| embedder.knows(word));
+        let read = respelled.as_deref().unwrap_or(topic);
+        let pieces = embedder.pieces(read).map_err(Error::Embed)?;
         let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
-        self.words = query_words(topic, &pieces, |word| embedder.knows(word));
-        self.fragments = fragments(topic, &pieces);
-        self.short_words = short_words(topic, &pieces);
+        self.words = query_words(read, &pieces, |word| embedder.knows(word));
+        self.fragments = fragments(read, &pieces);
+        self.dependent_tokens = dependent_tokens(read, &pieces, |word| embedder.knows(word));
         self.literal_parts = literal_parts(topic);
         if self.words.len() <= TITLE_WORDS_MAX {
             self.plain_titles = [whole, topic].map(plain_title).into();
             self.plain_titles.dedup();
             self.plain_titles.retain(|title| !title.is_empty());
         }
-        let punctuation = punctuation(topic, &pieces);
+        let punctuation = punctuation(read, &pieces);
         self.tokens.retain(|token| !punctuation.contains(token));
         self.literal_parts.extend(spellings(topic, language));
         Ok(())
