@@ -4,9 +4,9 @@
 
 use unicode_normalization::char::is_combining_mark;
 
-use super::plain_words::for_each_word;
+use super::plain_words::{for_each_word, plain_key};
 use super::runs::{Class, Run, class, normalized, runs, truncate_term};
-use super::spellings::{beginnings, key};
+use super::spellings::beginnings;
 use super::terms::phrase;
 use crate::domain::terms::{LiteralPart, SearchCondition, TermPhrase};
 
@@ -100,7 +100,13 @@ fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
     let amount = |(two, at): (&[&str], usize)| {
         let apart = TermPhrase { terms: vec![two[0].to_owned(), two[1].to_owned()], prefix: false, folded: true };
         let phrases = vec![apart, TermPhrase::single_word(two.concat())];
-        LiteralPart { phrases, at, words: vec![key(two[0]), key(two[1])], share: 2.0 * share, condition: SearchCondition::Always }
+        LiteralPart {
+            phrases,
+            at,
+            words: vec![plain_key(two[0]), plain_key(two[1])],
+            share: 2.0 * share,
+            condition: SearchCondition::Always,
+        }
     };
     pairs.map(amount).take(PARTS_MAX).collect()
 }
@@ -110,7 +116,7 @@ fn beginning(normal: &str, count: usize, share: f32) -> Option<LiteralPart> {
     let last = runs(normal).last().filter(|last| last.class == Class::Word && normal.ends_with(last.text))?;
     let is_long = last.characters().len() >= BEGINNING_MIN && last.text.contains(char::is_alphabetic);
     let phrases = beginnings(truncate_term(last.text)).collect();
-    let word = key(last.text);
+    let word = plain_key(last.text);
     is_long.then_some(LiteralPart {
         phrases,
         at: count - 1,

@@ -44,6 +44,12 @@ pub fn word_key(word: &str) -> u32 {
     crc32fast::hash(word.as_bytes()) >> (u32::BITS - WORD_KEY_BITS)
 }
 
+/// Returns the number of a normalized word in its plain form.
+pub(super) fn plain_key(word: &str) -> u32 {
+    let word = truncate_term(word);
+    word_key(fold(word).as_deref().unwrap_or(word))
+}
+
 /// A word of a run.
 pub(super) struct PlainWord<'a> {
     /// The word in its plain form.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::marks::{PassageWords, overlap};
+use super::plain_words::plain_key;
 use super::runs::{Class, is_spaced_letter, normalized};
-use super::spellings::key;
 use super::word_parts::parts_of;
 use crate::domain::{QueryWord, Word};
 
@@ -84,7 +84,7 @@ pub fn dependent_tokens(text: &str, pieces: &[(u32, Range<usize>)], is_known: im
             Class::Word if is_group || word.text.contains(char::is_numeric) && own.len() > 1 => (own.len(), None),
             Class::Word if own.len() == 1 && is_short(&word.text) => (1, None),
             Class::Word if own.len() > 1 && is_short(first) && parts_of(class, &word, &is_known).is_empty() => {
-                (1, Some(key(&normalized(first))))
+                (1, Some(plain_key(&normalized(first))))
             }
             _ => (0, None),
         };

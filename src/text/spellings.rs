@@ -2,9 +2,9 @@
 //! split ("ebike" as "e-bike", "getUserName" as "get_user_name", "USA" as "U.S.A."), by their stems, and with the umlauts that
 //! German also writes as two letters.
 
-use super::plain_words::word_key;
+use super::plain_words::plain_key;
 use super::query_words::word_ranges;
-use super::runs::{Class, Run, class, exact, fold, normalized, runs, truncate_term};
+use super::runs::{Class, Run, class, exact, normalized, runs, truncate_term};
 use super::stems::stemmer;
 use super::terms::forms;
 use crate::domain::Language;
@@ -33,7 +33,7 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
     }
     let share = 1.0 / words.len().max(1) as f32;
     let part = |at, own: &[Run<'_>], phrases: Vec<TermPhrase>, condition| {
-        let words = own.iter().map(|word| key(word.text)).collect();
+        let words = own.iter().map(|word| plain_key(word.text)).collect();
         (!phrases.is_empty()).then_some(LiteralPart { phrases, at, words, share: share * own.len() as f32, condition })
     };
     let mut parts = Vec::new();
@@ -41,7 +41,7 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
         for count in 2..=JOINED_MAX {
             let Some(together) = words.get(at..at + count).filter(|words| are_joinable(words)) else { break };
             let joined: String = together.iter().map(|word| word.text).collect();
-            parts.extend(part(at, together, vec![single(&joined)], SearchCondition::Joined(key(&joined))));
+            parts.extend(part(at, together, vec![single(&joined)], SearchCondition::Joined(plain_key(&joined))));
         }
     }
     let cased: Vec<Run<'_>> = runs(query).take(QUERY_WORDS_MAX + 1).collect();
@@ -52,16 +52,16 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
             forms(truncate_term(word.text), stemmer.as_ref()).into_iter().map(TermPhrase::single_word).collect();
         others.extend(with_umlauts(truncate_term(word.text)).map(|word| single(&word)));
         if others.len() > 1 {
-            parts.extend(part(at, own, others, SearchCondition::Unfound(key(word.text))));
+            parts.extend(part(at, own, others, SearchCondition::Unfound(plain_key(word.text))));
         }
         if with_umlauts(word.text).is_some() {
             // The model may have read it with the umlaut (`with_known_umlauts`).
-            parts.extend(part(at, own, vec![single(word.text)], SearchCondition::Joined(key(word.text))));
+            parts.extend(part(at, own, vec![single(word.text)], SearchCondition::Joined(plain_key(word.text))));
         }
         // Normalizing may have joined or removed words.
         let cased = cased.get(at).filter(|_| cased.len() == words.len()).map_or("", |run| run.text);
         let (phrases, keys) = splits(word.text, cased).into_iter().map(|terms| (phrase(&terms), keys(&terms))).unzip();
-        parts.extend(part(at, own, phrases, SearchCondition::Split { word: key(word.text), words: keys }));
+        parts.extend(part(at, own, phrases, SearchCondition::Split { word: plain_key(word.text), words: keys }));
     }
     parts
 }
@@ -133,7 +133,7 @@ pub fn with_known_umlauts(query: &str, is_known: impl Fn(u32) -> bool) -> Option
     let (mut written, mut from) = (String::new(), 0);
     for (word, range) in word_ranges(query).into_iter().take(UMLAUT_WORDS_MAX) {
         let normal = normalized(&query[range.clone()]);
-        let other = with_umlauts(&normal).filter(|other| !is_known(word) && is_known(key(other)));
+        let other = with_umlauts(&normal).filter(|other| !is_known(word) && is_known(plain_key(other)));
         let Some(other) = other else { continue };
         written.push_str(&query[from..range.start]);
         written.push_str(&other);
@@ -162,13 +162,7 @@ fn phrase(terms: &[String]) -> TermPhrase {
 }
 
 fn keys(words: &[String]) -> Vec<u32> {
-    words.iter().map(|word| key(word)).collect()
-}
-
-/// Returns the number of a word in its plain form.
-pub(super) fn key(word: &str) -> u32 {
-    let word = truncate_term(word);
-    word_key(fold(word).as_deref().unwrap_or(word))
+    words.iter().map(|word| plain_key(word)).collect()
 }
 
 #[cfg(test)]
@@ -229,7 +223,7 @@ mod tests {
     #[test]
     fn long_words_have_the_number_of_their_beginning_as_in_passages() {
         let long = "a1".repeat(100);
-        assert_eq!(key(&long), super::super::word_counts::word_counts(&long, |_| true).iter().next().unwrap().key);
+        assert_eq!(plain_key(&long), super::super::word_counts::word_counts(&long, |_| true).iter().next().unwrap().key);
     }
 
     #[test]
@@ -246,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_word_gets_its_umlaut_if_only_that_word_is_known() {
-        let known = [key("kürbis"), key("löffel"), key("blue"), key("blü"), key("duell")];
+        let known = [plain_key("kürbis"), plain_key("löffel"), plain_key("blue"), plain_key("blü"), plain_key("duell")];
         let written = |query: &str| with_known_umlauts(query, |word| known.contains(&word));
         assert_eq!(written("Kuerbis und LOEFFEL?").as_deref(), Some("kürbis und löffel?"));
         assert_eq!(written("blue Duell"), None, "these are words");

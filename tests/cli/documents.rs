@@ -155,7 +155,7 @@ fn documents_are_updated() {
     let all = update(&["--filter", r#"{"and": []}"#, "--metadata", r#"{"topic": "sea"}"#]);
     all.expect(0);
     assert_eq!(all.err, "updated 2 of 2 documents\n");
-    assert_eq!(update(&["a", "c", "--ttl-seconds", "3600", "--json"]).json()[0], json!({"matched": 1, "updated": 1}));
+    assert_eq!(update(&["a", "--ttl-seconds", "3600", "--json"]).json()[0], json!({"matched": 1, "updated": 1}));
     let some = update(&["a", "c", "--ttl-seconds", "3600"]);
     assert_eq!((some.code, some.err.as_str()), (3, "updated 1 of 1 document\n1 of 2 documents not found\n"));
     assert_eq!(update(&["c", "--ttl-seconds", "3600"]).code, 1);
