@@ -51,9 +51,7 @@ impl Readers {
         operation: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        let _span = tracing::info_span!("store_read", doing = operation).entered();
-        let run = || self.acquire(operation, false)?.read(work);
-        run().map_err(|fault: Fault| fault.into_store_error(operation))
+        self.run(operation, false, work)
     }
 
     /// Reads like `read`, but takes at most half of the connections together with others of its kind, because it may go through
@@ -63,8 +61,17 @@ impl Readers {
         operation: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
+        self.run(operation, true, work)
+    }
+
+    fn run<T>(
+        &self,
+        operation: &'static str,
+        is_scan: bool,
+        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
         let _span = tracing::info_span!("store_read", doing = operation).entered();
-        let run = || self.acquire(operation, true)?.read(work);
+        let run = || self.acquire(operation, is_scan)?.read(work);
         run().map_err(|fault: Fault| fault.into_store_error(operation))
     }
 
