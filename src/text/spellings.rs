@@ -24,8 +24,9 @@ const UMLAUT_WORDS_MAX: usize = 256;
 /// Umlauts in two letters.
 const UMLAUTS: [(&str, &str); 3] = [("ae", "ä"), ("oe", "ö"), ("ue", "ü")];
 
-/// Returns the parts of a query that may be written otherwise. `language` is its language, if known.
-pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
+/// Returns the parts of a query that may be written otherwise. `language` is its language, if known. If the model reads the query
+/// with other umlauts (`with_known_umlauts`), these include the words as they are.
+pub fn spellings(query: &str, language: Option<Language>, is_respelled: bool) -> Vec<LiteralPart> {
     let normal = normalized(query);
     let words: Vec<Run<'_>> = runs(&normal).take(QUERY_WORDS_MAX + 1).collect();
     if words.len() > QUERY_WORDS_MAX {
@@ -54,8 +55,7 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
         if others.len() > 1 {
             parts.extend(part(at, own, others, SearchCondition::Unfound(plain_key(word.text))));
         }
-        if with_umlauts(word.text).is_some() {
-            // The model may have read it with the umlaut (`with_known_umlauts`).
+        if is_respelled && with_umlauts(word.text).is_some() {
             parts.extend(part(at, own, vec![single(word.text)], SearchCondition::Joined(plain_key(word.text))));
         }
         // Normalizing may have joined or removed words.
@@ -171,7 +171,7 @@ mod tests {
 
     /// The ways to write each part that is searched for under this condition.
     fn ways(query: &str, language: &str, accepts: impl Fn(&SearchCondition) -> bool) -> Vec<Vec<String>> {
-        let parts = spellings(query, Language::parse(language)).into_iter().filter(|part| accepts(&part.condition));
+        let parts = spellings(query, Language::parse(language), false).into_iter().filter(|part| accepts(&part.condition));
         parts.map(|part| part.phrases.iter().map(|phrase| phrase.terms.join(" ")).collect()).collect()
     }
 
@@ -249,15 +249,15 @@ mod tests {
 
     #[test]
     fn parts_say_which_words_of_the_query_they_are() {
-        let parts = spellings("nova smart phone", None);
+        let parts = spellings("nova smart phone", None, false);
         let found = parts.iter().find(|part| part.phrases == [single("smartphone")]).unwrap();
         assert_eq!((found.at, (found.share * 3.0).round()), (1, 2.0));
     }
 
     #[test]
     fn sentences_and_texts_have_no_other_spellings() {
-        assert_eq!(spellings("one two three four five six seven eight nine", None), []);
-        assert_eq!(spellings(&"a".repeat(1 << 20), None), []);
-        assert_eq!(spellings("", None), []);
+        for query in ["one two three four five six seven eight nine", &"a".repeat(1 << 20), ""] {
+            assert_eq!(spellings(query, None, true), []);
+        }
     }
 }

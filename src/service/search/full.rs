@@ -222,11 +222,13 @@ impl Plan<'_> {
     /// Returns the tokens of the query that depend on a word, with the words that mean it.
     fn dependences(&self, words: &WordIndex) -> Vec<Dependence> {
         let Some(translations) = self.evidence.translations else { return Vec::new() };
+        // Looking up what a word means takes longer than the rest.
+        let matters = |one: &&DependentToken| one.shorter.is_none_or(|shorter| words.has(shorter));
         let dependence = |one: &DependentToken| {
             let meanings = if one.is_group { Vec::new() } else { words.meanings(one.word, translations) };
             Some(Dependence { token: u16::try_from(one.token).ok()?, word: one.word, shorter: one.shorter, meanings })
         };
-        self.resolved.dependent_tokens.iter().filter_map(dependence).collect()
+        self.resolved.dependent_tokens.iter().filter(matters).filter_map(dependence).collect()
     }
 
     /// Adds the passages with the nearest embeddings. Returns whether there are no more, and how they were found.

@@ -156,7 +156,7 @@ impl ResolvedQuery {
         }
         let punctuation = punctuation(read, &pieces);
         self.tokens.retain(|token| !punctuation.contains(token));
-        self.literal_parts.extend(spellings(topic, language));
+        self.literal_parts.extend(spellings(topic, language, respelled.is_some()));
         Ok(())
     }
 }
