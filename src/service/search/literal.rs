@@ -99,7 +99,9 @@ impl LiteralMatches {
             let best = found.into_iter().map(|(part, share)| part.raise(share)).fold(Raise::default(), Raise::max);
             (minimum, added, from) = (minimum + best.minimum, added + best.added, from + same_word.len());
         }
-        share.min(1.0 - (1.0 - OTHER_NUMBER) * missing).max(minimum) + added
+        // A passage that repeats the words has more than all of them.
+        let share = if missing > 0.0 { share.min(1.0 - (1.0 - OTHER_NUMBER) * missing) } else { share };
+        share.max(minimum) + added
     }
 
     /// Whether a passage has a part with this word, as it is written or in another spelling.
@@ -253,6 +255,7 @@ mod tests {
         let matches = LiteralMatches { parts: number(), terms: Vec::new() };
         assert_eq!(matches.raise(1.0, &matches.shares(None), PassageId(8)), 0.65);
         assert_eq!(raised(1.0, number()), 1.1, "with the number, the groups count and it gains");
+        assert_eq!(raised(1.3, number()), 1.4, "repeated words count too");
     }
 
     #[test]
