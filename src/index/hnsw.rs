@@ -144,11 +144,13 @@ impl Index {
         Ok(graph.passages(nodes, self.metric_of(query), wanted, |_| true))
     }
 
-    /// Returns up to `limit` neighbors, nearest first, by comparing with all passages. Changes wait meanwhile, searches do not.
+    /// Returns up to `limit` neighbors, nearest first, by comparing with all passages. Changes and other such
+    /// searches wait meanwhile, graph searches do not.
     pub fn search_all(&self, query: &Embedding, limit: usize) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
         let _no_changes = self.changes.write();
+        let _permit = self.permits.acquire();
         let graph = self.graph.read();
         let wanted = limit.min(graph.len());
         if wanted == 0 { Ok(Vec::new()) } else { graph.search_all(self.metric_of(query), wanted) }

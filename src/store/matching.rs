@@ -288,15 +288,14 @@ fn delete_keys(
 /// Returns those of the `keys`, which ascend, whose documents still match and were not changed after `until`. One statement for
 /// all of them, because SQLite prepares a list of values in the condition anew for each statement.
 fn still_matching(connection: &Connection, condition: &Condition, until: Sequence, keys: &[i64]) -> Result<Vec<i64>, Fault> {
-    let (Some(&first), Some(&last)) = (keys.first(), keys.last()) else { return Ok(Vec::new()) };
+    // The keys come first, so that only their documents are read, whatever the condition.
     let sql = format!(
-        "select d.key from documents d where {} and d.sequence <= ? and d.key between ? and ? order by d.key",
+        "select d.key from json_each(?) k cross join documents d on d.key = k.value where {} and d.sequence <= ? order by d.key",
         condition.sql
     );
-    let values = condition.values.iter().cloned().chain([to_sql(until.0), first, last].map(Value::Integer));
-    let mut matching: Vec<i64> = query_all(connection, &sql, params_from_iter(values), |row| Ok(row.get(0)?))?;
-    matching.retain(|key| keys.binary_search(key).is_ok());
-    Ok(matching)
+    let list = Value::Text(serde_json::json!(keys).to_string());
+    let values = std::iter::once(list).chain(condition.values.iter().cloned()).chain([Value::Integer(to_sql(until.0))]);
+    query_all(connection, &sql, params_from_iter(values), |row| Ok(row.get(0)?))
 }
 
 #[cfg(test)]

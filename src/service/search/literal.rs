@@ -100,7 +100,7 @@ impl LiteralMatches {
             (minimum, added, from) = (minimum + best.minimum, added + best.added, from + same_word.len());
         }
         // A passage that repeats the words has more than all of them.
-        let share = if missing > 0.0 { share.min(1.0 - (1.0 - OTHER_NUMBER) * missing) } else { share };
+        let share = if missing > 0.0 { share.min(1.0 - (1.0 - OTHER_NUMBER) * missing.min(1.0)) } else { share };
         share.max(minimum) + added
     }
 
