@@ -129,8 +129,15 @@ pub fn check(config: &Config) -> Result<(), TelemetryError> {
 
 fn filter(config: &Config) -> Result<EnvFilter, TelemetryError> {
     // rmcp logs messages with the texts in them; a filter that names it explicitly still enables that.
-    let words = config.log.split(',').map(str::trim).filter(|word| !word.is_empty() && !word.contains(['=', '[', ':']));
-    if let Some(got) = words.into_iter().find(|word| !LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word))) {
+    // Commas in brackets separate the fields of a span.
+    let mut depth = 0_i32;
+    let mut ends = |c: char| {
+        depth += i32::from("[{".contains(c)) - i32::from("]}".contains(c));
+        c == ',' && depth == 0
+    };
+    let words = config.log.split(&mut ends).map(str::trim).filter(|word| !word.is_empty() && !word.contains(['=', '[', ':']));
+    let is_level = |word: &&str| LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word)) || word.parse::<u8>().is_ok();
+    if let Some(got) = words.into_iter().find(|word| !is_level(word)) {
         // Otherwise it would be the name of a module, and everything else would be silent.
         return Err(TelemetryError::Level { filter: config.log.clone(), got: got.to_owned() });
     }

@@ -213,7 +213,7 @@ pub struct LiteralPart {
 pub enum SearchCondition {
     /// Always.
     Always,
-    /// Always. It is a number of several groups, so a passage without it does not have it, even if it has each of the groups.
+    /// Always. It is a number of several groups. A passage that has all groups, but not together, does not count as having it.
     Number,
     /// As the beginning of a longer word, unless the collection has this word or one that probably means the same.
     Beginning(u32),

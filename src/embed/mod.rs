@@ -40,7 +40,7 @@ pub use crate::text::marks::{MARKED_BYTES_MAX, PassageWords, TermMatcher, merge_
 pub use crate::text::query::{QueryError, QueryText};
 pub use crate::text::query_words::{DependentToken, dependent_tokens, fragments, punctuation, query_words};
 pub use crate::text::sentence_spans::sentence_spans;
-pub use crate::text::spellings::{spellings, with_known_umlauts};
+pub use crate::text::spellings::{as_typed, spellings, with_known_umlauts};
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{LanguageDetector, TextPassage, Tokenizer};
 use queue::{Encode, Queue, QueueBounds};

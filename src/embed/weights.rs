@@ -20,17 +20,20 @@ impl<'a> Weights<'a> {
     /// Copies those of the `graphs` that the bundle has, and their token table, to the folder for temporary files. Fails if a
     /// file is no longer the one that the manifest names.
     pub fn copy(bundle: &'a Bundle, graphs: &[&str]) -> Result<Self, EmbedError> {
-        let mut weights = Self { bundle, folder: tempfile::Builder::new().prefix("dragoman-weights-").tempdir().ok() };
-        for file in graphs.iter().chain(&[TOKEN_TABLE]) {
-            let Some(expected) = bundle.manifest.files.get(*file) else { continue };
-            let (source, copy) = (bundle.path(file), weights.path(file));
-            if weights.folder.is_some() && std::fs::copy(&source, &copy).is_err() {
-                weights.folder = None;
-            }
-            let failed = |error: BundleError| EmbedError::Model { path: source.clone(), source: Arc::new(error) };
+        let files = graphs.iter().copied().chain([TOKEN_TABLE]);
+        let files: Vec<(&str, &String)> = files.filter_map(|file| Some((file, bundle.manifest.files.get(file)?))).collect();
+        let folder = tempfile::Builder::new().prefix("dragoman-weights-").tempdir().ok();
+        let has_all = |folder: &TempDir| {
+            let copy = |file: &str| std::fs::copy(bundle.path(file), folder.path().join(file));
+            files.iter().all(|(file, _)| copy(file).is_ok())
+        };
+        let weights = Self { bundle, folder: folder.filter(has_all) };
+        for (file, expected) in files {
+            let path = bundle.path(file);
+            let failed = |error: BundleError| EmbedError::Model { path: path.clone(), source: Arc::new(error) };
             let got = sha256_file(&weights.path(file)).map_err(failed)?;
             if got != *expected {
-                return Err(failed(BundleError::Checksum { path: source.clone(), expected: expected.clone(), got }));
+                return Err(failed(BundleError::Checksum { path: path.clone(), expected: expected.clone(), got }));
             }
         }
         if weights.folder.is_none() {

@@ -2,8 +2,9 @@
 //!
 //! usearch lets `add` and `search` run concurrently, each in one of a fixed number of thread contexts (`Permits`). Nothing else
 //! may run at the same time: not growing, not renaming, and not reusing the node of a key that usearch removed itself (it
-//! overwrites the vector in place). Comparing with all nodes is not safe during an add, either, because it could read a node's
-//! slot before it is filled. These operations take the graph's lock exclusively. Plain adding and searching share it.
+//! overwrites the vector in place). These operations take the graph's lock exclusively. Plain adding and searching share it.
+//! Comparing with all nodes is not safe during an add, either, because it could read a node's slot before it is filled: it makes
+//! changes wait.
 
 mod adding;
 mod among;

@@ -6,6 +6,7 @@
 //! table has are recognized in other scripts by their sound (`sounds`).
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashMap;
@@ -104,8 +105,8 @@ pub struct WordScores {
     sufficient: f32,
     /// The significant words of the question, rarest first.
     significant: Vec<SignificantWord>,
-    /// The weight of each word of the question, by its number.
-    weights: Vec<(u32, f32)>,
+    /// The words of the question with their weights.
+    words: Vec<(Arc<Expansion>, f32)>,
 }
 
 /// A significant word of a question: passages that have it or a translation of it are more likely to match.
@@ -128,7 +129,7 @@ impl WordScores {
     /// Returns the share of the sufficient score that a passage has with these words, by their numbers. `None` if none of them
     /// counts.
     pub fn share_of(&self, words: &[u32]) -> Option<f32> {
-        let own = self.weights.iter().filter(|(word, _)| words.contains(word)).map(|(_, weight)| *weight);
+        let own = self.words.iter().filter(|(expansion, _)| words.contains(&expansion.word)).map(|(_, weight)| *weight);
         own.reduce(|sum, weight| sum + weight).map(|weight| self.share(weight))
     }
 
@@ -239,16 +240,16 @@ impl WordIndex {
     /// Whether a word of a query, by its number, or a word that probably means the same is among the words of the collection, or was
     /// until its last passage was removed.
     pub fn finds(&self, word: u32, translations: &Translations) -> bool {
-        let word = Word::from(word);
-        let expansion = self.expansions.get(word, self.version, || self.expansion(word, translations));
-        expansion.words.iter().any(|(_, same)| *same >= PROBABLY)
+        let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, translations));
+        self.has(word) || expansion(word.into()).words.iter().any(|(_, same)| *same >= PROBABLY)
     }
 
-    /// Returns the numbers of the words of the collection that mean the same as a word, and of the word itself.
-    pub fn meanings(&self, word: u32, translations: &Translations) -> Vec<u32> {
-        let own = Word::from(word);
-        let expansion = self.expansions.get(own, self.version, || self.expansion(own, translations));
-        self.significant_word(&expansion).meanings.into_iter().chain([word]).collect()
+    /// Returns the numbers of the words of the collection that mean the same as a word of the question with these scores, and of the
+    /// word itself.
+    pub fn meanings(&self, word: u32, scores: &WordScores) -> Vec<u32> {
+        let expansions = scores.words.iter().filter(|(expansion, _)| expansion.word == word);
+        let meanings = expansions.flat_map(|(expansion, _)| self.significant_word(expansion).meanings);
+        meanings.chain([word]).collect()
     }
 
     /// Compares a query of these words with all passages. `question` knows how much their tokens matter.
@@ -268,8 +269,8 @@ impl WordIndex {
             }
             self.add(word, &mut counts, &mut touched, &mut scores);
         }
-        let weights = weighted.iter().map(|word| (word.expansion.word, word.weight)).collect();
-        WordScores { scores, sufficient, significant, weights }
+        let words = weighted.into_iter().map(|word| (word.expansion, word.weight)).collect();
+        WordScores { scores, sufficient, significant, words }
     }
 
     /// Returns the score of a passage, about 0 to 1, or 0 for a missing one.

@@ -31,7 +31,7 @@ struct Pool {
     idle: Vec<Connection>,
     /// Connections in use.
     leased: usize,
-    /// Those that may be in use for long.
+    /// Those of them that run scans.
     scanning: usize,
     closed: bool,
 }
@@ -54,8 +54,8 @@ impl Readers {
         self.run(operation, false, work)
     }
 
-    /// Reads like `read`, but takes at most half of the connections together with others of its kind, because it may go through
-    /// all rows. So reads of a few rows seldom wait.
+    /// Reads like `read`, but may go through all rows. All scans together use at most half of the connections, so reads of a few
+    /// rows seldom wait.
     pub(super) fn scan<T>(
         &self,
         operation: &'static str,

@@ -22,6 +22,8 @@ const UNSPACED_MAX: usize = 4;
 const BEGINNING_MIN: usize = 3;
 /// Maximum number of letters of a unit after a number.
 const UNIT_MAX: usize = 4;
+/// Signs between the thousands of a number.
+const THOUSANDS_SIGNS: [&str; 4] = [".", ",", "'", "’"];
 /// Number of digits of a date without separators.
 const COMPACT_DATE: usize = 8;
 /// Maximum number of characters of a date in numbers.
@@ -88,7 +90,8 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<Lit
 /// Returns the numbers of a query with the unit after each: "500 ml", also written as one. Every such word of a few letters counts as
 /// a unit.
 fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
-    let texts: Vec<&str> = normal.split(' ').collect();
+    let texts: Vec<&str> = normal.split_whitespace().collect();
+    let is_sign = |c: char| class(c).is_none();
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_unit = |text: &str| !text.is_empty() && text.len() <= UNIT_MAX && text.bytes().all(|byte| byte.is_ascii_alphabetic());
     let counts = texts.iter().scan(0, |at, text| {
@@ -96,19 +99,20 @@ fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
         *at += count;
         Some(*at - count)
     });
-    let pairs = texts.windows(2).zip(counts).filter(|(two, _)| is_number(two[0]) && is_unit(two[1]));
-    let amount = |(two, at): (&[&str], usize)| {
-        let apart = TermPhrase { terms: vec![two[0].to_owned(), two[1].to_owned()], prefix: false, folded: true };
-        let phrases = vec![apart, TermPhrase::single_word(two.concat())];
+    let pairs = texts.windows(2).map(|two| [two[0].trim_start_matches(is_sign), two[1].trim_end_matches(is_sign)]);
+    let amounts = pairs.zip(counts).filter(|([number, unit], _)| is_number(number) && is_unit(unit));
+    let amount = |([number, unit], at): ([&str; 2], usize)| {
+        let apart = TermPhrase { terms: vec![number.to_owned(), unit.to_owned()], prefix: false, folded: true };
+        let phrases = vec![apart, TermPhrase::single_word([number, unit].concat())];
         LiteralPart {
             phrases,
             at,
-            words: vec![plain_key(two[0]), plain_key(two[1])],
+            words: vec![plain_key(number), plain_key(unit)],
             share: 2.0 * share,
             condition: SearchCondition::Always,
         }
     };
-    pairs.map(amount).take(PARTS_MAX).collect()
+    amounts.map(amount).take(PARTS_MAX).collect()
 }
 
 /// Returns the last of the `count` words of a query as the beginning of a longer one, unless something follows it.
@@ -169,9 +173,17 @@ fn grouped(text: &str) -> impl Iterator<Item = TermPhrase> {
 /// Returns the ways to write a number of groups of thousands without these: "1.099,00" as 1099.
 fn ungrouped(text: &str) -> impl Iterator<Item = TermPhrase> {
     let groups: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).collect();
+    let signs: Vec<&str> = text.split(|c: char| c.is_ascii_digit()).filter(|sign| !sign.is_empty()).collect();
     let decimals = groups.last().copied().filter(|last| (1..=2).contains(&last.len()));
     let whole = &groups[..groups.len() - usize::from(decimals.is_some())];
-    let is_thousands = whole.len() > 1 && (1..=3).contains(&whole[0].len()) && whole[1..].iter().all(|group| group.len() == 3);
+    let (between, before_decimals) = signs.split_at(whole.len().saturating_sub(1).min(signs.len()));
+    let first = between.first().copied().unwrap_or_default();
+    let are_signs = THOUSANDS_SIGNS.contains(&first) && between.iter().all(|sign| *sign == first);
+    let is_thousands = are_signs
+        && !before_decimals.contains(&first)
+        && whole.len() > 1
+        && (1..=3).contains(&whole[0].len())
+        && whole[1..].iter().all(|group| group.len() == 3);
     let whole = is_thousands.then(|| whole.concat());
     let exact = whole.clone().map(|whole| std::iter::once(whole).chain(decimals.map(ToOwned::to_owned)).collect());
     let rounded = whole.filter(|_| decimals.is_some_and(|decimals| decimals.bytes().all(|digit| digit == b'0')));
@@ -267,8 +279,8 @@ mod tests {
 
     #[test]
     fn a_number_and_its_unit_are_searched_together_and_as_one_word() {
-        assert_eq!(parts("juice 500 ml."), [], "the unit ends with the text between two spaces");
         assert_eq!(parts("juice 500 ml cold"), [part(&["500 ml", "500ml"], 50), part(&["cold*"], 25)]);
+        assert_eq!(parts("juice (500  ml).")[0].0, ["500 ml", "500ml"], "signs beside it and a second space");
         assert_eq!(parts("500 millilitres now"), [part(&["now*"], 33)]);
     }
 
@@ -276,6 +288,8 @@ mod tests {
     fn thousands_are_also_searched_without_their_groups() {
         assert_eq!(parts("1.099,00"), [part(&["1 099 00", "v1 099 00", "1099 00", "1099"], 100)]);
         assert_eq!(parts("10,000"), [part(&["10 000", "10000"], 100)]);
+        assert_eq!(parts("1/250"), [part(&["1 250"], 100)], "a fraction");
+        assert_eq!(parts("5-100"), [part(&["5 100"], 100)], "a range");
         assert_eq!(parts("1.10"), [part(&["1 10", "v1 10"], 100)]);
     }
 

@@ -14,7 +14,7 @@ const PUNCTUATION: &str = "?!.,;:()\"*'-–—/…¿¡«»„“”‘’。？�
 
 /// Maximum number of letters of a word that longer words often begin with by chance: "ham" of "Hamburg".
 const SHORT_WORD_MAX: usize = 4;
-/// Maximum number of digits of a number that says less than a word, however rare it is.
+/// Numbers of at most this many digits never outweigh words, however rare they are.
 const SMALL_NUMBER_MAX: usize = 3;
 /// Maximum number of letters of a fragment of a word.
 const FRAGMENT_MAX: usize = 2;
@@ -62,8 +62,8 @@ pub struct DependentToken {
     pub token: u32,
     /// The number of the word.
     pub word: u32,
-    /// The number of a shorter word that the token is by itself: "ham" of "Hamburg". Only in a passage with this word does the token say
-    /// little. `None` if it does in every one.
+    /// The number of a shorter word that the token is by itself: "ham" of "Hamburg". The token is discounted only
+    /// in passages that contain this word. `None` if in all.
     pub shorter: Option<u32>,
     /// Whether the word is a group of a longer number. A passage may have it in another number.
     pub is_group: bool,

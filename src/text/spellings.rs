@@ -24,9 +24,8 @@ const UMLAUT_WORDS_MAX: usize = 256;
 /// Umlauts in two letters.
 const UMLAUTS: [(&str, &str); 3] = [("ae", "ä"), ("oe", "ö"), ("ue", "ü")];
 
-/// Returns the parts of a query that may be written otherwise. `language` is its language, if known. If the model reads the query
-/// with other umlauts (`with_known_umlauts`), these include the words as they are.
-pub fn spellings(query: &str, language: Option<Language>, is_respelled: bool) -> Vec<LiteralPart> {
+/// Returns the parts of a query that may be written otherwise. `language` is its language, if known.
+pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
     let normal = normalized(query);
     let words: Vec<Run<'_>> = runs(&normal).take(QUERY_WORDS_MAX + 1).collect();
     if words.len() > QUERY_WORDS_MAX {
@@ -54,9 +53,6 @@ pub fn spellings(query: &str, language: Option<Language>, is_respelled: bool) ->
         others.extend(with_umlauts(truncate_term(word.text)).map(|word| single(&word)));
         if others.len() > 1 {
             parts.extend(part(at, own, others, SearchCondition::Unfound(plain_key(word.text))));
-        }
-        if is_respelled && with_umlauts(word.text).is_some() {
-            parts.extend(part(at, own, vec![single(word.text)], SearchCondition::Joined(plain_key(word.text))));
         }
         // Normalizing may have joined or removed words.
         let cased = cased.get(at).filter(|_| cased.len() == words.len()).map_or("", |run| run.text);
@@ -118,10 +114,43 @@ fn letters_and_digits(word: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Returns a word that has an umlaut in two letters as it is with the umlaut.
+/// Returns a word that has an umlaut in two letters as it is with the umlaut. After a, e and q, "ue" is not one: "neue", "Quelle".
 fn with_umlauts(word: &str) -> Option<String> {
-    let whole = UMLAUTS.iter().fold(word.to_owned(), |word, (letters, umlaut)| word.replace(letters, umlaut));
-    (whole != word).then_some(whole)
+    let (mut written, mut from) = (String::new(), 0);
+    while let Some(at) = (from..word.len()).find(|at| word[from..].is_char_boundary(at - from) && umlaut_at(word, *at).is_some())
+    {
+        written.push_str(&word[from..at]);
+        written.push_str(umlaut_at(word, at).unwrap_or_default());
+        from = at + 2;
+    }
+    written.push_str(&word[from..]);
+    (from > 0).then_some(written)
+}
+
+/// Returns the umlaut whose two letters begin at this byte.
+fn umlaut_at(word: &str, at: usize) -> Option<&'static str> {
+    let (_, umlaut) = UMLAUTS.iter().find(|(letters, _)| word[at..].starts_with(letters))?;
+    let is_vowel = word[at..].starts_with("ue") && word[..at].ends_with(['a', 'e', 'q']);
+    (!is_vowel).then_some(umlaut)
+}
+
+/// Returns the words of a query that the model reads with an umlaut (`with_known_umlauts`) as they were typed, for passages that
+/// spell them so. `read` is the query as the model reads it.
+pub fn as_typed(typed: &str, read: &str) -> Vec<LiteralPart> {
+    let (typed, read) = (normalized(typed), normalized(read));
+    let count = runs(&typed).take(QUERY_WORDS_MAX + 1).count();
+    if count > QUERY_WORDS_MAX {
+        return Vec::new();
+    }
+    let changed = runs(&typed).zip(runs(&read)).enumerate().filter(|(_, (typed, read))| typed.text != read.text);
+    let part = |(at, (typed, read)): (usize, (Run<'_>, Run<'_>))| LiteralPart {
+        phrases: vec![single(typed.text)],
+        at,
+        words: vec![plain_key(read.text)],
+        share: 1.0 / count as f32,
+        condition: SearchCondition::Joined(plain_key(typed.text)),
+    };
+    changed.map(part).collect()
 }
 
 /// Writes a query's words with the umlauts that they have in two letters, if `is_known` accepts only the word with the umlaut by its
@@ -171,7 +200,7 @@ mod tests {
 
     /// The ways to write each part that is searched for under this condition.
     fn ways(query: &str, language: &str, accepts: impl Fn(&SearchCondition) -> bool) -> Vec<Vec<String>> {
-        let parts = spellings(query, Language::parse(language), false).into_iter().filter(|part| accepts(&part.condition));
+        let parts = spellings(query, Language::parse(language)).into_iter().filter(|part| accepts(&part.condition));
         parts.map(|part| part.phrases.iter().map(|phrase| phrase.terms.join(" ")).collect()).collect()
     }
 
@@ -244,12 +273,27 @@ mod tests {
         let written = |query: &str| with_known_umlauts(query, |word| known.contains(&word));
         assert_eq!(written("Kuerbis und LOEFFEL?").as_deref(), Some("kürbis und löffel?"));
         assert_eq!(written("blue Duell"), None, "these are words");
+        assert_eq!(with_umlauts("steuererklaerung").as_deref(), Some("steuererklärung"), "e and ü do not meet");
+        assert_eq!(with_umlauts("neue quelle"), None);
         assert_eq!(written("Loeffelstiel"), None, "neither spelling is known");
     }
 
     #[test]
+    fn a_word_that_is_read_otherwise_is_also_searched_as_typed() {
+        let parts = as_typed("drei Loeffel Zucker", "drei löffel Zucker");
+        let expect = LiteralPart {
+            phrases: vec![single("loeffel")],
+            at: 1,
+            words: vec![plain_key("löffel")],
+            share: 1.0 / 3.0,
+            condition: SearchCondition::Joined(plain_key("loeffel")),
+        };
+        assert_eq!(parts, [expect]);
+    }
+
+    #[test]
     fn parts_say_which_words_of_the_query_they_are() {
-        let parts = spellings("nova smart phone", None, false);
+        let parts = spellings("nova smart phone", None);
         let found = parts.iter().find(|part| part.phrases == [single("smartphone")]).unwrap();
         assert_eq!((found.at, (found.share * 3.0).round()), (1, 2.0));
     }
@@ -257,7 +301,7 @@ mod tests {
     #[test]
     fn sentences_and_texts_have_no_other_spellings() {
         for query in ["one two three four five six seven eight nine", &"a".repeat(1 << 20), ""] {
-            assert_eq!(spellings(query, None, true), []);
+            assert_eq!(spellings(query, None), []);
         }
     }
 }

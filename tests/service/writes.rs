@@ -325,3 +325,19 @@ async fn a_duplicate_names_the_place_of_the_first_in_the_whole_request() {
     let outcomes = running.on("news").upsert(documents, Wait::Stored, None).await.unwrap();
     assert!(outcomes[2].as_ref().unwrap_err().problems[0].detail.ends_with("first at position 1"), "{outcomes:?}");
 }
+
+#[tokio::test]
+async fn a_repeated_request_is_answered_even_if_the_collection_takes_no_writes_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = with_collection(&folder, Setting::default()).await;
+    let write = async |running: &Running, key: &str| {
+        let key = RequestKey::new(key, "fingerprint".to_owned()).unwrap();
+        running.on("news").upsert(vec![Ok(document("a", "clear water"))], Wait::Indexed, Some(key)).await
+    };
+    let first = write(&running, "k").await.unwrap();
+    running.shutdown().await;
+    let other_model = Setting { fake: FakeOptions::of(32), ..Setting::default() };
+    let running = open_with(folder.path(), other_model).await;
+    assert_eq!(write(&running, "k").await.unwrap(), first);
+    assert_eq!(write(&running, "another").await.unwrap_err().code(), Code::ModelMismatch);
+}

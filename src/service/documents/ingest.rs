@@ -32,8 +32,8 @@ const REPEAT_WAIT_MAX: Duration = Duration::from_secs(30);
 const REPEAT_PAUSE: Duration = Duration::from_millis(20);
 
 impl CollectionHandle {
-    /// Stores documents and makes them searchable. Returns one outcome per document, in order. `documents` includes those of the
-    /// request that were refused before. With a key, a repeated request stores nothing and returns the outcomes of the first
+    /// Stores documents and makes them searchable. Returns one outcome per document, in order. `documents` includes those that
+    /// validation already refused. With a key, a repeated request stores nothing and returns the outcomes of the first
     /// one; a request that stored nothing leaves no record.
     ///
     /// Rows commit before the index changes, because the index can be rebuilt from rows, but rows never from the index. A crash
@@ -47,9 +47,6 @@ impl CollectionHandle {
         wait: Wait,
         key: Option<RequestKey>,
     ) -> Result<Vec<UpsertOutcome>, Error> {
-        if key.is_none() && documents.iter().all(Result::is_err) {
-            return Ok(documents.into_iter().filter_map(Result::err).map(Err).collect());
-        }
         let condition = key.map_or(WriteCondition::Precondition(Precondition::None), WriteCondition::Once);
         self.upsert_if(documents, wait, condition).await
     }
@@ -68,6 +65,9 @@ impl CollectionHandle {
         condition: WriteCondition,
     ) -> Result<Vec<UpsertOutcome>, Error> {
         self.service.check_running()?;
+        if let Some(outcomes) = self.outcomes_without_write(&documents, wait, &condition).await? {
+            return Ok(outcomes);
+        }
         let caller = Arc::new(());
         let mut request = Request { documents, wait, condition, caller: Arc::downgrade(&caller) };
         let (collection, stored) = loop {
@@ -97,6 +97,28 @@ impl CollectionHandle {
             indexed.map_err(|source| Error::NotIndexed(Box::new(source)))?;
         }
         Ok(stored.outcomes)
+    }
+
+    /// Returns the outcomes of a request that needs no write: of one that was executed before, even if it would be refused now, or
+    /// whose documents are all refused already. Fails if the write is refused.
+    async fn outcomes_without_write(
+        &self,
+        documents: &[Result<NewDocument, InvalidDocument>],
+        wait: Wait,
+        condition: &WriteCondition,
+    ) -> Result<Option<Vec<UpsertOutcome>>, Error> {
+        let refusals: Option<Vec<UpsertOutcome>> =
+            documents.iter().map(|document| document.as_ref().err().cloned().map(Err)).collect();
+        let checked = if refusals.is_some() { Ok(()) } else { self.check_can_embed(wait) };
+        if refusals.is_none() && checked.is_ok() {
+            return Ok(None);
+        }
+        let (condition, count) = (condition.clone(), documents.len());
+        let before = self.open().run(move |collection| replay(collection, &condition, wait, count)).await?;
+        match before {
+            Some(stored) => Ok(Some(stored.outcomes)),
+            None => checked.map(|()| refusals),
+        }
     }
 
     /// Refuses a write with texts if the collection belongs to another model. If the write waits for embeddings, also refuses

@@ -80,7 +80,7 @@ struct Dependence {
     token: u16,
     word: u32,
     shorter: Option<u32>,
-    /// The numbers of the words that mean the word. None for a group of a number, which other numbers have, too.
+    /// The numbers of the words that mean the word. Empty for a group of a number, because other numbers contain it too.
     meanings: Vec<u32>,
 }
 
@@ -196,7 +196,7 @@ impl Plan<'_> {
             let compared = limit.div_ceil(COMPARED_PART).max(COMPARED_MIN);
             let all_compared = listed.len() <= compared || estimates.is_none();
             let shares = literal.shares(translated.as_ref());
-            let dependent_tokens = self.dependences(words);
+            let dependent_tokens = translated.as_ref().map_or_else(Vec::new, |scores| self.dependences(words, scores, literal));
             let mut model =
                 ModelScores { tokens, words, translated, estimates, question, dependent_tokens, literal: (literal, shares) };
             let mut listed: Vec<(PassageId, ListedPassage)> = listed.into_iter().collect();
@@ -220,12 +220,11 @@ impl Plan<'_> {
     }
 
     /// Returns the tokens of the query that depend on a word, with the words that mean it.
-    fn dependences(&self, words: &WordIndex) -> Vec<Dependence> {
-        let Some(translations) = self.evidence.translations else { return Vec::new() };
-        // Looking up what a word means takes longer than the rest.
+    fn dependences(&self, words: &WordIndex, scores: &WordScores, literal: &LiteralMatches) -> Vec<Dependence> {
         let matters = |one: &&DependentToken| one.shorter.is_none_or(|shorter| words.has(shorter));
         let dependence = |one: &DependentToken| {
-            let meanings = if one.is_group { Vec::new() } else { words.meanings(one.word, translations) };
+            let is_in_number = one.is_group && literal.has_number(one.word);
+            let meanings = if is_in_number { Vec::new() } else { words.meanings(one.word, scores) };
             Some(Dependence { token: u16::try_from(one.token).ok()?, word: one.word, shorter: one.shorter, meanings })
         };
         self.resolved.dependent_tokens.iter().filter(matters).filter_map(dependence).collect()

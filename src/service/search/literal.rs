@@ -15,7 +15,7 @@ use crate::storage::{PassageSet, RequiredPassages};
 const AS_WRITTEN: f32 = 0.8;
 const BEGINNING: f32 = 0.7;
 const WHOLE_WORD: f32 = 0.3;
-/// What a passage has of the words of a number at most if it lacks the number, as a share of them.
+/// Maximum share of the words of a number that counts for a passage without the number.
 const OTHER_NUMBER: f32 = 0.3;
 /// What a passage gains beyond the words of a literal part if it has them in the order of the part, as they are written.
 const IN_ORDER: f32 = 0.4;
@@ -102,6 +102,11 @@ impl LiteralMatches {
         // A passage that repeats the words has more than all of them.
         let share = if missing > 0.0 { share.min(1.0 - (1.0 - OTHER_NUMBER) * missing.min(1.0)) } else { share };
         share.max(minimum) + added
+    }
+
+    /// Whether a number with this word is searched for.
+    pub(super) fn has_number(&self, word: u32) -> bool {
+        self.parts.iter().any(|part| part.is_number && part.words.contains(&word))
     }
 
     /// Whether a passage has a part with this word, as it is written or in another spelling.

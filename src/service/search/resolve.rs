@@ -8,8 +8,8 @@ use crate::domain::{
     SearchTarget,
 };
 use crate::embed::{
-    DependentToken, Embedder, MARKED_BYTES_MAX, QueryError, QueryText, dependent_tokens, fragments, literal_parts, plain_title,
-    punctuation, query_words, spellings, with_known_umlauts,
+    DependentToken, Embedder, MARKED_BYTES_MAX, QueryError, QueryText, as_typed, dependent_tokens, fragments, literal_parts,
+    plain_title, punctuation, query_words, spellings, with_known_umlauts,
 };
 use crate::service::open_collection::OpenCollection;
 
@@ -148,7 +148,7 @@ impl ResolvedQuery {
         self.words = query_words(read, &pieces, |word| embedder.knows(word));
         self.fragments = fragments(read, &pieces);
         self.dependent_tokens = dependent_tokens(read, &pieces, |word| embedder.knows(word));
-        self.literal_parts = literal_parts(topic);
+        self.literal_parts = literal_parts(read);
         if self.words.len() <= TITLE_WORDS_MAX {
             self.plain_titles = [whole, topic].map(plain_title).into();
             self.plain_titles.dedup();
@@ -156,7 +156,8 @@ impl ResolvedQuery {
         }
         let punctuation = punctuation(read, &pieces);
         self.tokens.retain(|token| !punctuation.contains(token));
-        self.literal_parts.extend(spellings(topic, language, respelled.is_some()));
+        self.literal_parts.extend(spellings(read, language));
+        self.literal_parts.extend(respelled.as_deref().map(|read| as_typed(topic, read)).unwrap_or_default());
         Ok(())
     }
 }
