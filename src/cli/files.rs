@@ -116,6 +116,15 @@ pub fn for_each_batch<T>(
 }
 
 impl Target {
+    /// Checks that a file, if there is one, can be created, so that no work is done whose result cannot be written.
+    pub fn check(path: Option<&Path>) -> Result<(), CliError> {
+        match path {
+            // Opening something else, such as a pipe, could disturb who reads it.
+            Some(path) if fs::metadata(path).map_or(true, |about| about.is_file()) => Self::create(path).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Creates the temporary file.
     pub fn create(path: &Path) -> Result<Self, CliError> {
         let ordinary = fs::metadata(path).map_or(true, |about| about.is_file());
@@ -231,6 +240,16 @@ mod tests {
         drop(given_up);
         assert_eq!(names(), ["out.npy"]);
         assert_eq!(fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_check_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        Target::check(Some(&folder.path().join("out"))).unwrap();
+        Target::check(None).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let refused = Target::check(Some(&folder.path().join("missing/out"))).unwrap_err().to_string();
+        assert!(refused.contains("missing/out"), "{refused}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::client::{Call, Client};
 use super::collections::request_members;
 use super::error::{CliError, Outcome};
-use super::files::Sink;
+use super::files::{Sink, Target};
 use super::jobs;
 use super::output::{Output, format_cell, plural};
 use crate::domain::CollectionName;
@@ -28,7 +28,7 @@ pub struct ProjectArgs {
     /// Number of neighbors per document to preserve in the map.
     #[arg(long, short = 'k', value_name = "COUNT")]
     pub neighbors: Option<u64>,
-    /// Writes a table of the points to this file, renamed into place when complete; - for standard output.
+    /// Writes a table of the points to this file, renamed into place when complete; - for standard output, as JSON with --json.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Adds the values of this metadata field to the table.
@@ -40,6 +40,8 @@ pub struct ProjectArgs {
 }
 
 pub fn run(args: ProjectArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+    let file = args.output.as_deref().map(|file| Some(file).filter(|file| *file != Path::new("-")));
+    Target::check(file.flatten())?;
     let body = json!({"center": args.center, "max_documents": args.max_documents, "neighbors": args.neighbors});
     let path = ["v1", "collections", args.collection.as_str(), "projections"];
     let job = client.send(&Call::post(&path).json(&request_members(&body).into()))?.body;
@@ -48,13 +50,14 @@ pub fn run(args: ProjectArgs, output: &Output, client: &Client) -> Result<Outcom
     }
     output.note(&format!("job {} places the documents; it continues if you stop this command", format_cell(&job["id"])));
     let job = jobs::watch(client, output, job)?;
-    let Some(file) = args.output.filter(|_| job["status"] == "succeeded") else {
+    let Some(file) = file.filter(|_| job["status"] == "succeeded") else {
         return jobs::finish(client, output, &job);
     };
     let path = ["v1", "collections", args.collection.as_str(), "projections", &args.center];
     let points = client.send(&Call::get(&path).with_optional_query("field", args.field.as_deref()))?.body;
-    let mut sink = Sink::open(Some(file.as_path()).filter(|file| *file != Path::new("-")))?;
-    sink.write_all(table(&points).as_bytes())?;
+    let mut sink = Sink::open(file)?;
+    let written = if output.json && file.is_none() { format!("{points}\n") } else { table(&points) };
+    sink.write_all(written.as_bytes())?;
     sink.finish()?;
     output.note(&plural(points["ids"].as_array().map_or(0, Vec::len) as u64, "point"));
     Ok(Outcome::Done)

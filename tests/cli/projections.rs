@@ -50,6 +50,24 @@ fn project_follows_the_job_and_writes_the_projection() {
 }
 
 #[test]
+fn points_are_printed_as_json_with_json() {
+    let points = r#"{"center": "none", "ids": ["a"], "x": [0.5], "y": [0.25]}"#;
+    let script = Script::of(&[("202 Accepted", &job("succeeded", "")), ("200 OK", points)]);
+    assert_eq!(run(&script.url, &["project", "news", "-o", "-", "--json"]).json()[0]["ids"], json!(["a"]));
+}
+
+#[test]
+fn an_output_file_that_cannot_be_written_is_refused_before_the_job_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("missing/out").to_str().unwrap().to_owned();
+    for command in [&["project", "news"][..], &["duplicates", "news"], &["eval", "sts", "--data", "no such folder"]] {
+        // No server answers at this address.
+        let told = run("http://127.0.0.1:1", &[command, &["-o", &file]].concat());
+        assert!(told.code != 0 && told.err.contains("cannot write") && told.err.contains("missing/out"), "{told:?}");
+    }
+}
+
+#[test]
 fn without_an_output_file_the_job_outcome_is_reported() {
     let ended = job("succeeded", r#", "details": {"documents": 1200}"#);
     let failed = job("failed", r#", "error": {"code": "too_few_documents", "detail": "a projection needs at least 10"}"#);

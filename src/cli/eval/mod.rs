@@ -18,6 +18,7 @@ use clap::{Args, Subcommand};
 
 use super::client::Client;
 use super::error::{CliError, Outcome};
+use super::files::Target;
 use super::server::ServerArgs;
 use crate::domain::limits::at_least_one;
 use crate::evaluation::{EvaluationError, Report, candidates, flores, measure, short, sts, tatoeba};
@@ -87,7 +88,20 @@ pub struct RetrievalArgs {
     pub queries: usize,
 }
 
+impl Task {
+    fn data(&self) -> &DataArgs {
+        match self {
+            Self::Tatoeba(data) | Self::Pairs(data) | Self::Sts(data) | Self::All(data) => data,
+            Self::Retrieval(RetrievalArgs { data, .. })
+            | Self::Mining(MiningArgs { data, .. })
+            | Self::Classification(ClassificationArgs { data, .. })
+            | Self::Search(SearchArgs { data, .. }) => data,
+        }
+    }
+}
+
 pub fn run(task: Task, server: &ServerArgs) -> Result<Outcome, CliError> {
+    Target::check(task.data().output.as_deref())?;
     let (output, client) = Client::connect(server)?;
     let measured = Measured { client, output };
     let plain = |data: DataArgs, evaluate: &dyn Fn(&Path, &mut ServerEncoder<'_>) -> Result<Report, EvaluationError>| {

@@ -169,10 +169,10 @@ fn check_run(args: &SearchArgs, configurations: &[Configuration]) -> Result<(), 
     if !args.languages.contains(&Scope::All) {
         return wrong("expected all in --languages, got none".to_owned());
     }
-    match configurations.iter().find(|configuration| !runs::is_valid_name(&configuration.name)) {
-        Some(Configuration { name, .. }) => wrong(format!("expected names without white space, got {name}")),
-        None => Ok(()),
+    if let Some(Configuration { name, .. }) = configurations.iter().find(|one| !runs::is_valid_name(&one.name)) {
+        return wrong(format!("expected names without white space, got {name}"));
     }
+    configurations.iter().try_for_each(|one| Target::check(Some(&run_path(path, one))))
 }
 
 /// Evaluates every scope and configuration.
@@ -190,6 +190,7 @@ fn measure(
     };
     let collection = scratch.as_ref().map(|scratch| scratch.name.clone());
     let collection = collection.or_else(|| report.collection.clone()).unwrap_or_default();
+    Searches::new(measured, &collection, model)?.check(configurations, &set.queries)?;
     if scratch.is_some() {
         store(measured, &collection, &set.documents)?;
     }
@@ -226,6 +227,11 @@ fn add(report: &mut SearchReport, scope: Scope, name: &str, by_query: Vec<QueryS
     report.results.push(Row { request, ..row });
 }
 
+/// Returns the path of a configuration's run.
+fn run_path(path: &Path, configuration: &Configuration) -> PathBuf {
+    PathBuf::from(path.to_string_lossy().replace(NAME, &configuration.name))
+}
+
 fn write_run(
     path: &Path,
     configuration: &Configuration,
@@ -238,7 +244,7 @@ fn write_run(
             "--run: expected ids without white space, which separates the fields of a run, got {id}"
         )));
     }
-    let mut target = Target::create(&PathBuf::from(path.to_string_lossy().replace(NAME, &configuration.name)))?;
+    let mut target = Target::create(&run_path(path, configuration))?;
     for (scoped, list) in queries.iter().zip(lists) {
         let failed = target.write_error();
         runs::write(&mut target, &configuration.name, &scoped.query.id, list).map_err(failed)?;
@@ -350,6 +356,16 @@ impl<'a> Searches<'a> {
             }
         }
         Ok(languages)
+    }
+
+    /// Checks that the server accepts every configuration, before documents are stored for it.
+    fn check(&self, configurations: &[Configuration], queries: &[Item]) -> Result<(), CliError> {
+        let path = ["v1", "collections", self.collection, "search"];
+        for (configuration, query) in configurations.iter().filter_map(|one| Some((one, queries.first()?))) {
+            let request = self.request(Scope::All, configuration, query);
+            self.measured.client.send(&Call::post(&path).repeatable().json(&request))?;
+        }
+        Ok(())
     }
 
     /// Returns the hits of each query.

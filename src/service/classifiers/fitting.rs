@@ -7,7 +7,7 @@ use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
 use super::examples::{Example, Examples};
 use super::neighbor_source::{LabelSource, LabeledNeighbor};
-use super::trained::{LabelScores, count_votes, prototypes, vote_rule};
+use super::trained::{KNN_TEMPERATURE, LabelScores, count_votes, prototypes, vote_rule};
 use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature, reliability};
 use crate::domain::{ClassifierDefinition, LabelExamples, NeighborWeight, TrainingReport};
 use crate::service::error::Error;
@@ -23,6 +23,11 @@ const TEMPERATURES: [f32; 10] = [0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15,
 /// than those in other languages, so the temperature that fits the training language best is too low for the others. Among
 /// nearly equal temperatures, the highest works better across languages.
 const NEARLY: f64 = 1.01;
+/// How many examples speak against a temperature that differs from the usual one by a factor of e: the log of the factor, squared,
+/// is added to the loss this many times. Without it, a few examples that are all predicted correctly make a classifier certain
+/// of everything. Measured on topics of sentences: with two to five examples per label the calibration error of English and
+/// foreign sentences falls by half or more, and with ten or more nothing changes.
+const USUAL_WEIGHT: f64 = 3.0;
 /// Share of the probability mass that is spread over all labels before taking the logarithm, so that a unanimous but wrong vote
 /// has a finite loss.
 const SMOOTHING: f64 = 0.02;
@@ -109,8 +114,9 @@ fn best_temperature(
     let loss_counts = LossCounts { several: &several, labels: labels.len(), multi_label: definition.multi_label };
     let mut losses = Vec::with_capacity(TEMPERATURES.len());
     for temperature in TEMPERATURES {
-        let loss = mean_loss(around, &vote_rule(&definition.knn, Some(temperature)), &loss_counts)?;
-        losses.extend(loss.is_finite().then_some((temperature, loss)));
+        let (loss, examples) = loss_of(around, &vote_rule(&definition.knn, Some(temperature)), &loss_counts)?;
+        let unusual = USUAL_WEIGHT * f64::from(temperature / KNN_TEMPERATURE).ln().powi(2);
+        losses.extend((examples > 0).then(|| (temperature, (loss + unusual) / examples as f64)));
     }
     Ok(highest_good_temperature(&losses))
 }
@@ -130,12 +136,12 @@ struct LossCounts<'a> {
     multi_label: bool,
 }
 
-/// Returns the mean negative log likelihood of the examples' labels under the votes of their neighbors. NaN without examples.
-fn mean_loss(
+/// Returns the negative log likelihood of the examples' labels under the votes of their neighbors, and how many examples count.
+fn loss_of(
     around: &[(&Example, Vec<LabeledNeighbor>)],
     rule: &VoteRule,
     counts: &LossCounts<'_>,
-) -> Result<f64, ClassifierError> {
+) -> Result<(f64, usize), ClassifierError> {
     let (mut loss, mut examples) = (0.0, 0_usize);
     for (example, found) in around {
         let mut expected = example.labels.iter().map(String::as_str).filter(|label| counts.several.contains(label));
@@ -153,7 +159,7 @@ fn mean_loss(
         }
         examples += 1;
     }
-    Ok(loss / examples as f64)
+    Ok((loss, examples))
 }
 
 /// Returns the labels with at least half of the votes, sorted by name.
@@ -164,23 +170,23 @@ fn majority_labels(scored: &LabelScores) -> Vec<String> {
     labels
 }
 
-/// Computes a direction for each label, and calibrates on the examples if there are any. Blocks.
-pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Result<TrainingOutcome, Error> {
+/// Computes a direction for each label, and calibrates on the examples with these labels if there are any. Blocks.
+pub(super) fn fit_prototypes(texts: &[EmbeddedText], mut examples: Examples) -> Result<TrainingOutcome, Error> {
     let described = texts.iter().filter(|text| text.description).flat_map(|text| text.labels.iter().cloned());
     let names = LabelNames::of(described);
     let prototypes = prototypes(&names, texts)?;
     let class = |example: &Example| example.labels.first().and_then(|label| names.number(label));
-    let evaluated: Vec<(&Example, u32)> = examples.rows.iter().filter_map(|example| Some((example, class(example)?))).collect();
-    let classes: Vec<u32> = evaluated.iter().map(|(_, class)| *class).collect();
-    let mut cosines = Vec::with_capacity(evaluated.len() * names.len());
-    for (example, _) in &evaluated {
+    examples.rows.retain(|example| class(example).is_some());
+    let classes: Vec<u32> = examples.rows.iter().filter_map(class).collect();
+    let mut cosines = Vec::with_capacity(classes.len() * names.len());
+    for example in &examples.rows {
         cosines.extend(prototypes.cosines(&example.embedding).map_err(ClassifierError::from)?);
     }
     let fit = fit_temperature(&cosines, Targets::Classes(&classes), names.len()).map_err(ClassifierError::from)?;
     let temperature = fit.unwrap_or(Prototypes::TEMPERATURE);
     let calibrated = prototypes.with_temperature(temperature).map_err(ClassifierError::from)?;
     let (mut probabilities, mut right) = (Vec::with_capacity(cosines.len()), 0);
-    for (example, class) in &evaluated {
+    for (example, class) in examples.rows.iter().zip(&classes) {
         let row = calibrated.probabilities(&example.embedding).map_err(ClassifierError::from)?;
         right += usize::from(crate::classify::knn::highest(&row) == Some(*class));
         probabilities.extend(row);
@@ -245,9 +251,10 @@ mod tests {
     fn labels_with_one_example_do_not_raise_the_temperature() {
         let (large, small, rare) = (example("large"), example("small"), example("rare"));
         let known = [(&large, neighbors("large", "small")), (&small, neighbors("small", "large"))];
+        let known = std::iter::repeat_n(known, 50).flatten().collect::<Vec<_>>();
         let alone = (0..100).map(|_| (&rare, neighbors("large", "small")));
         let all: Vec<_> = known.iter().cloned().chain(alone).collect();
-        let labels = counted(&[("large", 2), ("rare", 1), ("small", 2)]);
+        let labels = counted(&[("large", 50), ("rare", 1), ("small", 50)]);
         for multi_label in [false, true] {
             let definition = knn(multi_label);
             let fitted = best_temperature(&definition, &known, &labels).unwrap().unwrap();
@@ -257,6 +264,18 @@ mod tests {
             best_temperature(&knn(false), &all, &labels).unwrap(),
             best_temperature(&knn(false), &known, &labels).unwrap()
         );
+    }
+
+    #[test]
+    fn a_few_examples_hardly_change_the_temperature() {
+        let (large, small) = (example("large"), example("small"));
+        let few = [(&large, neighbors("large", "small")), (&small, neighbors("small", "large"))];
+        let fitted = |around: &[_], examples| {
+            best_temperature(&knn(false), around, &counted(&[("large", examples), ("small", examples)])).unwrap().unwrap()
+        };
+        assert!((0.05..=0.07).contains(&fitted(&few, 2)), "{}", fitted(&few, 2));
+        let many: Vec<_> = std::iter::repeat_n(few, 500).flatten().collect();
+        assert!(fitted(&many, 500) < 0.05, "{}", fitted(&many, 500));
     }
 
     #[test]

@@ -213,7 +213,7 @@ fn fit(
             examples.check(definition)?;
             calibrate_knn(definition, label_source, &texts, &examples)
         }
-        ClassifierKind::Prototype => fit_prototypes(&texts, &examples),
+        ClassifierKind::Prototype => fit_prototypes(&texts, examples),
     }
 }
 
