@@ -141,3 +141,33 @@ fn a_request_in_a_sentence_is_searched_by_its_topic() {
     assert!(wrong.len() <= WRONG_REQUESTS_MAX, "{wrong:#?}");
     assert!(server.terminate().success());
 }
+
+#[test]
+fn a_token_of_a_word_does_not_mark_another_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    assert_eq!(client.post("/v1/collections", &json!({"name": "marks"})).0, 201);
+    let texts = [
+        "Our vacation starts in July; the url is in the mail.",
+        "A ham sandwich on the way to Hamburg",
+        "The error 0x80070005 means that access is denied.",
+    ];
+    let documents: Vec<Value> =
+        (0..).zip(texts).map(|(id, text): (u32, _)| json!({"id": id.to_string(), "text": text})).collect();
+    let (status, answer) = client.post("/v1/collections/marks/documents", &json!({ "documents": documents }));
+    assert_eq!((status, &answer["failed"]), (200, &json!(0)), "{answer}");
+    for (query, document, expect) in
+        [("Urlaub", "0", &["vacation"][..]), ("Hamburg", "1", &["Hamburg"]), ("ham", "1", &["ham"]), ("0x80070057", "2", &[])]
+    {
+        let (status, answer) = client.post("/v1/collections/marks/search", &json!({"query": query, "include": ["passage"]}));
+        assert_eq!(status, 200, "{answer}");
+        let hit = answer["hits"].as_array().unwrap().iter().find(|hit| hit["id"] == document).unwrap();
+        let passage: Vec<char> = text(&hit["passage"], "text").chars().collect();
+        let place = |mark: &Value, end: &str| usize::try_from(mark[end].as_u64().unwrap()).unwrap();
+        let marks = hit["passage"]["marks"].as_array().unwrap().iter();
+        let marked: Vec<String> = marks.map(|mark| passage[place(mark, "start")..place(mark, "end")].iter().collect()).collect();
+        assert_eq!(marked, expect, "{query}");
+    }
+    assert!(server.terminate().success());
+}

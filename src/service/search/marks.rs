@@ -7,8 +7,11 @@ use std::ops::Range;
 use super::super::Error;
 use super::resolve::ResolvedQuery;
 use crate::domain::{Language, PassageMark, QueryTerm, SearchTarget};
-use crate::embed::{Embedder, PassageWords, TermMatcher, merge_marks, overlap, query_terms};
+use crate::embed::{DependentToken, Embedder, PassageWords, TermMatcher, merge_marks, overlap, query_terms};
 use crate::ranking::{Question, SignificantWord, TokenMatch};
+
+/// Maximum number of letters after a short word that may be its ending. More make another word.
+const ENDING_MAX: usize = 3;
 
 /// The query's tokens and words in the model, to mark what matches them.
 #[derive(Default)]
@@ -29,6 +32,8 @@ pub(super) struct Marking<'a> {
     question: Option<Question>,
     /// Tokens of the query that mark nothing, because they are fragments of words.
     fragments: Vec<u32>,
+    /// Tokens of the query that mark nothing where they are another word.
+    dependent_tokens: Vec<DependentToken>,
     /// The numbers of words that mean a significant word of the query.
     meanings: HashSet<u32>,
     embedder: &'a Embedder,
@@ -37,7 +42,7 @@ pub(super) struct Marking<'a> {
 impl<'a> Marking<'a> {
     /// Collects what to mark for a search. `resolved` is what it looked for.
     pub(super) fn new(target: &SearchTarget, resolved: ResolvedQuery, matcher: QueryMatcher, embedder: &'a Embedder) -> Self {
-        let ResolvedQuery { terms, fragments, .. } = resolved;
+        let ResolvedQuery { terms, fragments, dependent_tokens, .. } = resolved;
         let term_matcher = match target {
             SearchTarget::Text(text) => {
                 let mut terms = terms.unwrap_or_else(|| query_terms(text, None));
@@ -47,7 +52,7 @@ impl<'a> Marking<'a> {
             _ => None,
         };
         let meanings = matcher.words.into_iter().flat_map(|word| word.meanings).collect();
-        Self { term_matcher, question: matcher.question, fragments, meanings, embedder }
+        Self { term_matcher, question: matcher.question, fragments, dependent_tokens, meanings, embedder }
     }
 
     /// Returns the marks of a passage or a title. `language` is the document's language, if known.
@@ -61,8 +66,9 @@ impl<'a> Marking<'a> {
             let tokens: Vec<u16> = pieces.iter().map(|(id, _)| u16::try_from(*id).unwrap_or(u16::MAX)).collect();
             let matches = question.matches(&tokens, &self.fragments);
             let ranges_of = |kind: TokenMatch| {
-                let found = pieces.iter().zip(&matches).filter(move |(_, one)| **one == kind);
-                found.map(|((_, range), _)| range.clone()).collect::<Vec<_>>()
+                let found = pieces.iter().zip(&matches).filter(move |(_, one)| **one == kind).map(|(piece, _)| piece);
+                let found = found.filter(|(token, range)| !self.is_other_word(*token, text, range));
+                found.map(|(_, range)| range.clone()).collect::<Vec<_>>()
             };
             let light = ranges_of(TokenMatch::Light);
             marks.retain(|mark| !is_covered(mark, &light, pieces.iter().map(|(_, range)| range)));
@@ -72,6 +78,17 @@ impl<'a> Marking<'a> {
             marks.extend(words.find_words(|word| self.meanings.contains(&word), |word| self.embedder.knows(word)));
         }
         Ok(in_characters(text, &merge_marks(marks)))
+    }
+}
+
+impl Marking<'_> {
+    /// Whether a piece of a text is a token of the query, but not of its word: "url" is not of "Urlaub", nor "Ham" of "Hamburg" of
+    /// "ham".
+    fn is_other_word(&self, token: u32, text: &str, range: &Range<usize>) -> bool {
+        let rest = text.get(range.end..).unwrap_or_default();
+        let more = rest.chars().take(ENDING_MAX + 1).take_while(|c| c.is_alphanumeric()).count();
+        let is_other = |one: &DependentToken| if one.shorter.is_some() { more == 0 } else { more > ENDING_MAX };
+        self.dependent_tokens.iter().any(|one| one.token == token && !one.is_group && is_other(one))
     }
 }
 

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use dragoman::bundle::{Bundle, MODEL_CARD, Manifest};
+use dragoman::bundle::{Bundle, GOLDEN, MODEL_CARD, Manifest};
 
 use super::bundle::remove_folder;
 use crate::error::Error;
+
+/// Small files that the list of files in a model card leaves out.
+const UNLISTED: [&str; 2] = [GOLDEN, MODEL_CARD];
 
 /// A new bundle that is being written, in a temporary folder beside its final path.
 #[derive(Debug)]
@@ -47,16 +50,43 @@ impl BundleUpdate {
         Ok(())
     }
 
+    /// Returns the files that were added or may have changed, with their sizes in bytes, for the model card.
+    fn new_files(&self) -> Result<Vec<(String, u64)>, Error> {
+        let shown = self.files.iter().filter(|file| !UNLISTED.contains(&file.as_str()));
+        let size = |file: &String| {
+            let path = self.partial.join(file);
+            let about = std::fs::metadata(&path).map_err(|source| Error::file(&path, source))?;
+            Ok((file.clone(), about.len()))
+        };
+        shown.map(size).collect()
+    }
+
     /// Writes the section under `heading` into the model card, seals the bundle and moves it to its final path.
     pub fn finish(self, heading: &str, section: &str) -> Result<(), Error> {
         let path = self.before.path(MODEL_CARD);
         let card = std::fs::read_to_string(&path).map_err(|source| Error::file(&path, source))?;
+        let card = with_files(&card, self.new_files()?);
         let card = with_section(&card, &format!("# {} {}", self.manifest.name, self.manifest.version), heading, section);
         std::fs::write(self.partial.join(MODEL_CARD), card).map_err(|source| Error::file(&self.partial, source))?;
         self.seal()?;
         remove_folder(&self.folder)?;
         std::fs::rename(&self.partial, &self.folder).map_err(|source| Error::file(&self.folder, source))
     }
+}
+
+/// The model card with these files, each with its size in bytes, at the end of its list of files.
+fn with_files(card: &str, files: impl IntoIterator<Item = (String, u64)>) -> String {
+    let mut lines: Vec<String> = card.split_inclusive('\n').map(str::to_owned).collect();
+    for (file, bytes) in files {
+        let line = format!("- `{file}`: {:.1} MB\n", bytes as f64 / 1e6);
+        let is_listed = |line: &String| line.starts_with("- `") && line.trim_end().ends_with(" MB");
+        match (lines.iter().position(|line| line.starts_with(&format!("- `{file}`: "))), lines.iter().rposition(is_listed)) {
+            (Some(own), _) => lines[own] = line,
+            (None, Some(last)) => lines.insert(last + 1, line),
+            (None, None) => (),
+        }
+    }
+    lines.concat()
 }
 
 /// The model card with another title and with `section` before its notes; replaces a section with the same heading.
@@ -85,6 +115,15 @@ mod tests {
         assert_eq!(once, "# tiny 0.2.0\n\nAn encoder.\n\n## Questions\n\nFirst.\n\n## Notes\n\nNone.\n");
         let twice = with_section(&once, "# tiny 0.3.0", "## Questions", "## Questions\n\nSecond.\n\n");
         assert_eq!(twice, "# tiny 0.3.0\n\nAn encoder.\n\n## Questions\n\nSecond.\n\n## Notes\n\nNone.\n");
+    }
+
+    #[test]
+    fn added_files_are_listed_in_the_card_with_their_sizes() {
+        let card = "# tiny\n\n- 8 values\n- `model.onnx`: 1.0 MB\n- `late.safetensors`: 2.0 MB\n\n## Quality\n";
+        let files = [("late.safetensors".to_owned(), 2_500_000), ("questions.onnx".to_owned(), 1_000_000)];
+        let expect = "# tiny\n\n- 8 values\n- `model.onnx`: 1.0 MB\n- `late.safetensors`: 2.5 MB\n\
+                      - `questions.onnx`: 1.0 MB\n\n## Quality\n";
+        assert_eq!(with_files(card, files), expect);
     }
 
     #[test]

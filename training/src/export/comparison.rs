@@ -19,7 +19,7 @@ pub struct Measured {
     pub name: String,
     /// Number of parameters, if known.
     pub parameters: Option<usize>,
-    /// Size of the graph on disk.
+    /// Size of the graph with its token table on disk.
     pub graph_bytes: usize,
     /// Speed on one core.
     pub speed: Speed,
@@ -142,7 +142,7 @@ impl fmt::Display for Comparison<'_> {
             self.row(f, title, 2, |measured| measured.quality(name))?;
         }
         self.row(f, "parameters, million", 1, |measured| measured.parameters.map(|count| count as f64 / 1e6))?;
-        self.row(f, "size on disk, MB", 1, |measured| Some(measured.graph_bytes as f64 / 1e6))?;
+        self.row(f, "graph with its token table, MB", 1, |measured| Some(measured.graph_bytes as f64 / 1e6))?;
         self.row(f, "one query of 20 tokens on one core, ms (median)", 3, |measured| Some(measured.speed.query_ms))?;
         let tokens = self.0.first().map_or(0.0, |measured| measured.speed.tokens_mean);
         let title = format!("texts of {tokens:.0} tokens (mean) per second on one core, in batches");
@@ -174,7 +174,7 @@ mod tests {
                       |---|---:|---:|\n\
                       | short sentences, P@1 to and from English | 83.72 | - |\n\
                       | parameters, million | 13.4 | - |\n\
-                      | size on disk, MB | 13.6 | 13.6 |\n\
+                      | graph with its token table, MB | 13.6 | 13.6 |\n\
                       | one query of 20 tokens on one core, ms (median) | 0.346 | 0.346 |\n\
                       | texts of 14 tokens (mean) per second on one core, in batches | 2346 | 2346 |\n";
         assert_eq!(text, expect);
