@@ -72,7 +72,6 @@ mod tests {
 
     use super::*;
 
-    /// Sets its flag when it is dropped.
     struct SetOnDrop(Arc<AtomicBool>);
 
     impl Drop for SetOnDrop {

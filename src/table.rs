@@ -296,7 +296,6 @@ impl Columns {
     }
 }
 
-/// Lists the names of columns for an error.
 fn list(columns: &[Column]) -> String {
     let quoted = |column: &Column| {
         let name = column.name();

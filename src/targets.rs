@@ -22,7 +22,6 @@ use crate::domain::{SnapshotId, hex};
 
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
-/// URL scheme of a bucket.
 const S3: &str = "s3://";
 /// Name of the object that is written and deleted to check write access.
 const PROBE: &str = "dragoman.probe";
@@ -43,7 +42,6 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 /// An error of an operation on a target.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// The name of the target is not valid.
     #[error("{0}")]
     Invalid(String),
     #[error("cannot {operation} {target}")]
@@ -360,7 +358,6 @@ fn failed(operation: &'static str, target: &str) -> impl FnOnce(object_store::Er
     move |source| TargetError::Store { operation, target, source }
 }
 
-/// Checks the size and checksum of an archive.
 fn check_archive(name: &str, about: &StoredSnapshot, bytes: u64, sha256: &str) -> Result<(), TargetError> {
     let (expected, hash) = (about.archive_bytes, about.archive_sha256.as_str());
     if (bytes, sha256) == (expected, hash) {

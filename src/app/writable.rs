@@ -32,7 +32,6 @@ fn find_write_obstacle_in_collections(collections: &Path) -> Option<String> {
     })
 }
 
-/// The user and the group of this process.
 pub fn current_user_and_group() -> (u32, u32) {
     (getuid().as_raw(), getgid().as_raw())
 }

@@ -22,7 +22,6 @@ pub struct ClassCounts {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassReport {
-    /// The measures of all examples.
     pub scores: EvaluationScores,
     /// By class number.
     pub classes: Vec<ClassCounts>,

@@ -6,7 +6,6 @@ use crate::domain::EvaluationScores;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelReport {
-    /// The measures of all examples.
     pub scores: EvaluationScores,
     /// By label number.
     pub labels: Vec<ClassCounts>,

@@ -14,9 +14,9 @@ pub mod split;
 
 pub use calibrate::{fit_temperature, reliability};
 pub use error::ClassifyError;
-pub use evaluate::{ClassCounts, ClassReport, Confusion, LanguageReport, evaluate_classes, evaluate_languages, majority};
-pub use evaluate_labels::{LabelReport, evaluate_labels};
-pub use knn::{VoteRule, VoteWeight, Votes, vote};
+pub use evaluate::{ClassCounts, evaluate_classes, evaluate_languages, majority};
+pub use evaluate_labels::evaluate_labels;
+pub use knn::{VoteRule, VoteWeight, vote};
 pub use labels::{LabelNames, TargetKind, Targets};
 pub use mlp::{Mlp, Training};
 pub use prototype::Prototypes;

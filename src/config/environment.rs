@@ -6,7 +6,6 @@ use std::ffi::OsString;
 
 use clap::Command as Clap;
 
-/// The prefix of every variable.
 const PREFIX: &str = "DRAGOMAN_";
 /// Variables that scripts, tests and clients of this project read. A server may inherit them.
 const PROJECT_VARIABLES: [&str; 8] = [

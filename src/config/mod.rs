@@ -363,7 +363,6 @@ fn parse_rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "expected a number of at least 0".to_owned())
 }
 
-/// Parses a number of threads.
 fn parse_threads(text: &str) -> Result<usize, String> {
     let threads = text.parse().ok().filter(|threads| *threads <= THREADS_MAX);
     threads.ok_or_else(|| format!("expected a whole number of at most {THREADS_MAX}"))

@@ -35,10 +35,8 @@ pub struct Setting {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The command line.
     Flag,
     Environment,
-    /// The TOML file.
     File,
     Default,
 }
@@ -49,7 +47,6 @@ pub enum ReadError {
     /// it belongs on.
     #[error(transparent)]
     CommandLine(#[from] clap::Error),
-    /// A variable is named like a setting but belongs to none.
     #[error(
         "the environment variable {name} belongs to no setting{}; dragoman serve --help lists all",
         nearest.as_ref().map(|nearest| format!(", the nearest name is {nearest}")).unwrap_or_default()
@@ -61,7 +58,6 @@ pub enum ReadError {
     File { path: PathBuf, source: std::io::Error },
     #[error("the configuration file {} is not valid TOML: {problem}", path.display())]
     Toml { path: PathBuf, problem: String },
-    /// A key of the file is unknown or has an invalid value.
     #[error("the configuration file {} has an invalid setting: {problem}", path.display())]
     Setting { path: PathBuf, problem: String },
 }
@@ -181,7 +177,6 @@ fn expected(argument: &Arg) -> &'static str {
     if is_list(argument) { "a list of strings" } else { "a string, a number or a boolean" }
 }
 
-/// A value as arguments of the command line.
 fn to_arguments(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::String(text) => Some(vec![text.clone()]),

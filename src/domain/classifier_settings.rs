@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::singles::singles;
+use super::json::singles;
 
 /// How much a neighbor's vote counts. `equal`: all the same. `score`: its cosine. `softmax`: e to the power of its cosine
 /// divided by a temperature.

@@ -36,7 +36,6 @@ pub mod secret;
 pub mod selection;
 pub mod settings;
 pub mod similarity;
-pub mod singles;
 pub mod snapshot;
 pub mod sound;
 pub mod terms;

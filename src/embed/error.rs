@@ -28,7 +28,6 @@ pub enum EmbedError {
     Library { path: PathBuf, source: Arc<dyn std::error::Error + Send + Sync> },
     #[error("cannot load the model {}", path.display())]
     Model { path: PathBuf, source: Arc<dyn std::error::Error + Send + Sync> },
-    /// The model's inputs or outputs do not match those of a bundle's encoder.
     #[error("the model has {got}, but a bundle's encoder needs {expected}")]
     Contract { expected: String, got: String },
     #[error("cannot run on cuda:{device}: {reason}")]

@@ -78,7 +78,6 @@ impl FakeControl {
         self.lock().held = true;
     }
 
-    /// Lets batches run again.
     pub fn resume(&self) {
         self.0.0.resume();
     }

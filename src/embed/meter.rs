@@ -14,7 +14,6 @@ pub struct EmbedMeter {
     pub batch_s: Histogram,
     /// Number of texts in one forward pass.
     pub batch_texts: Histogram,
-    /// Number of embedded texts.
     pub texts: Counter,
     /// Number of embedded tokens, without padding.
     pub tokens: Counter,
@@ -23,7 +22,6 @@ pub struct EmbedMeter {
 }
 
 impl EmbedMeter {
-    /// Records one successful batch.
     pub(super) fn record_batch(&self, texts: usize, tokens: usize, took: Duration) {
         self.batch_s.observe(took.as_secs_f64());
         self.batch_texts.observe(texts as f64);

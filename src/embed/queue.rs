@@ -112,7 +112,6 @@ impl Queue {
         self.shared.state.lock().waiting
     }
 
-    /// Returns the metrics since the start.
     pub fn meter(&self) -> &EmbedMeter {
         &self.shared.meter
     }

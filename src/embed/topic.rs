@@ -36,7 +36,6 @@ const CUT_MIN: usize = 2;
 const REQUEST_BYTES_MAX: usize = 1 << 10;
 const REQUEST_WORDS_MIN: usize = 3;
 
-/// The role of a word in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Asking,

@@ -46,7 +46,6 @@ impl<'a> Weights<'a> {
         Ok(weights)
     }
 
-    /// Returns the path of a file.
     pub fn path(&self, file: &str) -> PathBuf {
         self.folder.as_ref().map_or_else(|| self.bundle.path(file), |folder| folder.path().join(file))
     }

@@ -31,7 +31,6 @@ const VIOLATIONS_MAX: usize = 100;
 /// The challenge for a client without a valid key.
 pub const CHALLENGE: &str = "Bearer realm=\"dragoman\"";
 
-/// A failed request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
     pub code: Code,
@@ -375,12 +374,10 @@ pub fn take_error(response: &mut Response) -> Option<ApiError> {
     }
 }
 
-/// The response to a path without a route.
 pub async fn route_not_found() -> ApiError {
     ApiError::new(Code::RouteNotFound, "there is no route with this path; /openapi.json lists all routes")
 }
 
-/// The response if a handler panicked.
 pub fn panic_response(payload: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic_text(&*payload).unwrap_or("without a text");
     ApiError::internal(format!("a handler panicked: {text}")).into_response()

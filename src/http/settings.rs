@@ -9,8 +9,7 @@ use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF
 use axum::http::{HeaderName, Method};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use crate::http::middleware::hosts::Hosts;
-use crate::http::middleware::origins::Origin;
+use crate::http::middleware::hosts::{Hosts, Origin};
 use crate::http::middleware::request_id::REQUEST_ID;
 
 /// How long a browser may cache the allowed methods and headers.
@@ -50,7 +49,6 @@ pub struct Settings {
     pub hosts: Hosts,
     /// Whether `/metrics` needs no key.
     pub metrics_open: bool,
-    /// Whether `/mcp` is served.
     pub mcp: bool,
     /// Triggered when the server stops.
     pub drain: Drain,
@@ -63,7 +61,6 @@ pub struct Settings {
 /// Numbers that other parts of the program keep.
 #[derive(Debug, Clone, Default)]
 pub struct Readings {
-    /// Lines of the log that were dropped.
     pub log_lines_dropped: Option<Reading>,
     /// When the TLS certificate expires, in seconds since the Unix epoch.
     pub certificate_expiry_s: Option<Reading>,

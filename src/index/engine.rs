@@ -211,7 +211,6 @@ impl Engine {
         Ok(true)
     }
 
-    /// Gives a node another key.
     pub(super) fn rename(&self, from: u64, to: u64) -> Result<(), IndexError> {
         self.raise_key_bound(to);
         self.usearch.rename(from, to).map(drop).map_err(|source| failed("rename", source))

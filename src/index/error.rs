@@ -24,7 +24,6 @@ pub enum IndexError {
     Torn { path: PathBuf, expected: u64, got: u64 },
     #[error("{} has CRC-32 {got:08x}, but its description says {expected:08x}", path.display())]
     Checksum { path: PathBuf, expected: u32, got: u32 },
-    /// The index was saved in another format or with other parameters.
     #[error("the saved index has {what} {got}, but this program needs {expected}")]
     Parameters { what: &'static str, expected: String, got: String },
 }

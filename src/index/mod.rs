@@ -4,7 +4,6 @@
 mod engine;
 mod near_duplicates;
 mod nearest;
-mod neighbor;
 mod parameters;
 mod permits;
 mod scan;
@@ -17,7 +16,7 @@ pub mod snapshot;
 pub use error::IndexError;
 pub use exact::search_exact;
 pub use hnsw::{Compared, Index};
-pub use neighbor::{Neighbor, nearer_first};
+pub use nearest::{Neighbor, nearer_first};
 pub use parameters::IndexParameters;
 pub use scan::Among;
-pub use snapshot::{Loaded, is_saved, load, save, saved_sequence};
+pub use snapshot::{is_saved, load, save, saved_sequence};

@@ -1,7 +1,20 @@
-//! Collects the best results of a search in a list that never grows far beyond its limit.
+//! Passages near a query and their order, and a list that collects the nearest and never grows far beyond its limit.
 
-use super::neighbor::{Neighbor, nearer_first};
+use std::cmp::Ordering;
+
 use crate::domain::PassageId;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Neighbor {
+    pub passage: PassageId,
+    /// The score by the index's metric. Higher is nearer.
+    pub score: f32,
+}
+
+/// The order of every list of neighbors: higher scores first, and among equal scores lower keys first.
+pub fn nearer_first(a: &Neighbor, b: &Neighbor) -> Ordering {
+    b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage))
+}
 
 /// Keeps the nearest `limit` of the passages offered.
 #[derive(Debug)]

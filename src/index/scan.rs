@@ -19,7 +19,6 @@ use super::nearest::Nearest;
 use crate::domain::{Embedding, Metric, PassageId};
 use crate::vectors::{PREFETCHED_ROWS, Signs, prefetch};
 
-/// The largest integer.
 const LARGEST: f32 = 127.0;
 
 /// Rows to compare for each one wanted, when the signs choose them, and at least. On real text hardly any of the nearest is lost

@@ -14,7 +14,6 @@ pub enum MiningError {
     Shape,
     #[error("rounded embeddings: {problem}")]
     Rounded { problem: String },
-    /// Neighbor lists that are not the two directions of one pair of sets.
     #[error(
         "forward is from {forward_queries} sentences to {forward_others}, backward from {backward_queries} to {backward_others}"
     )]

@@ -16,9 +16,9 @@ pub mod threshold;
 
 pub use blocks::{BLOCK_SENTENCES, Block, Comparison, Nearest};
 pub use candidates::{Strategy, bytes_needed, one_to_one, propose};
-pub use duplicates::{Cluster, Clusters, DuplicateRule, cluster};
+pub use duplicates::{Clusters, DuplicateRule, cluster};
 pub use error::MiningError;
 pub use margin::{Candidate, Margin, MarginScores};
 pub use neighbors::NeighborLists;
 pub use texts::TextGroups;
-pub use threshold::{KnownPairs, PairQuality, ThresholdFit, best_threshold, evaluate};
+pub use threshold::{KnownPairs, PairQuality, best_threshold, evaluate};

@@ -79,7 +79,6 @@ impl NeighborLists {
         self.others
     }
 
-    /// The total number of neighbors of all sentences.
     pub fn neighbor_count(&self) -> usize {
         self.counts.iter().map(|count| usize::from(*count)).sum()
     }

@@ -20,7 +20,6 @@ pub use layout::{Layout, epochs};
 pub use neighbors::Neighborhood;
 pub use vectors::Vectors;
 
-/// A position on the plane.
 pub type Point = [f32; 2];
 
 /// Returns the peak memory of all steps in bytes.

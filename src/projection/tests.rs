@@ -6,12 +6,10 @@ use crate::domain::embedding::dot;
 
 const DIMENSION: usize = 16;
 
-/// Returns random vectors.
 fn directions(count: usize, length: f32, random: &mut Random) -> Vec<[f32; DIMENSION]> {
     (0..count).map(|_| [(); DIMENSION].map(|()| random.within(length))).collect()
 }
 
-/// Returns the vectors as rows.
 fn rows(vectors: &Vectors) -> Vec<Vec<f32>> {
     vectors.blocks().flat_map(|block| block.chunks_exact(vectors.dimension())).map(<[f32]>::to_vec).collect()
 }

@@ -25,7 +25,6 @@ pub(super) async fn embed_passages(
     with_keys(passages, embedder.embed_in_context(texts, priority).await?)
 }
 
-/// The text and context to embed for a passage.
 pub(super) fn embed_text(passage: &PendingPassage) -> EmbedText {
     EmbedText { context: passage.context.clone(), text: passage.text.clone() }
 }

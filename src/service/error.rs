@@ -22,7 +22,6 @@ const FINGERPRINT_DIGITS: usize = 12;
 pub enum Error {
     #[error("there is no collection {name}")]
     CollectionNotFound { name: CollectionName },
-    /// The collection that was asked for is gone, and another one has its name now.
     #[error("collection {name} was replaced meanwhile, for example by a restored snapshot")]
     CollectionReplaced { name: CollectionName },
     /// The collection, classifier or job that a request with this idempotency key created has since been deleted.
@@ -48,7 +47,6 @@ pub enum Error {
     UnknownKey,
     #[error("key {id} has expired")]
     KeyExpired { id: KeyId },
-    /// The first key must be able to create others; otherwise nobody could.
     #[error("the first key must have scope admin, no collections and no expires_at; no other key could be created after it")]
     FirstKey,
     #[error("this is the only key that can create other keys and never expires; create another such key first")]
@@ -74,20 +72,17 @@ pub enum Error {
         loaded: String,
         loaded_fingerprint: String,
     },
-    /// The collection already has the loaded model, and its texts are split within the requested bounds by the current rules.
     #[error(
         "collection {collection} already has the server's model {model} and these passage bounds, so there is nothing to re-embed"
     )]
     ModelCurrent { collection: CollectionName, model: String },
     #[error("job {job} is already re-embedding collection {collection}")]
     AlreadyReembedding { collection: CollectionName, job: JobId },
-    /// The job embeds with another model than the one that is loaded now.
     #[error(
         "the job embeds with model {expected} (fingerprint {expected_fingerprint}), \
          but the server now has {loaded} (fingerprint {loaded_fingerprint}); send the request again"
     )]
     JobModel { expected: String, expected_fingerprint: String, loaded: String, loaded_fingerprint: String },
-    /// The collection holds callers' own vectors, so it has no model that could embed a text.
     #[error("collection {collection} has no model to embed a text with: it holds your own vectors of {dimension} values")]
     NoModel { collection: CollectionName, dimension: usize },
     #[error("the vector {problem}")]
@@ -100,7 +95,6 @@ pub enum Error {
     /// another request. Sending them again is harmless.
     #[error("the documents are stored but not searchable yet; the server will keep trying")]
     NotIndexed(#[source] Box<Error>),
-    /// The collection's index is still being brought up to date after the start.
     #[error("collection {collection} is still recovering: {done} of {total} passages are indexed")]
     Recovering { collection: CollectionName, done: u64, total: u64 },
     /// The request ran into damage in the collection's database. Nothing damaged was returned.
@@ -120,7 +114,6 @@ pub enum Error {
          or restart the server"
     )]
     DirectoryLost,
-    /// The server cannot start because the disk is full.
     #[error("the disk is full: free at least {kib} KiB in {}", folder.display())]
     DiskFull { folder: PathBuf, kib: u64, source: Box<Error> },
     #[error("there is no job {id}")]
@@ -133,7 +126,6 @@ pub enum Error {
     JobsWaiting { limit: usize },
     #[error(transparent)]
     Refused(#[from] LimitExceeded),
-    /// The upload was too slow, and another upload was waiting for its slot.
     #[error("the file arrived too slowly while others waited for a place (uploads_max); nothing was accepted")]
     UploadEvicted,
     /// The stored state of a job cannot be read back: another program must have changed it.
@@ -162,24 +154,20 @@ pub enum Error {
     TermsPending { collection: CollectionName, done: u64, total: u64 },
     #[error("a vector must have {expected} values, as collection {collection} has, got {got}")]
     VectorDimension { collection: CollectionName, expected: usize, got: usize },
-    /// The document to find similar documents for has no embedding yet.
     #[error("document {id} is stored but still waits for its embedding, so nothing can be compared with it yet")]
     NotEmbedded { id: DocumentId },
-    /// The positive and the negative examples have the same mean.
     #[error("the positive and the negative examples cancel each other out, so nothing is left to search for")]
     NoDirection,
     #[error(
         "the response would have {bytes} bytes of texts, metadata and vectors, at most {limit} are allowed (answer_bytes_max): {advice}"
     )]
     AnswerTooLarge { bytes: u64, limit: usize, advice: &'static str },
-    /// One search of a batch failed, which fails the whole batch.
     #[error("/searches/{index}: {source}")]
     InBatch { index: usize, source: Box<Error> },
     #[error(transparent)]
     Mine(#[from] MineError),
     #[error(transparent)]
     Projection(#[from] ProjectionError),
-    /// The caller disconnected before anything was stored.
     #[error("the caller disconnected; nothing was stored")]
     CallerGone,
     #[error("the server is stopping")]
@@ -187,7 +175,6 @@ pub enum Error {
     /// A folder of the data directory cannot be created, read or removed.
     #[error("cannot access {}", path.display())]
     Folder { path: PathBuf, source: std::io::Error },
-    /// There are collections or snapshots, but no catalog with their names and keys.
     #[error(
         "the data directory holds {found}, but its catalog.sqlite is {state}; without it, the names of the collections and the \
          keys that protect them are lost: put a copy of catalog.sqlite back, or move {found} out of the data directory to start over"
@@ -198,12 +185,10 @@ pub enum Error {
          setting data, or leave store out", path.display()
     )]
     EmbeddedStoreExists { path: PathBuf },
-    /// The operation is not available because the documents are on a database server.
     #[error("{operation} with the store on a database server: {instead}")]
     OnDatabaseServer { operation: &'static str, instead: &'static str },
     #[error("a passage of document {id} lies outside its text")]
     PassageRange { id: DocumentId },
-    /// The encoder returned a different number of embeddings than requested.
     #[error("the encoder returned {got} embeddings for {expected} texts")]
     EncoderAnswers { expected: usize, got: usize },
     #[error("cannot create a document id")]

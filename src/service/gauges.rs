@@ -88,12 +88,10 @@ impl Service {
         self.state.server.as_ref().and_then(|server| server.replica_state())
     }
 
-    /// Number of texts that are waiting for the encoder.
     pub fn embed_queue_texts(&self) -> usize {
         self.state.embedder.queue_depth()
     }
 
-    /// Returns what the encoder has measured since the start.
     pub fn embed_meter(&self) -> &EmbedMeter {
         self.state.embedder.meter()
     }

@@ -207,7 +207,6 @@ impl State {
         if self.server.is_some() { Ok(()) } else { self.emergency_space.check(self.databases_at_start()) }
     }
 
-    /// Returns how many databases a start would open.
     fn databases_at_start(&self) -> usize {
         let collections = self.open.read().len() + self.broken.read().len();
         collections.min(self.limits.databases_open_max)

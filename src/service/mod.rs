@@ -38,7 +38,7 @@ pub mod state;
 mod sync_state;
 mod upload_receiver;
 
-pub use crate::storage::{PostgresOptions, ReplicaLag, ReplicaOptions, ReplicaState};
+pub use crate::storage::{PostgresOptions, ReplicaOptions, ReplicaState};
 pub use error::Error;
 pub use handle::CollectionHandle;
-pub use state::{Parts, Readiness, Service};
+pub use state::{Parts, Service};

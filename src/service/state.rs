@@ -79,7 +79,6 @@ pub(crate) struct State {
     pub(super) catalog_sync: CatalogSyncState,
     /// The database server that holds everything. `None` if the data directory does.
     pub(super) server: Option<Arc<PostgresServer>>,
-    /// The lock on the data directory.
     pub(super) lock: Arc<DirectoryLock>,
     pub(super) keyring: Keyring,
     pub(super) emergency_space: EmergencySpace,

@@ -11,18 +11,16 @@ mod nearest;
 mod operations;
 mod passage_set;
 mod postgres;
-mod scope;
 
 pub use crate::index::{Neighbor, search_exact};
 pub use crate::store::{CatalogPart, CatalogStorage};
 pub use embedded::{Embedded, RESCORED_MIN};
 pub use error::StorageError;
 pub use first_passages::FirstPassages;
-pub use nearest::{EMBEDDINGS_PER_READ, Nearest, NearestSearch, Unit};
-pub use operations::{RecordFn, Storage};
+pub use nearest::{EMBEDDINGS_PER_READ, Nearest, NearestSearch, RequiredPassages, Scope, Unit};
+pub use operations::Storage;
 pub use passage_set::PassageSet;
 pub use postgres::{
-    Adoption, BlockedWrites, CatalogNames, CatalogVersions, JobOwnership, Postgres, PostgresCatalog, PostgresOptions,
-    PostgresServer, ReplicaLag, ReplicaOptions, ReplicaState, TakenOverJobs,
+    Adoption, BlockedWrites, CatalogNames, JobOwnership, Postgres, PostgresCatalog, PostgresOptions, PostgresServer,
+    ReplicaOptions, ReplicaState, TakenOverJobs,
 };
-pub use scope::{RequiredPassages, Scope};

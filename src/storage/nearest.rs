@@ -1,10 +1,11 @@
-//! A search for the nearest passages or documents, and what it finds.
+//! A search for the nearest passages or documents, its scope, and what it finds.
+
+use std::sync::Arc;
 
 use super::passage_set::PassageSet;
-use super::scope::Scope;
 use crate::domain::{DenseMethod, Embedding, Metric, PassageId, SearchParameters};
 use crate::index::{Neighbor, nearer_first, search_exact};
-use crate::store::{PassageDocument, StoreError};
+use crate::store::{PassageDocument, RequiredMatches, SearchFilter, StoreError};
 
 /// Number of embeddings read from the store at a time. Bounds the memory of comparing with many.
 pub const EMBEDDINGS_PER_READ: usize = 1_024;
@@ -28,6 +29,38 @@ impl<'a> NearestSearch<'a> {
     /// Searches for the nearest passages that an approximate index finds.
     pub fn passages(query: &'a Embedding, limit: usize, scope: Scope<'a>, ef_search: usize) -> Self {
         Self { query, scope, limit, unit: Unit::Passage, exact: false, parameters: SearchParameters::default(), ef_search }
+    }
+}
+
+/// The scope of a search: the documents that match a filter, and among their passages those that have the required words.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    pub filter: &'a SearchFilter,
+    /// The passages that have the required words. `None` if no words are required.
+    pub words: Option<&'a RequiredPassages>,
+}
+
+/// The passages that have the words that a query requires.
+#[derive(Debug, Clone)]
+pub enum RequiredPassages {
+    Only(Arc<PassageSet>),
+    AllBut(Arc<PassageSet>),
+}
+
+impl Scope<'_> {
+    pub fn is_all(&self) -> bool {
+        self.words.is_none() && *self.filter == SearchFilter::default()
+    }
+}
+
+impl RequiredPassages {
+    /// Returns `None` if all passages have what is required.
+    pub(super) fn from_matches(required_matches: Option<RequiredMatches>) -> Option<Self> {
+        match required_matches? {
+            RequiredMatches::Only(passages) => Some(Self::Only(Arc::new(passages.into_iter().collect()))),
+            RequiredMatches::AllBut(passages) if passages.is_empty() => None,
+            RequiredMatches::AllBut(passages) => Some(Self::AllBut(Arc::new(passages.into_iter().collect()))),
+        }
     }
 }
 

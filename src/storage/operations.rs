@@ -18,10 +18,9 @@ use std::time::Instant;
 
 use super::embedded::Embedded;
 use super::error::StorageError;
-use super::nearest::{Nearest, NearestSearch};
+use super::nearest::{Nearest, NearestSearch, RequiredPassages, Scope};
 use super::passage_set::PassageSet;
 use super::postgres::Postgres;
-use super::scope::{RequiredPassages, Scope};
 use crate::domain::{
     CollectionCounts, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest, Facets, JobId,
     Metadata, MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms, RequestKey, ScrollPage,

@@ -20,7 +20,6 @@ impl PassageSet {
         self.0.is_empty()
     }
 
-    /// Returns the set without some of its passages.
     pub fn without(&self, passages: &[PassageId]) -> Self {
         let mut rest = self.0.clone();
         for passage in passages {

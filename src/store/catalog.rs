@@ -74,7 +74,6 @@ impl Catalog {
         Ok(Self { connection: Mutex::new(connection), deadline, lock: Arc::new(lock) })
     }
 
-    /// Returns the lock on its data directory.
     pub fn directory_lock(&self) -> Arc<DirectoryLock> {
         Arc::clone(&self.lock)
     }

@@ -28,11 +28,9 @@ pub trait CatalogSession {
     fn store_embeddings(&mut self, embedded: &[TextEmbedding]) -> Result<(), StoreError>;
 }
 
-/// Takes the rows of a statement.
 pub type RowConsumer<'r> = dyn FnMut(&dyn Columns) -> Result<(), StoreError> + 'r;
 
 impl dyn CatalogSession + '_ {
-    /// Reads all rows of a query.
     pub(crate) fn rows<T>(
         &mut self,
         sql: &str,
@@ -57,7 +55,6 @@ impl dyn CatalogSession + '_ {
         Ok(self.rows(sql, values, read)?.pop())
     }
 
-    /// Whether a query returns a row.
     pub(crate) fn has_row(&mut self, sql: &str, values: &[CatalogValue<'_>]) -> Result<bool, StoreError> {
         Ok(self.row(sql, values, |_| Ok(()))?.is_some())
     }
@@ -114,7 +111,6 @@ macro_rules! values {
 }
 pub(super) use values;
 
-/// Serializes a value to JSON.
 pub(crate) fn catalog_json(value: &impl Serialize) -> String {
     // Serializing maps with text keys and lists of texts cannot fail.
     serde_json::to_string(value).unwrap_or_default()

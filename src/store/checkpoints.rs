@@ -10,8 +10,6 @@ use super::{DocumentStore, PreparedDocument, StoreError, Upserted};
 use crate::domain::JobId;
 
 impl DocumentStore {
-    /// Stores documents like `upsert`, together with the checkpoint of the job that sends them, which `checkpoint` makes from
-    /// the outcomes. After a crash there are both or neither. Waits for a place in the write queue if the queue is full.
     pub fn upsert_for_job(
         &self,
         job: &JobId,
@@ -27,7 +25,6 @@ impl DocumentStore {
         })
     }
 
-    /// Returns the last checkpoint of a job, or `None` before its first one.
     pub fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError> {
         self.read("reading a job's checkpoint", |connection| {
             let sql = "select checkpoint from job_checkpoints where job = ?1";
@@ -35,7 +32,6 @@ impl DocumentStore {
         })
     }
 
-    /// Deletes the checkpoints of all jobs except `kept`, because those jobs have ended.
     pub fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
         let stale: Vec<String> = self.read("reading checkpoints", |connection| stale_jobs(connection, kept))?;
         if stale.is_empty() {

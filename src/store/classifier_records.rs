@@ -28,7 +28,6 @@ pub enum TrainingProgress {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedTraining {
-    /// The classifier's id.
     pub id: String,
     pub job: JobId,
     /// The model whose embeddings it was trained on.

@@ -172,7 +172,6 @@ impl dyn CatalogStorage {
         })
     }
 
-    /// Removes a classifier and returns it.
     pub fn delete_classifier(&self, name: &ClassifierName) -> Result<Option<StoredClassifier>, StoreError> {
         self.run_in(Within::Transaction, "deleting a classifier", |session| {
             let sql = format!("delete from dragoman.classifiers where name = $1 returning {COLUMNS}");

@@ -21,8 +21,6 @@ pub enum PatchOutcome {
 }
 
 impl DocumentStore {
-    /// Like `upsert`, if the precondition holds for the document stored under each id. Otherwise fails with
-    /// `StoreError::PreconditionFailed` and stores nothing.
     pub fn upsert_if(&self, documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError> {
         let upsert = Upsert::prepare(self, documents)?;
         self.write("storing documents", move |transaction| {
@@ -33,7 +31,6 @@ impl DocumentStore {
         })
     }
 
-    /// Removes a document if the precondition holds. Returns `None` if there is no such document.
     pub fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError> {
         let id = id.clone();
         self.write("deleting a document", move |transaction| {
@@ -45,9 +42,6 @@ impl DocumentStore {
         })
     }
 
-    /// Changes title, metadata, language and expiry if the precondition holds, and returns the changed document. If the title
-    /// changes, the passages of `resplit` replace the old ones; otherwise passages and embeddings stay. A patch that changes
-    /// nothing keeps the version.
     pub fn patch(
         &self,
         id: &DocumentId,

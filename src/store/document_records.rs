@@ -12,12 +12,10 @@ use super::queries::CUTTING_RULES;
 use super::records::{DocumentRecord, PassageRecord, PreparedDocument};
 use super::rows::{self, DOCUMENT_COLUMNS, corrupt_passage, passage_id, query_all, to_sql};
 use super::write_transaction::WriteTransaction;
-use super::{DocumentKey, StoreError, TermsOf, checkpoints, swap, token_rows};
+use super::{DocumentKey, StoreError, TermsOf, checkpoints, swap, term_rows};
 use crate::domain::{Document, JobId, PassageContext, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
 
 impl DocumentStore {
-    /// Reads at most `limit` documents with keys above `after`, with everything stored about them, in the order of their keys.
-    /// Ends early once they have `bytes_max` bytes.
     pub fn document_records(
         &self,
         after: Option<DocumentKey>,
@@ -28,8 +26,7 @@ impl DocumentStore {
         self.read("reading whole documents", |connection| read(connection, after, (limit, bytes_max), &terms_of))
     }
 
-    /// Stores documents of another engine, together with the checkpoint of the job that moves them. The next change gets a
-    /// number after `sequence`, the last one there. Waits for a place in the write queue if the queue is full.
+    /// Waits for a place in the write queue if the queue is full.
     pub fn insert_records(
         &self,
         job: &JobId,
@@ -45,7 +42,6 @@ impl DocumentStore {
         })
     }
 
-    /// Records that some texts may have been split by older rules, as in the source.
     pub fn mark_cut_by_older_rules(&self) -> Result<(), StoreError> {
         self.write_patiently("recording the rules by which texts were split", |transaction| {
             let sql = "update state set cutting_rules = min(cutting_rules, ?1)";
@@ -131,7 +127,7 @@ fn insert(transaction: &mut WriteTransaction<'_>, record: DocumentRecord, terms_
         statement.execute(params![row[0], row[1], row[2], row[3], row[4], span.headings, checksum, embedding, sequence])?;
         let terms = PassageTerms { plain: words, ..terms_of.compute(&document.indexed_text(&span)?, document.language) };
         transaction.add_terms(row[0], terms);
-        token_rows::insert(connection, id, &tokens)?;
+        term_rows::insert_tokens(connection, id, &tokens)?;
     }
     Ok(())
 }

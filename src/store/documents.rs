@@ -31,7 +31,7 @@ use crate::domain::{
 const DATABASE: &str = "documents.sqlite";
 
 /// One collection's database. Calls block until they are done, and writes until they are durable. After `close`, every call
-/// fails with `StoreError::Closed`. Dropping it closes it.
+/// fails with `StoreError::Closed`. Dropping it closes it. `Storage` describes the methods that it has, too.
 pub struct DocumentStore {
     recovered_log: bool,
     lost_log: Option<StoreError>,
@@ -142,13 +142,11 @@ impl DocumentStore {
         compile(filter, &self.indexes.read())
     }
 
-    /// Returns the indexed paths, in order.
     pub fn metadata_indexes(&self) -> Vec<MetadataPath> {
         self.indexes.read().clone()
     }
 
-    /// Creates missing indexes and drops those that are not in `paths`, all or none. Other writes of the collection
-    /// wait meanwhile, reads do not.
+    /// Other writes of the collection wait meanwhile, reads do not.
     pub fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
         let _declaring = self.declaring.lock();
         let set = self.write("declaring metadata indexes", move |transaction| metadata_indexes::set(transaction, &paths))?;
@@ -162,7 +160,6 @@ impl DocumentStore {
         self.write("deleting a document", move |transaction| mutations::delete(transaction, &id))
     }
 
-    /// Stores embeddings of passages. Skips passages that were deleted meanwhile, and returns the embeddings that were stored.
     /// Waits for a place in the write queue if the queue is full.
     pub fn set_embeddings(
         &self,
@@ -207,13 +204,10 @@ impl DocumentStore {
         self.read("reading a document", |connection| queries::get(connection, id))
     }
 
-    /// Reads a page of documents in the order of their ids. The page ends early if texts and metadata exceed `bytes_max` bytes,
-    /// but has at least one document.
     pub fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
         self.read("listing documents", |connection| queries::list(connection, page, bytes_max))
     }
 
-    /// Reads a page like `list`, and the embeddings of its documents that have a single passage, all as of one moment.
     pub fn list_embedded(
         &self,
         page: &Page<DocumentId>,
@@ -232,7 +226,6 @@ impl DocumentStore {
         })
     }
 
-    /// Reads at most `limit` passages without an embedding, with keys above `after`, in the order of their keys.
     pub fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError> {
         let sql = "select id, document, start, end, headings from passages indexed by passages_pending
                    where embedding is null and id > ?1 order by id limit ?2";
@@ -240,12 +233,11 @@ impl DocumentStore {
         self.read("reading passages without embedding", |connection| queries::passage_texts(connection, sql, &values))
     }
 
-    /// Returns the sequence number of the last change. Some numbers before it do not belong to a change of the index's content.
+    /// Some numbers before it do not belong to a change of the index's content.
     pub fn sequence(&self) -> Result<Sequence, StoreError> {
         self.read("reading the sequence", queries::sequence)
     }
 
-    /// Returns the sequence number of the newest embedding that is stored, 0 if there is none.
     pub fn last_embedded(&self) -> Result<Sequence, StoreError> {
         let sql = "select coalesce((select max(embedded_sequence) from passages where embedded_sequence is not null), 0)";
         self.read("reading the newest embedding", |connection| queries::read_sequence(connection, sql))
@@ -296,7 +288,7 @@ impl DocumentStore {
         self.write_patiently("purging tombstones", move |transaction| mutations::purge_tombstones(transaction, sequence))
     }
 
-    /// Counts the collection's contents. `disk_bytes` is the database's part.
+    /// `disk_bytes` is the database's part.
     pub fn counts(&self) -> Result<CollectionCounts, StoreError> {
         let writes = self.writes.load(Ordering::SeqCst);
         let cached_counts = self.cached_counts.lock().clone();
@@ -335,7 +327,6 @@ impl DocumentStore {
         file_bytes(&log::log_path(self.database()))
     }
 
-    /// Returns the number of passages without an embedding that are not among `others`.
     pub fn pending_count_excluding(&self, others: &[PassageId]) -> Result<u64, StoreError> {
         self.read("counting passages without embedding", |connection| {
             let sql = "select count(*) from passages where embedding is null";
@@ -402,8 +393,8 @@ impl DocumentStore {
         written
     }
 
-    /// After `time`, ends statements that run for more than a moment with `StoreError::Interrupted`, so that `close` does not
-    /// wait for them. Nothing of an interrupted write is stored.
+    /// Such a statement fails with `StoreError::Interrupted`, so that `close` does not wait for it. Nothing of an interrupted
+    /// write is stored.
     pub fn interrupt_after(&self, time: Instant) {
         self.connections.interrupt_after(time);
     }

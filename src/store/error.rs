@@ -27,10 +27,8 @@ pub enum StoreError {
     /// have been stored.
     #[error("the database server cannot be reached, which stopped {operation}")]
     ServerUnreachable { operation: &'static str, source: Cause },
-    /// A database server cannot do what is needed.
     #[error("the database server is not suitable: {problem}")]
     UnsuitableServer { problem: String },
-    /// The server named as a replica is not a replica of the database server.
     #[error("the replica of the database server cannot be used: {problem}")]
     UnsuitableReplica { problem: String },
     /// A file or folder cannot be created, opened or synced.
@@ -45,7 +43,6 @@ pub enum StoreError {
     /// The file system does not support SQLite's write-ahead log. Network file systems do not.
     #[error("{} cannot use a write-ahead log; its journal mode stays {got}", path.display())]
     NoWriteAheadLog { path: PathBuf, got: String },
-    /// A newer version of the server created this database.
     #[error("the database has version {found}, but this server knows versions up to {known}")]
     NewerDatabase { found: i64, known: i64 },
     /// The database was opened only for reading, but this version would first have to change it.
@@ -77,7 +74,6 @@ pub enum StoreError {
     ClassifierExists { name: ClassifierName },
     #[error("an alias {name} already exists")]
     AliasExists { name: CollectionName },
-    /// The schema of a foreign database differs from what the migrations of its version make.
     #[error("the database's {kind} {name} {problem}")]
     SchemaMismatch { kind: String, name: String, problem: &'static str },
     /// A statement was ended because the store closes or its caller canceled it. Nothing of a write was stored.
@@ -96,7 +92,6 @@ pub enum StoreError {
     Damaged { operation: &'static str, source: Cause },
     #[error("its folder {} is missing", path.display())]
     FolderLost { path: PathBuf },
-    /// The database is missing, although its folder exists.
     #[error("its database {} is missing", path.display())]
     DatabaseLost { path: PathBuf },
     #[error("its database {} is empty", path.display())]
@@ -104,13 +99,11 @@ pub enum StoreError {
     /// Something else is in the place of a file. Opening it could wait forever.
     #[error("{} is not a regular file", path.display())]
     NotRegular { path: PathBuf },
-    /// The database lacks changes that the saved index has.
     #[error(
         "its database {} ends at change {}, but its saved index reaches change {}: the database lost changes, or is an older copy",
         path.display(), stored.0, reached.0
     )]
     DatabaseBehind { path: PathBuf, stored: Sequence, reached: Sequence },
-    /// The write-ahead log does not match its checksums at some point, and there are committed transactions after that point.
     #[error("{part} of its write-ahead log {} does not match its checksum; {transactions} later commits are lost", path.display())]
     LogDamaged { path: PathBuf, part: String, transactions: u64 },
     /// A document has a passage that is not part of its text, or that splits a character.
@@ -140,7 +133,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether it means that stored data is damaged.
     pub fn is_damage(&self) -> bool {
         matches!(
             self,

@@ -25,13 +25,11 @@ pub struct Expired {
 }
 
 impl DocumentStore {
-    /// Whether there may be an expired document that is not removed yet. Reads nothing.
     pub fn expiry_due(&self) -> bool {
         self.connections.next_expiry.is_due(self.connections.now_ms())
     }
 
-    /// Removes some of the documents that have expired, in a short transaction, so other writes can run in between. A crash
-    /// leaves the rest to the next call. Waits for a place in the write queue if the queue is full.
+    /// A crash leaves the rest to the next call. Waits for a place in the write queue if the queue is full.
     pub fn delete_expired(&self) -> Result<Expired, StoreError> {
         const OPERATION: &str = "removing expired documents";
         let keys = self.read(OPERATION, expired_keys)?;

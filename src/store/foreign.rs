@@ -259,7 +259,6 @@ impl Object {
         self.kind == "index" && is_index_name(&self.name)
     }
 
-    /// Checks that two schemas are the same.
     fn compare(expected: &[Self], found: &[Self]) -> Result<(), Fault> {
         let of = |all: &[Self], one: &Self| all.iter().filter(|other| *other == one).count();
         if let Some(object) = found.iter().find(|object| of(found, object) != of(expected, object)) {

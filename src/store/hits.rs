@@ -14,7 +14,6 @@ use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, PassageRow, S
 use crate::domain::{DocumentHead, DocumentId, Embedding, PassageId};
 
 impl DocumentStore {
-    /// Reads the documents of passages, in the order of `ids`, leaving out deleted ones. Reads no text.
     pub fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
         let sql = select_live("p.id, d.key, d.id, d.language");
         self.read("reading the documents of passages", |connection| {
@@ -30,7 +29,6 @@ impl DocumentStore {
         })
     }
 
-    /// Reads the documents of passages without their texts, in the order of `ids`, leaving out deleted ones.
     pub fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError> {
         let sql = select_live("p.id, d.key, d.id, d.language, d.metadata, d.created_at_ms, d.updated_at_ms");
         self.read("reading the documents of passages", |connection| {
@@ -48,13 +46,11 @@ impl DocumentStore {
         })
     }
 
-    /// Reads the embeddings of passages, in the order of `ids`, leaving out deleted passages and those without an embedding.
     pub fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
         let sql = "select id, embedding from passages where id = ?1 and embedding is not null";
         self.read("reading embeddings", |connection| query_passages(connection, sql, ids, |row| read_embedding(row, 0)))
     }
 
-    /// Reads the sizes of everything that a hit may include for each passage, without reading the contents.
     pub fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError> {
         // SQLite knows the length of a value without reading it.
         let sql =
@@ -67,12 +63,10 @@ impl DocumentStore {
         })
     }
 
-    /// Reads passages with their documents, in the order of `ids`, leaving out deleted ones.
     pub fn passages(&self, ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError> {
         Ok(self.passages_while(ids, |_| true)?.unwrap_or_default())
     }
 
-    /// Reads passages like `passages`, unless `charge` refuses one of them. `charge` gets the sizes of each before it is copied.
     pub fn passages_while(
         &self,
         ids: &[PassageId],
@@ -115,7 +109,6 @@ impl DocumentStore {
         })
     }
 
-    /// Keeps those of `ids` whose document matches, in order. A deleted passage has no document.
     pub fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
         let condition = self.compile(filter);
         let sql = format!("select 1 from passages p join documents d on d.key = p.document where p.id = ? and {}", condition.sql);
@@ -132,8 +125,6 @@ impl DocumentStore {
         })
     }
 
-    /// Reads the embeddings of a document's passages, without passages that wait for theirs. Returns `None` if there is no such
-    /// document.
     pub fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
         self.read("reading a document's embeddings", |connection| {
             let sql = format!("select d.key from documents d where d.id = ?1 and {LIVE}");

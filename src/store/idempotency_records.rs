@@ -1,8 +1,10 @@
 //! Records of requests with an idempotency key, in the catalog and in the database of each collection. A record is written in
 //! the transaction that does the work, so after a crash there are both or neither.
 
-use super::StoreError;
 use super::catalog_session::{CatalogSession, values};
+use super::sqlite_session::SqliteSession;
+use super::upsert::Upsert;
+use super::{DocumentStore, PreparedDocument, StoreError, Upserted};
 use crate::domain::RequestKey;
 
 /// How long a record is kept: 24 hours.
@@ -62,13 +64,62 @@ pub(super) fn store_answer(
     Ok(kept > 0)
 }
 
+/// The outcome of a request with a key.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Idempotent<T> {
+    /// The request was executed now.
+    Executed(T),
+    /// The request was executed before, with this record.
+    Replayed(String),
+}
+
+impl DocumentStore {
+    pub fn upsert_once(
+        &self,
+        documents: Vec<PreparedDocument>,
+        request: RequestKey,
+        answer: impl FnOnce(&[Upserted]) -> String + Send + 'static,
+    ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
+        const OPERATION: &str = "storing documents";
+        let upsert = Upsert::prepare(self, documents)?;
+        self.write(OPERATION, move |transaction| {
+            let (mut records, now_ms) =
+                (SqliteSession { connection: transaction.connection, operation: OPERATION }, transaction.now_ms);
+            if let Some(before) = find(&mut records, &request, now_ms)? {
+                return Ok(Idempotent::Replayed(before));
+            }
+            let outcomes = upsert.write(transaction)?;
+            store_answer(&mut records, &request, &answer(&outcomes), now_ms, ANSWERS_MAX)?;
+            Ok(Idempotent::Executed(outcomes))
+        })
+    }
+
+    pub fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
+        const OPERATION: &str = "reading an idempotency record";
+        let request = request.clone();
+        self.write(OPERATION, move |transaction| {
+            let mut records = SqliteSession { connection: transaction.connection, operation: OPERATION };
+            Ok(find(&mut records, &request, transaction.now_ms)?)
+        })
+    }
+
+    pub fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
+        const OPERATION: &str = "storing an answer";
+        let request = request.clone();
+        self.write_patiently(OPERATION, move |transaction| {
+            let mut records = SqliteSession { connection: transaction.connection, operation: OPERATION };
+            store_answer(&mut records, &request, &answer, transaction.now_ms, ANSWERS_MAX)?;
+            Ok(())
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
 
     use super::super::connection::open_writer;
     use super::super::migrate::{CATALOG, COLLECTION};
-    use super::super::sqlite_session::SqliteSession;
     use super::*;
 
     fn session(connection: &Connection) -> SqliteSession<'_> {

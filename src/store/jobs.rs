@@ -12,7 +12,6 @@ use crate::domain::{
     Code, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page, RequestKey,
 };
 
-/// The columns that `read_job` reads.
 pub(crate) const JOB_COLUMNS: &str =
     "id, type, status, collection, request, details, done, total, unit, error_code, error_detail,
     cancel_requested, created_at_ms, started_at_ms, finished_at_ms, jobs.key";

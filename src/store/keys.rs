@@ -50,7 +50,6 @@ pub(super) fn insert(session: &mut dyn CatalogSession, stored: &StoredKey) -> Re
     session.execute(sql, values).map(drop)
 }
 
-/// Serializes names to a JSON array.
 pub(super) fn names_json(names: &[CollectionName]) -> String {
     catalog_json(&names.iter().map(CollectionName::as_str).collect::<Vec<_>>())
 }

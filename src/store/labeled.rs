@@ -39,7 +39,6 @@ pub enum Patched {
 }
 
 impl DocumentStore {
-    /// Reads at most `limit` matching documents after the id `after`, in the order of their ids.
     pub fn embedded_documents(
         &self,
         filter: &SearchFilter,
@@ -57,7 +56,6 @@ impl DocumentStore {
         })
     }
 
-    /// Reads the metadata of at most `limit` matching documents, in the order of their ids.
     pub fn matching_metadata(&self, filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
         let condition = self.compile(filter);
         let sql = format!("select d.key, d.id, d.metadata from documents d where {} order by d.id limit ?", condition.sql);
@@ -71,7 +69,6 @@ impl DocumentStore {
         })
     }
 
-    /// Reads documents in the order of `ids`. Returns `None` for one that does not exist.
     pub fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError> {
         self.read("reading documents with embeddings", |connection| {
             ids.iter()
@@ -80,8 +77,7 @@ impl DocumentStore {
         })
     }
 
-    /// Changes metadata, and stores the checkpoint of the job, which `checkpoint` makes from the outcomes. After a crash there
-    /// is all or nothing. Waits for a place in the write queue if the queue is full.
+    /// Waits for a place in the write queue if the queue is full.
     pub fn patch_for_job(
         &self,
         job: &JobId,

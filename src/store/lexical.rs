@@ -31,9 +31,8 @@ const FILL_STEP: usize = 256;
 const RANK: &str = "bm25(1.0, 0.8)";
 
 impl DocumentStore {
-    /// Finds up to `limit` passages that have any of the terms and everything required, and whose document matches, best first,
-    /// and among equal scores the older first, with their BM25 scores. Scores are positive, and higher is better. Fails with
-    /// `StoreError::LexicalIncomplete` until `fill_lexical` is done.
+    /// Among equal scores, the older passage is first. Scores are positive, and higher is better. Passages lack their terms
+    /// until `fill_lexical` is done.
     pub fn lexical(&self, terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError> {
         let condition = (*filter != SearchFilter::default()).then(|| self.compile(filter));
         self.read("searching by words", |connection| {
@@ -66,13 +65,11 @@ impl DocumentStore {
         })
     }
 
-    /// Fails with `StoreError::LexicalIncomplete` until `fill_lexical` is done.
     pub fn check_lexical(&self) -> Result<(), StoreError> {
         self.read("searching by words", check_filled)
     }
 
-    /// Finds the passages that have what the terms require, in no particular order. Returns `None` if they require nothing. Has
-    /// the same errors as `lexical`.
+    /// The passages are in no particular order.
     pub fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredMatches>, StoreError> {
         if !terms.has_constraints() {
             return Ok(None);

@@ -60,7 +60,6 @@ impl DocumentStore {
         self.scan("filtering documents", |connection| read_matching(connection, &condition, after))
     }
 
-    /// Counts the documents that match, stopping at `limit`.
     pub fn count_matching(&self, filter: &SearchFilter, limit: usize) -> Result<usize, StoreError> {
         let condition = self.compile(filter);
         let sql = format!("select count(*) from (select 1 from documents d where {} limit ?)", condition.sql);
@@ -71,16 +70,14 @@ impl DocumentStore {
         })
     }
 
-    /// Reads a page of the matching documents, in the requested order. The page may end early, like one of `list`.
     pub fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
         let condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
         let key = OrderKey::of(&request.order, &self.metadata_indexes());
         self.scan("listing documents", |connection| scroll(connection, &condition, (request, key), bytes_max))
     }
 
-    /// Deletes some of the matching documents that were not changed after `until`, starting after the position `after`, which
-    /// is 0 at first. The transaction is short, so that other writes can run between two calls. A document that no longer
-    /// matches when its turn comes stays. Waits for a place in the write queue if the queue is full.
+    /// A document that no longer matches when its turn comes stays. Waits for a place in the write queue if the queue is
+    /// full.
     pub fn delete_batch(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError> {
         const OPERATION: &str = "deleting documents";
         let condition = self.compile(filter);
@@ -92,8 +89,6 @@ impl DocumentStore {
         Ok(DeletedBatch { rows, next })
     }
 
-    /// Changes metadata and expiry of some of the matching documents, chosen like in `delete_batch`. If one of them would become
-    /// too large, the whole transaction fails.
     pub fn update_batch(
         &self,
         filter: &SearchFilter,
@@ -177,7 +172,6 @@ impl OrderKey {
         }
     }
 
-    /// Reads the value of a document.
     fn value_of(&self, connection: &Connection, id: &DocumentId) -> Result<Option<Scalar>, Fault> {
         let sql = format!("select {} from documents d where d.id = ?", self.sql);
         let values = self.values.iter().cloned().chain([Value::Text(id.as_str().to_owned())]);

@@ -31,7 +31,6 @@ mod filter;
 mod foreign;
 mod foreign_import;
 mod hits;
-mod idempotency;
 mod idempotency_records;
 mod jobs;
 mod keys;
@@ -56,7 +55,6 @@ mod snapshot_metadata;
 mod sqlite_session;
 mod swap;
 mod term_rows;
-mod token_rows;
 mod upsert;
 mod write_transaction;
 mod writer;
@@ -76,7 +74,6 @@ pub use clock::{Clock, system_clock};
 pub(crate) use collections::{delete_collection, read_collections};
 pub use conditional::PatchOutcome;
 pub(crate) use conditional::check_precondition;
-pub use copies::Copied;
 pub use directory_lock::DirectoryLock;
 pub use documents::DocumentStore;
 pub use error::StoreError;
@@ -85,25 +82,25 @@ pub(crate) use expiry::NextExpiry;
 pub(crate) use filter::prefix_upper_bound;
 pub use foreign::{DatabaseKind, check_foreign, check_head, has_documents};
 pub use foreign_import::ForeignImport;
-pub use idempotency::Idempotent;
+pub use idempotency_records::Idempotent;
 pub(crate) use idempotency_records::{ANSWERS_MAX, KEPT_MS as RECORDS_KEPT_MS, replayed};
 pub(crate) use jobs::{JOB_COLUMNS, read_job};
 pub use keys::StoredKey;
 pub use labeled::{EmbeddedDocument, Patched, TextPatch};
 pub use lexical::RequiredMatches;
-pub use matching::{DeletedBatch, Matching, UpdatedBatch};
+pub use matching::{DeletedBatch, UpdatedBatch};
 pub use open_databases::{OpenDatabases, StoreOptions};
-pub use passage_tokens::{PassageTokens, PassageWords, TokenChanges};
+pub use passage_tokens::TokenChanges;
 pub use patch::ResplitText;
 pub(crate) use patch::compute_patched_fields;
 pub use projected::{DocumentAttributes, DocumentEmbeddings};
 pub(crate) use queries::CUTTING_RULES;
 pub use records::{
-    Change, CopiedDocument, CopiedPassage, Deleted, DocumentKey, DocumentRecord, HitSizes, KeyedDocument, PassageDocument,
-    PassageRecord, PassageRow, PendingPassage, PreparedDocument, Upserted,
+    Change, CopiedDocument, CopiedPassage, Deleted, DocumentKey, DocumentRecord, HitSizes, PassageDocument, PassageRecord,
+    PassageRow, PendingPassage, PreparedDocument, Upserted,
 };
 pub(crate) use rows::passage_range;
 pub use sentences::PassageText;
 pub use snapshot_metadata::{Replacement, SnapshotMetadata};
-pub use swap::{Revision, SwapState};
+pub use swap::Revision;
 pub use term_rows::TermsOf;

@@ -11,7 +11,7 @@ use super::expiry::LIVE;
 use super::queries::passage_texts;
 use super::rows::{json, passage_id, query_all, query_one, to_sql};
 use super::write_transaction::WriteTransaction;
-use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, term_rows, token_rows};
+use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, term_rows};
 use crate::domain::{DocumentId, Embedding, Language, PassageEmbedding, PassageId, PassageTerms, Sequence};
 
 /// Computes the terms of a document's passages.
@@ -125,7 +125,6 @@ pub(super) fn renew_terms(
     Ok(())
 }
 
-/// Replaces the terms of a passage.
 pub(super) fn replace_terms(transaction: &mut WriteTransaction<'_>, passage: i64, terms: PassageTerms) -> Result<(), Fault> {
     term_rows::remove(transaction.connection, passage)?;
     transaction.add_terms(passage, terms);
@@ -175,7 +174,7 @@ pub(super) fn set_embeddings(
     let mut stored = Vec::with_capacity(embeddings.len());
     for (id, PassageEmbedding { embedding, tokens }) in embeddings {
         if statement.execute(params![to_sql(id.0), seal_embedding(id, &embedding), transaction.next_sequence()])? == 1 {
-            token_rows::insert(connection, id, &tokens)?;
+            term_rows::insert_tokens(connection, id, &tokens)?;
             stored.push((id, embedding));
         }
     }

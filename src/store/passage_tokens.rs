@@ -9,7 +9,7 @@ use super::checksum::unseal_passage_value;
 use super::error::Fault;
 use super::queries::{self, passage_texts};
 use super::rows::{passage_id, query_all, query_one, to_sql};
-use super::token_rows::insert;
+use super::term_rows::insert_tokens;
 use super::write_transaction::WriteTransaction;
 use super::{DocumentStore, PendingPassage, StoreError};
 use crate::domain::{PassageId, Sequence, TokenSet, WordCounts};
@@ -34,9 +34,7 @@ pub struct TokenChanges {
 }
 
 impl DocumentStore {
-    /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the tombstones since
-    /// then still exist. With `words`, also reads their words. Leaves out damaged rows, whose passages count as having no
-    /// tokens.
+    /// Leaves out damaged rows, whose passages count as having no tokens.
     pub fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError> {
         self.read("reading tokens", |connection| token_changes(connection, after, words))
     }
@@ -135,7 +133,7 @@ fn fill(transaction: &mut WriteTransaction<'_>, reached: i64, passages: &[(Passa
     let mut exists = connection.prepare_cached("select 1 from passages where id = ?1")?;
     for (passage, tokens) in passages {
         if exists.exists([to_sql(passage.0)])? {
-            insert(connection, *passage, tokens)?;
+            insert_tokens(connection, *passage, tokens)?;
         }
     }
     connection.prepare_cached("update token_fill set filled = ?1")?.execute([reached])?;

@@ -26,8 +26,6 @@ pub struct DocumentAttributes {
 }
 
 impl DocumentStore {
-    /// Reads the keys and ids of at most `limit` documents with an embedded passage and a key above `after`, in the order of
-    /// their keys.
     pub fn embedded_keys(&self, after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError> {
         let sql = format!(
             "select d.key, d.id from documents d where d.key > ?1 and {LIVE}
@@ -42,8 +40,6 @@ impl DocumentStore {
         })
     }
 
-    /// Reads the embeddings of documents, in the order of `keys`. Leaves out documents that are gone. A new document may have
-    /// reused the key of a deleted one.
     pub fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError> {
         self.read("reading embeddings", |connection| {
             let documents = format!("select d.id, d.language from documents d where d.key = ?1 and {LIVE}");
@@ -62,8 +58,6 @@ impl DocumentStore {
         })
     }
 
-    /// Reads the languages of documents, and their values at `path` if given, in the order of `ids`. Returns `None` for a
-    /// document that does not exist.
     pub fn attributes_of(
         &self,
         ids: &[DocumentId],

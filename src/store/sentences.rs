@@ -18,8 +18,6 @@ pub struct PassageText {
 }
 
 impl DocumentStore {
-    /// Reads passages in the order of `ids`, each with its own text or its document's. Leaves out deleted passages and those
-    /// without an embedding.
     pub fn passage_texts(&self, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError> {
         let sql = format!(
             "select p.id, p.document, d.language, p.start, p.end, d.text from passages p join documents d on d.key = p.document
@@ -37,14 +35,11 @@ impl DocumentStore {
         })
     }
 
-    /// Returns those of `ids` that are the first passage of their document, in order.
     pub fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
         let sql = "select id from passages where id = ?1 and ordinal = 0";
         self.read("reading passages", |connection| query_passages(connection, sql, ids, |row| passage_id(row.get(0)?)))
     }
 
-    /// Reads the embeddings of all passages of documents, without passages that wait for theirs. `ids` are the first passages
-    /// of the documents. Leaves out deleted documents.
     pub fn document_embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError> {
         self.read("reading embeddings", |connection| {
             let sql = "select p.id, p.embedding from passages wanted join passages p on p.document = wanted.document
@@ -58,8 +53,6 @@ impl DocumentStore {
         })
     }
 
-    /// Returns the first passages of documents, in the order of `ids`. Returns `None` for a document that does not exist, or
-    /// that has several passages if passages are the unit.
     pub fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError> {
         self.read("reading passages", |connection| {
             let sql = match unit {

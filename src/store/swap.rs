@@ -50,7 +50,6 @@ struct IdempotencyRecord {
 }
 
 impl DocumentStore {
-    /// Counts the documents, including those that have expired but are not removed yet.
     pub fn document_count(&self) -> Result<u64, StoreError> {
         self.read("counting documents", |connection| {
             let sql = "select coalesce(sum(documents), 0) from language_counts";
@@ -58,7 +57,6 @@ impl DocumentStore {
         })
     }
 
-    /// Reads the revisions of at most `limit` documents after `after`, in order.
     pub fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError> {
         self.read("reading revisions", |connection| {
             let values = [to_sql(after.sequence.0), after.key.0, to_sql(limit as u64)];
@@ -69,8 +67,6 @@ impl DocumentStore {
         })
     }
 
-    /// Reads documents by their keys, in order, with `None` for a deleted one. Stops once the texts exceed `bytes_max` bytes
-    /// together, but always reads the first one.
     pub fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError> {
         self.read("reading documents", |connection| {
             let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?1");

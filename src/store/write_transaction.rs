@@ -54,7 +54,6 @@ impl<'c> WriteTransaction<'c> {
         self.sequence = self.sequence.max(sequence.0);
     }
 
-    /// Records when a written document expires.
     pub(super) fn note_expiry(&mut self, expires_at_ms: Option<i64>) {
         self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
     }
@@ -64,7 +63,6 @@ impl<'c> WriteTransaction<'c> {
         self.added_terms.insert(passage, terms);
     }
 
-    /// Forgets the terms of removed passages.
     pub(super) fn drop_terms(&mut self, passages: &[i64]) {
         for passage in passages {
             self.added_terms.remove(passage);
@@ -76,7 +74,6 @@ impl<'c> WriteTransaction<'c> {
         self.added_terms.clear();
     }
 
-    /// Writes the terms of the added passages.
     pub(super) fn write_terms(&mut self) -> Result<(), Fault> {
         let added = std::mem::take(&mut self.added_terms);
         if added.is_empty() {

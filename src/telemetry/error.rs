@@ -1,6 +1,5 @@
 //! Errors while setting up the log and the traces.
 
-/// The levels of a log filter.
 pub(super) const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 /// Why the log or the traces could not be set up.
@@ -10,7 +9,6 @@ pub enum TelemetryError {
     Filter { filter: String, source: tracing_subscriber::filter::ParseError },
     #[error("the log filter {filter:?} has {got:?}, but a word of its own must be a level: {}", LEVELS.join(", "))]
     Level { filter: String, got: String },
-    /// The operating system refuses to start a thread.
     #[error(
         "the system does not let the server start another thread: raise the limit (ulimit -u, pids.max of the container, \
          TasksMax of the service)"

@@ -3,8 +3,7 @@
 use axum::body::Body;
 use axum::http::{Method, Request};
 use dragoman::domain::Limits;
-use dragoman::http::middleware::hosts::Hosts;
-use dragoman::http::middleware::origins::Origin;
+use dragoman::http::middleware::hosts::{Hosts, Origin};
 use dragoman::http::settings::Settings;
 use serde_json::json;
 

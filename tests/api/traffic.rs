@@ -7,7 +7,7 @@ use axum::http::{Method, Request};
 use dragoman::domain::Limits;
 use dragoman::embed::{Embedder, FakeOptions};
 use dragoman::http;
-use dragoman::http::middleware::origins::Origin;
+use dragoman::http::middleware::hosts::Origin;
 use dragoman::http::middleware::traffic::ClientAddress;
 use dragoman::http::settings::{Rate, Settings};
 use dragoman::service::Parts;

@@ -8,7 +8,7 @@ mod network;
 mod saved;
 mod train;
 
-pub use train::{EpochReport, RunReport, Trained, TrainedRun, Training, ValidationScore};
+pub use train::Training;
 
 use super::error::check_temperature;
 use super::{ClassifyError, TargetKind};
@@ -21,7 +21,6 @@ const HIDDEN_MAX: usize = 4_096;
 const LABELS_MAX: usize = 16_384;
 const INFERENCE_BATCH_ROWS: usize = 64;
 
-/// A trained classifier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mlp {
     shape: Shape,

@@ -17,7 +17,6 @@ const MOMENT_DECAY: f32 = 0.9;
 const SQUARE_DECAY: f32 = 0.999;
 const DIVISOR_MIN: f32 = 1e-8;
 
-/// The training data.
 #[derive(Debug, Clone, Copy)]
 pub struct Training<'a> {
     /// Concatenated unit-length embeddings. [examples, dimension]
@@ -46,7 +45,6 @@ pub struct EpochReport {
     pub validation: Option<ValidationScore>,
 }
 
-/// The quality of a network on the validation set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ValidationScore {
     /// 0 to 1: accuracy for classes, micro-F1 at probability 0.5 for label sets.
@@ -70,7 +68,6 @@ pub struct TrainedRun {
     pub report: RunReport,
 }
 
-/// All runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trained {
     /// Sorted by seed.
@@ -323,7 +320,6 @@ impl<'a> Learner<'a> {
         loss / self.order.len() as f64
     }
 
-    /// Takes one step of Adam.
     fn step(&mut self, learning_rate: f32) {
         self.decayed[0] *= f64::from(MOMENT_DECAY);
         self.decayed[1] *= f64::from(SQUARE_DECAY);

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::labels::parse_target_path;
 use super::{ClassifierPath, check_probability, visible_classifier};
-use crate::domain::singles::singles;
+use crate::domain::json::singles;
 use crate::domain::{ApplyRequest, Caller, CollectionName, LabeledDocuments, MetadataPath};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};

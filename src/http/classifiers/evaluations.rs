@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
 use super::{ClassifierPath, check_probability, visible_classifier};
-use crate::domain::singles::singles;
+use crate::domain::json::singles;
 use crate::domain::{Caller, Evaluation, EvaluationSet};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};

@@ -11,8 +11,7 @@ use crate::domain::{
 };
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
-use crate::http::request::languages::refused_tag;
-use crate::http::request::values::{check_count, check_each, check_parsed, check_text};
+use crate::http::request::values::{check_count, check_each, check_parsed, check_text, refused_tag};
 use crate::service::documents::input::NUL_IN_KEY;
 
 /// Maximum labeled texts per request.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{ClassifierPath, check_probability, visible_classifier};
-use crate::domain::singles::singles;
+use crate::domain::json::singles;
 use crate::domain::{Caller, CollectionName, DocumentId, Limits, PredictItems, PredictOptions, Prediction};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::check_probability;
 use super::labels::{self, LabelInput, LabeledDocumentsInput, LabeledTextInput};
-use crate::domain::singles::singles;
+use crate::domain::json::singles;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NewClassifier,
 };

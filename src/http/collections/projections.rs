@@ -56,7 +56,6 @@ pub struct GetProjectionParameters {
     pub field: Option<String>,
 }
 
-/// The path parameters `collection` and `center`.
 pub struct ProjectionPath(CollectionName, ProjectionCenter);
 
 pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);

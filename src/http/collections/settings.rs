@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::domain::settings::{DIMENSION, EF, M};
 use crate::domain::{HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::request::languages::parse_languages;
+use crate::http::request::values::parse_languages;
 
 /// Parameters of the index, an HNSW graph. Parameters that you leave out get defaults.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -101,7 +101,6 @@ pub fn check_passage_bounds(
     Ok(Some(PassageBounds { tokens_max, overlap_tokens }))
 }
 
-/// The parameters of the index, within their limits.
 pub fn check_hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError> {
     let options = options.unwrap_or_default();
     let usual = HnswSettings::default();
@@ -113,7 +112,6 @@ pub fn check_hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError
     checks.end().map(|()| HnswSettings { m, ef_construction, ef_search })
 }
 
-/// The `ef_search`, within its limits.
 pub fn check_ef_search(requested: Option<usize>) -> Result<Option<usize>, ApiError> {
     requested.map(|requested| check_range("/hnsw/ef_search", requested, EF)).transpose()
 }

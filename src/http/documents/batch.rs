@@ -45,7 +45,6 @@ impl RequestBody for DocumentBatch {
     }
 }
 
-/// Parses a document of a batch.
 fn read_element(json: &[u8], bodies: &BodySchemas) -> Result<DocumentInput, InvalidDocument> {
     read_json(json, bodies.component("DocumentInput")).map_err(|error| {
         let id = serde_json::from_slice(json).ok().and_then(|value: Value| DocumentId::parse_new(value["id"].as_str()?).ok());

@@ -299,7 +299,6 @@ pub async fn count_facets(
     Ok(Json(FacetsResult { documents: facets.documents, facets: facets.counts }))
 }
 
-/// The documents that a request selects, as a filter.
 fn selection_filter(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Limits) -> Result<Filter, ApiError> {
     let refuse = |got| invalid("", format!("must have exactly one of filter and ids, got {got}"));
     match (filter, ids) {
@@ -310,7 +309,6 @@ fn selection_filter(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Li
     }
 }
 
-/// The documents with these ids, as a filter.
 fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
     check_count("/ids", ids.len(), VALUES_MAX, "ids")?;
     let text = |id: DocumentId| Scalar::Text(id.as_str().to_owned());

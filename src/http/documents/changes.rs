@@ -11,7 +11,6 @@ pub fn deserialize_nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     Option::deserialize(deserializer).map(Some)
 }
 
-/// Checks a merge patch of metadata.
 pub fn merge_patch(patch: Option<MetadataObject>) -> Result<Metadata, ApiError> {
     let patch = patch.unwrap_or_default().0;
     if metadata::has_nul_in_key(&patch) {

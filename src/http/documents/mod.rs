@@ -196,7 +196,6 @@ pub async fn delete_document(
 }
 
 impl Parameters<UpsertParameters> {
-    /// When to respond.
     pub fn wait(self) -> Result<Wait, ApiError> {
         self.read(|given| {
             let Some(name) = given.wait else { return Ok(Wait::default()) };

@@ -15,9 +15,8 @@ use crate::domain::{
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
 use crate::http::request::extract::{DocumentPath, JsonBody, Parameters};
-use crate::http::request::languages::refused_tag;
 use crate::http::request::preconditions::{RequiredPrecondition, etag};
-use crate::http::request::values::check_parsed;
+use crate::http::request::values::{check_parsed, refused_tag};
 use crate::service::documents::input::{DocumentInput, check};
 
 /// How to get the language detected instead of setting it.

@@ -121,7 +121,6 @@ pub async fn cancel_job(State(api): State<Api>, caller: Caller, VisibleJob(job):
     Ok(Json(api.service.cancel_job(&job.id).await?))
 }
 
-/// Parses which jobs to list, and the page.
 fn read_list(given: ListJobsParameters, api: &Api) -> Result<(JobFilter, Page<JobId>), ApiError> {
     let ListJobsParameters { kind, status, collection, limit, cursor } = given;
     let mut checks = Checks::default();
@@ -166,7 +165,6 @@ fn check_visible(api: &Api, caller: &Caller, job: &Job) -> Result<(), ApiError> 
     }
 }
 
-/// The response of an operation that starts a job.
 pub fn accepted_response(job: Job) -> Accepted {
     let location = format!("/v1/jobs/{}", job.id);
     (StatusCode::ACCEPTED, [(LOCATION, location)], Json(job))

@@ -60,7 +60,6 @@ pub struct Mcp {
     message_bytes_max: usize,
 }
 
-/// The tools, and what they call.
 #[derive(Clone)]
 struct Tools {
     all: Arc<[RestTool]>,

@@ -74,7 +74,6 @@ const TOOL_DEFINITIONS: &[ToolDefinition] = &[
 pub struct RestTool {
     /// What clients see of the tool.
     pub definition: Tool,
-    /// The scope that a key needs for it.
     pub scope: Scope,
     method: Method,
     path: String,

@@ -45,7 +45,6 @@ impl Exposition {
         if openmetrics > 0.0 && openmetrics >= text { Self::OpenMetrics } else { Self::Text }
     }
 
-    /// The media type of a response in this format.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",

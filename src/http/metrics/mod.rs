@@ -33,7 +33,6 @@ use crate::service::snapshots::ScheduleMeter;
 use crate::service::{ReplicaState, Service};
 use exposition::Exposition;
 
-/// The prefix of every name.
 const PREFIX: &str = "dragoman";
 /// How long the state of the collections may be reused.
 const GAUGES_AGE_MAX: Duration = Duration::from_secs(5);
@@ -68,7 +67,6 @@ pub struct Bounds {
     pub connections: ConnectionMeter,
 }
 
-/// Everything that `/metrics` shows.
 #[derive(Clone)]
 pub struct Metrics {
     service: Service,
@@ -131,7 +129,6 @@ impl Default for RequestMeter {
 }
 
 impl RequestMeter {
-    /// A request has arrived.
     pub fn begin(&self) -> Running<'_> {
         self.running.inc();
         Running(self)
@@ -139,7 +136,6 @@ impl RequestMeter {
 }
 
 impl Running<'_> {
-    /// The request was answered.
     pub fn end(self, operation: &'static str, status: u16, took: Duration) {
         self.0.answered.get_or_create(&RequestLabels { operation: Name(operation), status }).inc();
         self.0.latency_s.get_or_create(&Operation { operation: Name(operation) }).observe(took.as_secs_f64());
@@ -300,7 +296,6 @@ fn register_readings(registry: &mut Registry, readings: &Readings) {
     }
 }
 
-/// The results of scheduled snapshots.
 fn register_schedule(registry: &mut Registry, meter: &ScheduleMeter) {
     let family = Family::<ResultLabel, Counter>::default();
     for (result, count) in [("stored", &meter.stored), ("unchanged", &meter.unchanged), ("failed", &meter.failed)] {

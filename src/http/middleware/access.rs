@@ -11,7 +11,6 @@ pub enum Access {
     Key(Scope, CollectionAccess),
 }
 
-/// Which collections an operation accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CollectionAccess {
     /// No collection: a restricted key may call it.

@@ -42,7 +42,6 @@ pub struct AuthMiddleware {
 }
 
 impl AuthMiddleware {
-    /// The middleware for the handlers of `service`.
     pub fn new(service: Service, settings: Settings, operations: &'static Operations) -> Self {
         let traffic = TrafficLimits::new(&settings);
         Self { service, settings: Arc::new(settings), traffic, operations }
@@ -63,7 +62,6 @@ impl AuthMiddleware {
         }
     }
 
-    /// The caller of a request with these headers.
     fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         if !self.service.requires_key() {
             return Ok(Caller::Anyone);
@@ -164,7 +162,6 @@ pub async fn authorize_inner(State(auth): State<AuthMiddleware>, mut request: Re
     }
 }
 
-/// Checks what the caller may do and access.
 async fn check_permissions(
     caller: &Caller,
     scope: Scope,

@@ -10,9 +10,8 @@ use std::net::IpAddr;
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderName, Method};
+use axum::http::{HeaderName, HeaderValue, Method};
 
-use super::origins::Origin;
 use crate::domain::Code;
 use crate::http::error::ApiError;
 
@@ -63,6 +62,32 @@ impl Hosts {
         // A server that listens on all addresses may have one that it cannot know, behind a published port. Addresses are safe,
         // because they are not resolved: no foreign page can redirect one to this server.
         address.is_loopback() || self.listen.is_some_and(|listen| listen.is_unspecified() || listen.to_canonical() == address)
+    }
+}
+
+/// An origin of web pages, as the setting `cors_origins` names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    Any,
+    /// This origin, as browsers send it: `https://example.com`, `http://localhost:5173`.
+    Exactly(HeaderValue),
+}
+
+impl Origin {
+    /// Accepts `*`, or scheme and host with an optional port, without a path.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        let well_formed = host.is_some_and(|host| {
+            !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
+        });
+        let value = HeaderValue::from_str(text).ok().filter(|_| well_formed);
+        let lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+        value.filter(|_| lower).map(Self::Exactly).ok_or_else(|| {
+            format!("must be * or an origin in lower case, such as https://example.com, without a path, got {text:?}")
+        })
     }
 }
 
@@ -203,6 +228,16 @@ mod tests {
             ("", "localhost:7700"),
         ] {
             assert!(!own(origin, host), "{origin} {host}");
+        }
+    }
+
+    #[test]
+    fn origins_must_be_written_as_browsers_send_them() {
+        for good in ["*", "https://example.com", "http://localhost:5173", "http://[::1]:8080"] {
+            assert!(Origin::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "example.com", "https://", "https://example.com/", "HTTPS://example.com", "https://Example.com", "null"] {
+            assert!(Origin::parse(bad).is_err(), "{bad}");
         }
     }
 }

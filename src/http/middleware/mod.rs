@@ -5,7 +5,6 @@ pub mod auth;
 pub mod caller_record;
 pub(super) mod compression;
 pub mod hosts;
-pub mod origins;
 pub mod permit_body;
 pub mod request;
 pub mod request_id;

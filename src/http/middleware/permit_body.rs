@@ -15,7 +15,6 @@ pub struct PermitBody<T> {
 }
 
 impl<T: Unpin> PermitBody<T> {
-    /// Makes `body` hold `permits`.
     pub fn new(body: Body, permits: T) -> Self {
         Self { body, permits: Some(permits), begun: false }
     }

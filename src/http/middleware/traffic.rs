@@ -66,7 +66,6 @@ impl TrafficLimits {
         })
     }
 
-    /// Acquires a permit for a running request.
     pub fn acquire_request(&self, owner: QuotaOwner) -> Result<LimitShare, ApiError> {
         self.requests.acquire(owner, 1).map_err(limit_error)
     }

@@ -10,13 +10,14 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::error::{ApiError, Checks, invalid};
 use super::jobs::{Accepted, AcceptedJob, accepted_response};
-use crate::domain::singles::singles;
+use crate::domain::json::singles;
 use crate::domain::{Caller, Code, CollectionName, Limits, MiningUnit, SearchFilter};
 use crate::http::middleware::auth::check_access;
 use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, KeyedBody};
 use crate::http::request::filter::{self, FilterNode};
-use crate::http::request::languages::parse_languages;
-use crate::http::request::values::{check_count, check_each, check_integer, check_number, check_parsed, check_text};
+use crate::http::request::values::{
+    check_count, check_each, check_integer, check_number, check_parsed, check_text, parse_languages,
+};
 use crate::service::Error;
 use crate::service::json::{object, some_objects};
 use crate::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};

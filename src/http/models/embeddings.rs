@@ -175,7 +175,6 @@ fn check_model(body: &CreateEmbeddingsRequest, model: &ModelInfo) -> Result<(), 
     checks.end()
 }
 
-/// The texts to embed.
 fn check_inputs(input: EmbeddingInput, limits: &Limits) -> Result<Vec<String>, ApiError> {
     match input {
         EmbeddingInput::One(text) => check_text("/input", &text, limits).map(|()| vec![text]),

@@ -32,7 +32,6 @@ pub struct Operation {
     pub has_query: bool,
     /// Codes that it can return, without those of its access.
     own_codes: Vec<Code>,
-    /// Examples of its bodies.
     pub examples: Vec<Example>,
 }
 

@@ -54,7 +54,6 @@ pub fn add_parameter_pattern(parameter: &mut Value) {
     }
 }
 
-/// Adds the patterns of the members of all schemas.
 pub fn add_schema_patterns(schemas: &mut Map<String, Value>) {
     for (schema, content) in schemas {
         let members = content.get_mut("properties").and_then(Value::as_object_mut);

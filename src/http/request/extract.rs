@@ -34,7 +34,6 @@ pub trait RequestBody: Sized + Send + 'static {
     fn read(json: &[u8], bodies: &BodySchemas, operation: &str) -> Result<Self, ApiError>;
 }
 
-/// The description of an idempotency key.
 pub const ABOUT_IDEMPOTENCY_KEY: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters: if you send it \
     again within 24 hours, the server does nothing and answers again, about a job or classifier with its current state.";
 
@@ -68,7 +67,6 @@ path_parameter!(CollectionPath, "collection", CollectionName, CollectionName::pa
 path_parameter!(AliasPath, "alias", CollectionName, CollectionName::parse);
 path_parameter!(KeyPath, "key", KeyId, KeyId::parse);
 
-/// The path parameters `collection` and `id`.
 pub struct DocumentPath(pub CollectionName, pub DocumentId);
 
 /// Query parameters as strings. `read` reports unknown, repeated and invalid ones together.
@@ -195,7 +193,6 @@ impl<T: DeserializeOwned + IntoParams> FromRequestParts<Api> for Parameters<T> {
     }
 }
 
-/// Fails if there are query parameters.
 pub fn check_no_parameters(uri: &Uri) -> Result<(), ApiError> {
     query(uri, &[])?.1.end()
 }

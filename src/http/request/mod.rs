@@ -5,6 +5,5 @@ pub mod body_schemas;
 pub mod cursor;
 pub mod extract;
 pub mod filter;
-pub mod languages;
 pub mod preconditions;
 pub mod values;

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use crate::domain::{Code, Limits};
+use crate::domain::{Code, Language, LanguageTagError, Limits};
 use crate::http::error::{ApiError, Checks, invalid};
 
 const DESCRIPTION_BYTES_MAX: usize = 4096;
@@ -60,4 +60,21 @@ pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiE
 pub fn check_texts(pointer: &str, texts: &[String], limits: &Limits) -> Result<(), ApiError> {
     check_count(pointer, texts.len(), limits.embedding_inputs_max, "texts (embedding_inputs_max)")?;
     check_each(pointer, texts, |pointer, text| check_text(pointer, text, limits)).map(drop)
+}
+
+/// Languages by their tags, each once. `pointer` is where the request has the list.
+pub fn parse_languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
+    let parsed = check_each(pointer, tags, |pointer, tag| Language::from_tag(tag).map_err(|error| refused_tag(&error, pointer)))?;
+    let mut languages = Vec::new();
+    for language in parsed {
+        if !languages.contains(&language) {
+            languages.push(language);
+        }
+    }
+    Ok(languages)
+}
+
+/// The error for a tag at `pointer` that does not name one of the languages.
+pub fn refused_tag(error: &LanguageTagError, pointer: &str) -> ApiError {
+    ApiError::at(error.code(), pointer, error.to_string())
 }

@@ -45,7 +45,6 @@ pub struct DecayInput {
     pub scale: Option<f64>,
 }
 
-/// Validates the boosts of a search, its member `boosts`.
 pub(super) fn check_boosts(inputs: Option<Vec<BoostInput>>, limits: &Limits) -> Result<Vec<Boost>, ApiError> {
     let Some(inputs) = inputs else { return Ok(Vec::new()) };
     check_count("/boosts", inputs.len(), Boost::COUNT_MAX, "boosts")?;
@@ -55,7 +54,6 @@ pub(super) fn check_boosts(inputs: Option<Vec<BoostInput>>, limits: &Limits) -> 
     Checks::all(inputs.into_iter().enumerate().map(check))
 }
 
-/// Validates how much hits should differ.
 pub(super) fn check_diversity(diversity: Option<f32>, balance_languages: Option<bool>) -> Result<f32, ApiError> {
     let Some(diversity) = diversity else { return Ok(0.0) };
     check_number("/diversity", diversity, 0.0..=1.0)?;

@@ -1,18 +1,18 @@
 //! Validates a search against its collection and the limits of the server.
 
 use super::boosts::{check_boosts, check_diversity};
-use super::reading::{check_preferred, check_query_options};
-use super::request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode};
+use super::request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, WordMatching};
 use crate::domain::settings::{CANDIDATES, CANDIDATES_DEFAULT, EF, OVERSAMPLING};
 use crate::domain::{
-    self, Code, Collection, DocumentId, Embedding, Field, Fusion, GroupKey, Grouping, HitParts, Limits, Metric, SearchParameters,
-    SearchRequest, SearchTarget,
+    self, Code, Collection, DocumentId, Embedding, Field, Fusion, GroupKey, Grouping, HitParts, Language, Limits, Metric,
+    PreferredLanguage, QueryOptions, SearchParameters, SearchRequest, SearchTarget,
 };
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::extract::check_limit;
 use crate::http::request::filter;
-use crate::http::request::languages::parse_languages;
-use crate::http::request::values::{check_count, check_integer, check_number, check_parsed, check_text};
+use crate::http::request::values::{
+    check_count, check_each, check_integer, check_number, check_parsed, check_text, parse_languages, refused_tag,
+};
 use crate::http::search::facets::{self, FACETS_MAX};
 
 const LIMIT_DEFAULT: usize = 10;
@@ -20,10 +20,8 @@ const LIMIT_DEFAULT: usize = 10;
 const MARGIN_NEIGHBORS_DEFAULT: usize = 4;
 /// Maximum neighbors of a ratio margin.
 const MARGIN_NEIGHBORS_MAX: usize = 32;
-/// Limits of the rank constant.
 const RANK_CONSTANTS: std::ops::RangeInclusive<f32> = 1.0..=1_000.0;
 
-/// Validates one search.
 pub fn check(body: SearchDocumentsRequest, collection: &Collection, limits: &Limits) -> Result<SearchRequest, ApiError> {
     let target = check_target(&body, collection, limits);
     check_with_target(body, target, collection, limits)
@@ -92,7 +90,6 @@ pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &L
     }))
 }
 
-/// Validates a vector to search for.
 pub fn check_vector(pointer: &str, values: &[f32], collection: &Collection) -> Result<Embedding, ApiError> {
     if let Some(index) = values.iter().position(|value| !value.is_finite()) {
         return invalid(format!("{pointer}/{index}"), "must be a number within the range of 32-bit floats");
@@ -220,4 +217,41 @@ fn check_parts(include: Option<Vec<HitPart>>) -> HitParts {
         passage: has(HitPart::Passage),
         vector: has(HitPart::Vector),
     }
+}
+
+fn check_query_options(
+    body: &SearchDocumentsRequest,
+    target: &SearchTarget,
+    mode: domain::SearchMode,
+) -> Result<QueryOptions, ApiError> {
+    if body.words.is_some() && mode == domain::SearchMode::Dense {
+        return invalid("/words", "works with modes full, lexical and hybrid only, because dense does not compare words");
+    }
+    if body.operators.is_some() && !matches!(target, SearchTarget::Text(_)) {
+        return invalid("/operators", "works with query only, got vector or like");
+    }
+    let default = QueryOptions::default();
+    Ok(QueryOptions {
+        operators: body.operators.unwrap_or(default.operators),
+        all_words: body.words.map_or(default.all_words, |words| words == WordMatching::All),
+    })
+}
+
+fn check_preferred(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<Vec<PreferredLanguage>, ApiError> {
+    let Some(tags) = &body.prefer_language else { return Ok(Vec::new()) };
+    if body.balance_languages == Some(true) {
+        return invalid("/prefer_language", "must be left out with balance_languages, which orders the languages already");
+    }
+    if !(1..=Language::COUNT).contains(&tags.len()) {
+        return invalid("/prefer_language", format!("must name 1 to {} languages, got {}", Language::COUNT, tags.len()));
+    }
+    check_each("/prefer_language", tags, |pointer, tag| {
+        if tag != PreferredLanguage::QUERY {
+            return Language::from_tag(tag).map(PreferredLanguage::Of).map_err(|error| refused_tag(&error, pointer));
+        }
+        match target {
+            SearchTarget::Text(_) => Ok(PreferredLanguage::Query),
+            _ => invalid(pointer, "auto means the language of the query, but the search has no query"),
+        }
+    })
 }

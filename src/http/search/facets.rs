@@ -44,7 +44,6 @@ pub struct HistogramInput {
     pub interval: Value,
 }
 
-/// Validates the facets of a request, its member `facets`.
 pub fn check(facets: Vec<FacetInput>, limits: &Limits) -> Result<Vec<FacetRequest>, ApiError> {
     check_count("/facets", facets.len(), FACETS_MAX, "facets")?;
     let check =

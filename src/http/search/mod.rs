@@ -1,10 +1,9 @@
 //! `/v1/collections/{collection}/search`, `/search/batch` and `/recommend`: from a query in any language, or from examples, to
-//! hits. Their requests are in `request`, `boosts`, `reading` and `recommend`.
+//! hits. Their requests are in `request`, `boosts` and `recommend`.
 
 mod boosts;
 mod checks;
 pub mod facets;
-mod reading;
 mod recommend;
 mod request;
 
@@ -19,11 +18,8 @@ use super::error::ApiError;
 use crate::domain::{Facet, Hit, SearchResults, SearchStatistics};
 use crate::http::request::extract::{CollectionPath, JsonBody};
 use crate::http::response::streamed::Streamed;
-pub use boosts::{BoostInput, DecayInput};
-pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
-pub use request::{
-    GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, SearchWeights, WordMatching,
-};
+use recommend::RecommendDocumentsRequest;
+use request::{SearchBatchRequest, SearchDocumentsRequest};
 
 /// The result of a search.
 #[derive(Debug, Serialize, ToSchema)]

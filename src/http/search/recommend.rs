@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::boosts::BoostInput;
 use super::checks::{check_vector, check_with_target};
 use super::request::{GroupBy, HitPart, SearchDocumentsRequest};
-use crate::domain::singles::singles;
+use crate::domain::json::singles;
 use crate::domain::{Collection, DocumentId, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::FilterNode;
@@ -85,7 +85,6 @@ pub struct ExampleInputs {
     pub texts: Option<Vec<String>>,
 }
 
-/// Validates a recommendation.
 pub fn check_examples(
     body: RecommendDocumentsRequest,
     collection: &Collection,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::boosts::BoostInput;
-use crate::domain::singles::singles;
+use crate::domain::json::singles;
 use crate::http::request::filter::FilterNode;
 use crate::http::search::facets::FacetInput;
 use crate::service::json::{objects, some_object, some_objects};

@@ -86,7 +86,6 @@ impl State {
         self.aliases.read().get(name).cloned()
     }
 
-    /// Removes the aliases of a deleted collection.
     pub(crate) fn remove_aliases_of(&self, collection: &CollectionName) {
         self.aliases.write().retain(|_, own| own != collection);
     }

@@ -389,7 +389,6 @@ impl State {
         removed
     }
 
-    /// Returns what computes the terms of passages.
     pub(crate) fn terms_of(&self) -> TermsOf {
         let embedder = self.embedder.clone();
         let vocabulary = embedder.translations().map_or(0, Translations::vocabulary);

@@ -240,7 +240,6 @@ impl State {
     }
 }
 
-/// The permits and locks of a write.
 struct WriteGuards {
     _slot: OwnedSemaphorePermit,
     _thread: OwnedSemaphorePermit,
@@ -255,7 +254,6 @@ enum WriteCondition {
     Once(RequestKey),
 }
 
-/// What to store.
 #[derive(Clone)]
 struct Request {
     documents: Vec<Result<NewDocument, InvalidDocument>>,
@@ -451,7 +449,6 @@ pub(crate) fn prepare(
     Ok((prepared, tokens))
 }
 
-/// Returns how a collection's texts are split.
 pub(crate) fn bounds(state: &State, row: &Collection) -> PassageBounds {
     row.passages.unwrap_or(PassageBounds::adjacent(state.embedder.model().tokens_max))
 }

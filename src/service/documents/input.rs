@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::domain::singles::singles;
+use crate::domain::json::singles;
 use crate::domain::timestamps::parse_rfc3339;
 use crate::domain::{
     self, Code, Collection, DocumentFailure, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject,

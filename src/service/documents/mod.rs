@@ -293,7 +293,6 @@ fn bytes_of(documents: &[Document]) -> u64 {
     documents.iter().map(|document| bytes(document) as u64).sum()
 }
 
-/// Makes a search filter that matches any language.
 fn any_language_filter(filter: Filter) -> SearchFilter {
     SearchFilter { languages: Vec::new(), filter }
 }

@@ -11,7 +11,6 @@ pub struct JobAccess {
     pub visibility: JobVisibility,
 }
 
-/// What a job reveals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobVisibility {
     /// Nothing about any collection, so every key may see it.

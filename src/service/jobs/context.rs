@@ -145,7 +145,6 @@ impl JobContext {
         });
     }
 
-    /// Records the job's progress in the catalog.
     pub(super) async fn record(&self, state: &Arc<State>) -> Result<(), Error> {
         let (state, id) = (Arc::clone(state), self.job.id.clone());
         let (progress, details) = self.job.progress();

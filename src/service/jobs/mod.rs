@@ -82,7 +82,6 @@ impl Service {
         blocking(move || state.job(&id)).await
     }
 
-    /// Returns which keys may see and cancel a job.
     pub fn job_access(job: &Job) -> JobAccess {
         kind_of(job.kind).access(job)
     }

@@ -10,7 +10,6 @@ pub(crate) struct NewJob<J: JobKind> {
     pub(crate) id: JobId,
     /// The own name of the collection that it is about, if it is about a single one.
     pub(crate) collection: Option<CollectionName>,
-    /// What the job needs to run.
     pub(crate) request: J::Request,
     /// Its initial details.
     pub(crate) details: J::Details,

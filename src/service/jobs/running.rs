@@ -94,7 +94,6 @@ impl Jobs {
         lists.waiting.remove(at)
     }
 
-    /// Returns the jobs that are waiting or running.
     pub(super) fn unfinished(&self) -> Vec<JobId> {
         let lists = self.lists.lock();
         lists.running.keys().chain(lists.waiting.iter().map(|job| &job.id)).cloned().collect()

@@ -19,12 +19,10 @@ impl<'a> Steps<'a> {
         Self { context, done: 0, total: context.job.progress().0.total, details }
     }
 
-    /// Adds to the total, and publishes it.
     pub(crate) fn add_total(&mut self, more: u64) {
         self.set_total(self.total + more);
     }
 
-    /// Sets the total, and publishes it.
     pub(crate) fn set_total(&mut self, total: u64) {
         self.total = total;
         self.context.measure(self.done, total);

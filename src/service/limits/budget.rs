@@ -49,7 +49,6 @@ impl RequestMemory {
         CURRENT.scope(self, request).await
     }
 
-    /// Returns who the memory is charged to.
     pub fn owner(&self) -> QuotaOwner {
         self.0.lock().held.owner().clone()
     }

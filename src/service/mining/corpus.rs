@@ -28,14 +28,12 @@ const GROWTH: usize = 4;
 /// sides would each be searched until all copies on the other side are found.
 const RESULTS_MAX: usize = 2_048;
 
-/// The source of sentences.
 pub(crate) enum Source {
     /// Passages of a collection.
     Collection {
         collection: Arc<OpenCollection>,
         /// Whether all of its passages are used.
         whole: bool,
-        /// What a sentence is.
         unit: MiningUnit,
     },
     /// Texts that the job embeds.
@@ -187,7 +185,6 @@ impl Corpus {
         }
     }
 
-    /// Whether both corpora come from the same collection.
     pub(crate) fn shares_collection_with(&self, other: &Self) -> bool {
         match (&self.source, &other.source) {
             (Source::Collection { collection: one, .. }, Source::Collection { collection: other, .. }) => {

@@ -40,12 +40,10 @@ const CLUSTERS: &str = "clusters.ndjson";
 pub struct DuplicatesRequest {
     /// Which documents to compare.
     pub only: SearchFilter,
-    /// Whether passages are compared, or whole documents.
     pub unit: MiningUnit,
     pub settings: DuplicatesSettings,
 }
 
-/// What counts as a duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DuplicatesSettings {
     /// Minimum cosine of two passages, or documents, that belong together.

@@ -24,7 +24,6 @@ pub(crate) struct EmbeddingFile {
 }
 
 impl EmbeddingFile {
-    /// Returns the size of a row in bytes.
     pub(crate) fn row_bytes(dimension: usize) -> usize {
         FLAG_BYTES + VALUE_BYTES * dimension
     }

@@ -30,7 +30,6 @@ pub enum MineError {
     TooMuchMemory { needed: u64, limit: u64 },
     #[error("the job needs about {needed} bytes of memory, but only {free} are free")]
     NoMemory { needed: u64, free: u64 },
-    /// The job has no results of the requested kind.
     #[error(
         "job {id} is of type {} and {}; {what} exist once a job of type {} has succeeded",
         kind.name(), status.name(), of.name()

@@ -59,7 +59,6 @@ const PAIRS_PER_READ: usize = 256;
 /// Finds translation pairs.
 pub(crate) struct MineJob;
 
-/// The initial details of a mining job.
 #[derive(Debug, Serialize)]
 pub(crate) struct MineDetails {
     first_sentences: u64,

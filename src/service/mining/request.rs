@@ -10,7 +10,6 @@ use crate::mining::{Margin, Strategy};
 use crate::service::error::Error;
 use crate::service::folders::{read_file, read_json, write_durably};
 
-/// A search for translation pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MineRequest {
     pub first: Sentences,
@@ -21,14 +20,11 @@ pub struct MineRequest {
     pub key: Option<KeyId>,
 }
 
-/// How to find pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MiningSettings {
     /// Number of neighbors per sentence and direction, 1 to 255.
     pub neighbors: usize,
-    /// How pairs are scored.
     pub margin: Margin,
-    /// Which pairs are proposed.
     pub strategy: Strategy,
     /// Whether each sentence may be in at most one pair.
     pub one_to_one: bool,
@@ -44,12 +40,10 @@ pub struct MiningSettings {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sentences {
-    /// Documents of a collection.
     Collection {
         name: CollectionName,
         /// Which documents of it to use.
         only: SearchFilter,
-        /// What a sentence is.
         unit: MiningUnit,
     },
     List(Vec<String>),

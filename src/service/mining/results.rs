@@ -26,7 +26,6 @@ pub(crate) struct ResultsFile {
 }
 
 impl ResultsFile {
-    /// Creates the file of this name in `folder`.
     pub(crate) fn create(folder: PathBuf, name: &'static str, disk_reserve: u64) -> Result<Self, Error> {
         let path = folder.join(PARTIAL);
         let file = create_file(&path).map_err(|source| Error::Folder { path, source })?;

@@ -21,7 +21,6 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Returns the size of its index in bytes.
     pub(crate) fn index_bytes(self, dimension: usize) -> u64 {
         let node = (dimension as u64).saturating_mul(2).saturating_add(NODE_BYTES);
         // An index doubles its capacity when it is full.

@@ -20,7 +20,6 @@ pub enum MoveError {
     UnfinishedJobs { count: usize, kind: JobType, id: JobId },
     #[error("the target has {what} {name} already; nothing there was changed")]
     NameTaken { what: &'static str, name: String },
-    /// The target has documents under a collection's id that no move has put there.
     #[error("the target has documents of the collection {name} under {id}, which its catalog does not name and no move has left")]
     UnknownDocuments { name: CollectionName, id: String },
     #[error("cannot access the catalog of the {which}")]

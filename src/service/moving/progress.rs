@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use crate::domain::CollectionName;
 
-/// What is being done with a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     Copying,

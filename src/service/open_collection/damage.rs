@@ -144,7 +144,6 @@ impl OpenCollection {
         self.read_past_damage(reached, limit, read)
     }
 
-    /// Records how an attempt to recover the index ended.
     pub(crate) fn record_recovery(&self, failure: Option<&Error>) {
         *self.unrecoverable.lock() = match failure {
             Some(Error::Damaged { source, .. }) => Some((**source).clone()),

@@ -200,7 +200,6 @@ impl OpenCollection {
         }
     }
 
-    /// Returns the current row of the catalog.
     pub(crate) fn current(&self) -> Collection {
         self.current.read().clone()
     }
@@ -239,7 +238,6 @@ impl OpenCollection {
         self.with_store(|store| if self.replacement.get().is_some() { Err(StoreError::Replaced) } else { write(store) })
     }
 
-    /// Records a changed row of the catalog.
     pub(crate) fn set_current(&self, row: Collection) {
         *self.current.write() = row;
     }

@@ -95,7 +95,6 @@ impl Manifest {
         Self { format: FORMAT_COLLECTIONS, created_at_ms, server_version, collections, aliases, classifiers, catalog }
     }
 
-    /// Adds aliases and classifiers.
     pub(crate) fn with_names(self, aliases: Vec<AliasEntry>, classifiers: Vec<SnapshotClassifier>) -> Self {
         let alone = aliases.is_empty() && classifiers.is_empty();
         Self { format: if alone { FORMAT_COLLECTIONS } else { FORMAT_WHOLE }, aliases, classifiers, ..self }
@@ -235,7 +234,6 @@ fn header(bytes: u64) -> tar::Header {
     header
 }
 
-/// An archive that was read.
 pub(crate) struct Unpacked {
     pub(crate) manifest: Manifest,
     /// Length and SHA-256 of the archive itself.

@@ -279,7 +279,6 @@ impl State {
         }
     }
 
-    /// Removes the partial files of a job.
     pub(crate) fn clean_up_snapshot(&self, job: &JobId) {
         let partial = self.snapshot_partial(job.as_str());
         let _ = std::fs::remove_dir_all(partial);
@@ -303,7 +302,6 @@ impl State {
     }
 }
 
-/// Makes the error that a classifier's name is taken.
 pub(crate) fn classifier_exists(name: ClassifierName) -> Error {
     ClassifierError::Exists { name }.into()
 }

@@ -46,7 +46,6 @@ pub(crate) struct Target {
     id: String,
 }
 
-/// A classifier to restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ClassifierTarget {
     /// The name in the snapshot, and here.
@@ -71,7 +70,6 @@ pub(crate) struct RestorePlan {
     replace: bool,
 }
 
-/// The job's details: the restored names.
 #[derive(Debug, Serialize)]
 pub(crate) struct RestoreDetails {
     snapshot: SnapshotId,

@@ -66,7 +66,6 @@ impl FilterSets {
         self.entries.lock()
     }
 
-    /// Returns the entry of a filter.
     fn take(&self, filter: &SearchFilter) -> Option<Entry> {
         let entries = self.lock();
         entries.iter().find(|entry| entry.filter == *filter).cloned()

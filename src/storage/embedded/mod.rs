@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::error::StorageError;
-use super::nearest::{Nearest, NearestSearch, Unit};
+use super::nearest::{Nearest, NearestSearch, RequiredPassages, Scope, Unit};
 use super::passage_set::PassageSet;
-use super::scope::{RequiredPassages, Scope};
 use crate::domain::{Collection, CollectionName, Embedding, JobId, Metric, Quantization, QueryTerms};
 use crate::index::{Index, Neighbor};
 use crate::store::{CopiedDocument, DocumentKey, DocumentStore, SearchFilter, StoreError};
@@ -82,7 +81,6 @@ impl Embedded {
         (done, self.recover_total.load(Ordering::Relaxed).max(done))
     }
 
-    /// Sets the progress of recovery.
     pub fn set_progress(&self, done: u64, total: u64) {
         self.recovered.store(done, Ordering::Relaxed);
         self.recover_total.store(total, Ordering::Relaxed);

@@ -141,7 +141,6 @@ fn keep_passages(
     Ok(())
 }
 
-/// Adds a document with its passages.
 fn add(writing: &mut Writing<'_>, batch: &mut Batch, moved: CopiedDocument) -> Result<(), Fault> {
     let CopiedDocument { key: DocumentKey(key), document, passages } = moved;
     let prepared = write_row(writing, batch, key, document);

@@ -8,7 +8,7 @@ use super::rows::{limit, passage_id};
 use super::session::Parameter;
 use super::terms::{prefix_upper_bound, split, stored_term};
 use crate::domain::{PassageId, QueryTerms, TermPhrase};
-use crate::storage::scope::RequiredPassages;
+use crate::storage::nearest::RequiredPassages;
 use crate::store::{RequiredMatches, SearchFilter, StoreError};
 
 /// BM25's parameters, the same as in FTS5.
@@ -174,7 +174,6 @@ impl Postgres {
         self.sequence().map(drop)
     }
 
-    /// Finds the passages that have what the terms require. Returns `None` if they require nothing.
     pub(crate) fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
         if !terms.has_constraints() {
             return Ok(None);

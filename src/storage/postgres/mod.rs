@@ -36,9 +36,9 @@ mod tls;
 mod upsert;
 mod writing;
 
-pub use catalog::{CatalogNames, CatalogVersions, JobOwnership, PostgresCatalog, TakenOverJobs};
+pub use catalog::{CatalogNames, JobOwnership, PostgresCatalog, TakenOverJobs};
 pub use orphans::Adoption;
 pub use partition::Postgres;
 pub use replacing::BlockedWrites;
-pub use replica::{ReplicaLag, ReplicaOptions, ReplicaState};
+pub use replica::{ReplicaOptions, ReplicaState};
 pub use server::{PostgresOptions, PostgresServer};

@@ -16,9 +16,8 @@ use super::session::{Parameter, Session, embedding, vector};
 use crate::domain::{DenseMethod, Embedding, Metric};
 use crate::index::{Neighbor, nearer_first};
 use crate::storage::error::StorageError;
-use crate::storage::nearest::{Nearest, NearestSearch, Unit, compare_in_parts};
+use crate::storage::nearest::{Nearest, NearestSearch, RequiredPassages, Scope, Unit, compare_in_parts};
 use crate::storage::passage_set::PassageSet;
-use crate::storage::scope::{RequiredPassages, Scope};
 use crate::store::{PassageDocument, StoreError};
 
 /// Up to this many passages are compared one by one.
@@ -208,12 +207,10 @@ impl Postgres {
         found
     }
 
-    /// Compares a query with passages one by one, nearest first.
     pub(crate) fn compare(&self, query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StorageError> {
         Ok(compare_in_parts(passages, (self.metric, query), |part| self.embeddings_of(part))?)
     }
 
-    /// Returns the passages in a scope, embedded or not.
     pub(crate) fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError> {
         let condition = self.compile_scope(scope);
         let sql = format!("select p.passage from {} where {}", self.joined_tables(), condition.sql);

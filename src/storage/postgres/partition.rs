@@ -293,7 +293,6 @@ impl Postgres {
         worked
     }
 
-    /// After `time`, ends statements that run for more than a moment.
     pub(crate) fn interrupt_after(&self, time: Instant) {
         let (running, server) = (Arc::downgrade(&self.running), Arc::clone(&self.server));
         let end = move || {
@@ -312,7 +311,6 @@ impl Postgres {
         }
     }
 
-    /// Closes the collection. Every later read or write fails.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         self.running.is_closed.store(true, Ordering::SeqCst);
         // Waits for a running write to finish.

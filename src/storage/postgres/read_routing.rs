@@ -29,7 +29,6 @@ const NEWEST: &str = "
 /// Selects how much of the log a replica has applied, before its state is taken.
 const APPLIED: &str = "select coalesce((pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint, 0)";
 
-/// What a read must see.
 struct RequiredState {
     /// The mark of the primary's timeline.
     mark: String,

@@ -179,7 +179,6 @@ impl PostgresServer {
         self.member.read().as_ref().map(|member| member.id)
     }
 
-    /// Sets or removes the membership of this server.
     pub(super) fn set_member(&self, member: Option<Arc<Membership>>) {
         *self.member.write() = member;
     }

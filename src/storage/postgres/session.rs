@@ -64,7 +64,6 @@ sql_types! { vectors:
     vectors.many.clone() => Vec<Vector>, Vec<Option<Vector>>;
 }
 
-/// A connection.
 pub(super) struct Session {
     client: Client,
     types: VectorTypes,
@@ -91,7 +90,6 @@ impl Session {
         self.client.cancel_token()
     }
 
-    /// Runs a statement and returns its rows.
     pub(super) fn rows(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         Ok(self.client.query_typed(sql, &self.types.typed(parameters))?)
     }

@@ -82,7 +82,6 @@ impl<'s> Writing<'s> {
         })
     }
 
-    /// Records when a written document expires.
     pub(super) fn note_expiry(&mut self, expires_at_ms: Option<i64>) {
         self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
     }

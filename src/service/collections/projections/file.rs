@@ -12,7 +12,6 @@ use crate::service::error::Error;
 use crate::service::folders::{read_file, replace_durably};
 use crate::service::open_collection::OpenCollection;
 
-/// The version of the file.
 const FORMAT: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,7 +29,6 @@ pub(crate) struct ProjectionFile {
     pub(crate) model: Option<String>,
     /// Number of documents that the collection had.
     pub(crate) collection_documents: u64,
-    /// Whether the documents are a sample.
     pub(crate) sampled: bool,
     /// [documents]
     pub(crate) ids: Vec<String>,
@@ -72,7 +70,6 @@ impl EmbeddingsMark {
 }
 
 impl ProjectionFile {
-    /// Assembles a projection from document ids and their points.
     pub(crate) fn new(origin: Origin, created_at_ms: i64, ids: Vec<String>, points: &[[f32; 2]]) -> Self {
         debug_assert_eq!(ids.len(), points.len(), "each document has a point");
         let axis = |axis: usize| points.iter().map(|point| rounded(point[axis])).collect();

@@ -104,7 +104,6 @@ impl<'c> CollectionCopier<'c> {
         Ok(blocking(move || Ok((next.store.document_count()?, old.with_store(|store| store.document_count())?))).await?)
     }
 
-    /// Counts documents and passages, and publishes the progress.
     async fn report_progress(&mut self) -> Result<(), JobError> {
         let (old, next, begun) = (Arc::clone(&self.old), Arc::clone(&self.next), Instant::now());
         let (passages, (done, total)) = blocking(move || {
@@ -216,7 +215,6 @@ impl<'c> CollectionCopier<'c> {
         Ok(())
     }
 
-    /// Waits until the previous documents are stored.
     async fn wait_until_stored(&mut self) -> Result<(), JobError> {
         let Some(storing) = self.storing.take() else { return Ok(()) };
         let Copied { documents, passages } = storing.await.map_err(Error::from)??;
@@ -255,7 +253,6 @@ fn prepare(
     Ok((found.len(), prepared))
 }
 
-/// Differences between a collection and its replacement.
 struct Differences {
     /// Documents whose revision is missing in the replacement.
     missing: Vec<DocumentKey>,

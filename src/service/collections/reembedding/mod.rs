@@ -40,7 +40,6 @@ const PASSAGE_BYTES: u64 = 400;
 /// Re-embeds a collection with the server's model.
 pub(crate) struct ReembedJob;
 
-/// The initial details of the job.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReembedDetails {
     from_model: String,
@@ -185,7 +184,6 @@ impl JobKind for ReembedJob {
     }
 }
 
-/// Whether the job should try again after this error.
 fn is_retryable(error: &StoreError) -> bool {
     matches!(error, StoreError::ServerUnreachable { .. } | StoreError::Interrupted { .. } | StoreError::CatalogChanged)
 }

@@ -58,7 +58,6 @@ impl Records {
         Ok(records)
     }
 
-    /// Continues from an earlier position.
     pub(crate) fn seek(&mut self, position: RecordPosition) -> io::Result<()> {
         self.reader.seek(SeekFrom::Start(position.offset))?;
         self.position = position;

@@ -89,7 +89,6 @@ impl Checkpoint {
         self
     }
 
-    /// Returns the job's details.
     pub(crate) fn counts(&self) -> Counts {
         let documents = UpsertCounts { created: self.created, updated: self.updated, failed: self.failed };
         Counts { lines: self.place.line, documents }

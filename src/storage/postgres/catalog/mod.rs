@@ -26,8 +26,7 @@ use crate::store::{
 pub use jobs::{JobOwnership, TakenOverJobs};
 use parking_lot::Mutex;
 use session::ServerSession;
-pub use versions::CatalogVersions;
-use versions::KnownVersions;
+use versions::{CatalogVersions, KnownVersions};
 
 /// How long a deletion is retried.
 const DELETION_PATIENCE: Duration = Duration::from_secs(10);

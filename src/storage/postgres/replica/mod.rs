@@ -15,8 +15,7 @@ use r2d2::PooledConnection;
 use super::connector::Manager;
 use super::fault::Fault;
 use crate::store::StoreError;
-pub use tracker::ReplicaLag;
-use tracker::ReplicaTracker;
+use tracker::{ReplicaLag, ReplicaTracker};
 use watch::Watcher;
 
 /// How to reach a replica, and what it may answer.
