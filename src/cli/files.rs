@@ -120,7 +120,15 @@ impl Target {
     pub fn check(path: Option<&Path>) -> Result<(), CliError> {
         match path {
             // Opening something else, such as a pipe, could disturb who reads it.
-            Some(path) if fs::metadata(path).map_or(true, |about| about.is_file()) => Self::create(path).map(drop),
+            Some(path) if fs::metadata(path).map_or(true, |about| about.is_file() || about.is_dir()) => {
+                let failed = CliError::io(format!("write {}", path.display()));
+                if path.is_dir() {
+                    return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
+                }
+                // Under another name than the temporary file's, which another command may be writing.
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                tempfile::tempfile_in(folder).map(drop).map_err(failed)
+            }
             _ => Ok(()),
         }
     }
@@ -250,6 +258,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         let refused = Target::check(Some(&folder.path().join("missing/out"))).unwrap_err().to_string();
         assert!(refused.contains("missing/out"), "{refused}");
+        assert!(Target::check(Some(folder.path())).is_err(), "a folder");
     }
 
     #[test]

@@ -23,7 +23,10 @@ const BEGINNING_MIN: usize = 3;
 /// Maximum number of letters of a unit after a number.
 const UNIT_MAX: usize = 4;
 /// Signs between the thousands of a number.
-const THOUSANDS_SIGNS: [&str; 4] = [".", ",", "'", "’"];
+const THOUSANDS_SIGNS: [&str; 5] = [".", ",", "'", "’", "٬"];
+/// Signs around an amount that do not belong to it, and those that may also follow it.
+const AROUND: &str = "()[]{}\"“”„«»‘’";
+const AFTER: &str = ".,;:!?…";
 /// Number of digits of a date without separators.
 const COMPACT_DATE: usize = 8;
 /// Maximum number of characters of a date in numbers.
@@ -91,7 +94,8 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<Lit
 /// a unit.
 fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
     let texts: Vec<&str> = normal.split_whitespace().collect();
-    let is_sign = |c: char| class(c).is_none();
+    let is_around = |c: char| AROUND.contains(c);
+    let follows = |c: char| is_around(c) || AFTER.contains(c);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_unit = |text: &str| !text.is_empty() && text.len() <= UNIT_MAX && text.bytes().all(|byte| byte.is_ascii_alphabetic());
     let counts = texts.iter().scan(0, |at, text| {
@@ -99,7 +103,7 @@ fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
         *at += count;
         Some(*at - count)
     });
-    let pairs = texts.windows(2).map(|two| [two[0].trim_start_matches(is_sign), two[1].trim_end_matches(is_sign)]);
+    let pairs = texts.windows(2).map(|two| [two[0].trim_start_matches(is_around), two[1].trim_end_matches(follows)]);
     let amounts = pairs.zip(counts).filter(|([number, unit], _)| is_number(number) && is_unit(unit));
     let amount = |([number, unit], at): ([&str; 2], usize)| {
         let apart = TermPhrase { terms: vec![number.to_owned(), unit.to_owned()], prefix: false, folded: true };
@@ -281,6 +285,9 @@ mod tests {
     fn a_number_and_its_unit_are_searched_together_and_as_one_word() {
         assert_eq!(parts("juice 500 ml cold"), [part(&["500 ml", "500ml"], 50), part(&["cold*"], 25)]);
         assert_eq!(parts("juice (500  ml).")[0].0, ["500 ml", "500ml"], "signs beside it and a second space");
+        for query in ["top 10 C++ now", "5 C# now", ".5 kg now"] {
+            assert!(parts(query).iter().all(|(phrases, _)| !phrases[0].contains(' ')), "{query}");
+        }
         assert_eq!(parts("500 millilitres now"), [part(&["now*"], 33)]);
     }
 
@@ -288,6 +295,7 @@ mod tests {
     fn thousands_are_also_searched_without_their_groups() {
         assert_eq!(parts("1.099,00"), [part(&["1 099 00", "v1 099 00", "1099 00", "1099"], 100)]);
         assert_eq!(parts("10,000"), [part(&["10 000", "10000"], 100)]);
+        assert_eq!(parts("١٬٠٩٩"), [part(&["1 099", "1099"], 100)]);
         assert_eq!(parts("1/250"), [part(&["1 250"], 100)], "a fraction");
         assert_eq!(parts("5-100"), [part(&["5 100"], 100)], "a range");
         assert_eq!(parts("1.10"), [part(&["1 10", "v1 10"], 100)]);

@@ -134,23 +134,31 @@ fn umlaut_at(word: &str, at: usize) -> Option<&'static str> {
     (!is_vowel).then_some(umlaut)
 }
 
-/// Returns the words of a query that the model reads with an umlaut (`with_known_umlauts`) as they were typed, for passages that
-/// spell them so. `read` is the query as the model reads it.
-pub fn as_typed(typed: &str, read: &str) -> Vec<LiteralPart> {
-    let (typed, read) = (normalized(typed), normalized(read));
-    let count = runs(&typed).take(QUERY_WORDS_MAX + 1).count();
+/// Returns the parts of a query with words that the model reads with an umlaut (`with_known_umlauts`) as they were typed, for passages
+/// that spell them so. `read` is the query as the model reads it, and `parts` are all parts of the query as typed. The numbers of the parts' words are those of the read ones, so
+/// that no word counts twice.
+pub fn as_typed(typed: &str, read: &str, parts: impl IntoIterator<Item = LiteralPart>) -> Vec<LiteralPart> {
+    let (normal, read) = (normalized(typed), normalized(read));
+    let count = runs(&normal).take(QUERY_WORDS_MAX + 1).count();
     if count > QUERY_WORDS_MAX {
         return Vec::new();
     }
-    let changed = runs(&typed).zip(runs(&read)).enumerate().filter(|(_, (typed, read))| typed.text != read.text);
-    let part = |(at, (typed, read)): (usize, (Run<'_>, Run<'_>))| LiteralPart {
-        phrases: vec![single(typed.text)],
-        at,
-        words: vec![plain_key(read.text)],
+    let pairs = runs(&normal).zip(runs(&read)).enumerate().filter(|(_, (typed, read))| typed.text != read.text);
+    let changed: Vec<(usize, &str, u32)> = pairs.map(|(at, (typed, read))| (at, typed.text, plain_key(read.text))).collect();
+    let whole = |(at, typed, read): &(usize, &str, u32)| LiteralPart {
+        phrases: vec![single(typed)],
+        at: *at,
+        words: vec![*read],
         share: 1.0 / count as f32,
-        condition: SearchCondition::Joined(plain_key(typed.text)),
+        condition: SearchCondition::Joined(plain_key(typed)),
     };
-    changed.map(part).collect()
+    let read_word = |word: u32| changed.iter().find(|(_, typed, _)| plain_key(typed) == word).map(|(_, _, read)| *read);
+    let others = parts.into_iter().filter(|part| part.words.iter().any(|word| read_word(*word).is_some()));
+    let with_read_words = |part: LiteralPart| {
+        let words = part.words.iter().map(|word| read_word(*word).unwrap_or(*word)).collect();
+        LiteralPart { words, ..part }
+    };
+    changed.iter().map(whole).chain(others.map(with_read_words)).collect()
 }
 
 /// Writes a query's words with the umlauts that they have in two letters, if `is_known` accepts only the word with the umlaut by its
@@ -280,7 +288,8 @@ mod tests {
 
     #[test]
     fn a_word_that_is_read_otherwise_is_also_searched_as_typed() {
-        let parts = as_typed("drei Loeffel Zucker", "drei löffel Zucker");
+        let (typed, read) = ("drei Loeffel Zucker", "drei löffel Zucker");
+        let parts = as_typed(typed, read, spellings(typed, Language::parse("de")));
         let expect = LiteralPart {
             phrases: vec![single("loeffel")],
             at: 1,
@@ -288,7 +297,18 @@ mod tests {
             share: 1.0 / 3.0,
             condition: SearchCondition::Joined(plain_key("loeffel")),
         };
-        assert_eq!(parts, [expect]);
+        assert_eq!(parts[0], expect);
+        assert!(parts.iter().all(|part| part.words.contains(&plain_key("löffel"))), "{parts:?}");
+    }
+
+    #[test]
+    fn longer_words_are_found_by_a_word_as_typed() {
+        let ways = |typed: &str, read: &str| -> Vec<String> {
+            let parts = as_typed(typed, read, spellings(typed, Language::parse("de")));
+            let phrases = parts.into_iter().flat_map(|part| part.phrases);
+            phrases.map(|phrase| format!("{}{}", phrase.terms.join(" "), if phrase.prefix { "*" } else { "" })).collect()
+        };
+        assert!(ways("Kuerbis suppe", "kürbis suppe").contains(&"kuerbissuppe".to_owned()));
     }
 
     #[test]

@@ -190,7 +190,8 @@ fn measure(
     };
     let collection = scratch.as_ref().map(|scratch| scratch.name.clone());
     let collection = collection.or_else(|| report.collection.clone()).unwrap_or_default();
-    Searches::new(measured, &collection, model)?.check(configurations, &set.queries)?;
+    let judged = set.queries.iter().find(|query| set.gains.contains_key(&query.id));
+    Searches::new(measured, &collection, model)?.check(configurations, judged.or(set.queries.first()))?;
     if scratch.is_some() {
         store(measured, &collection, &set.documents)?;
     }
@@ -359,9 +360,9 @@ impl<'a> Searches<'a> {
     }
 
     /// Checks that the server accepts every configuration, before documents are stored for it.
-    fn check(&self, configurations: &[Configuration], queries: &[Item]) -> Result<(), CliError> {
+    fn check(&self, configurations: &[Configuration], query: Option<&Item>) -> Result<(), CliError> {
         let path = ["v1", "collections", self.collection, "search"];
-        for (configuration, query) in configurations.iter().filter_map(|one| Some((one, queries.first()?))) {
+        for (configuration, query) in configurations.iter().filter_map(|one| Some((one, query?))) {
             let request = self.request(Scope::All, configuration, query);
             self.measured.client.send(&Call::post(&path).repeatable().json(&request))?;
         }

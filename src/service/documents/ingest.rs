@@ -99,8 +99,8 @@ impl CollectionHandle {
         Ok(stored.outcomes)
     }
 
-    /// Returns the outcomes of a request that needs no write: of one that was executed before, even if it would be refused now, or
-    /// whose documents are all refused already. Fails if the write is refused.
+    /// Returns the outcomes of a request that needs no write: its documents are all refused already, or it was executed before and
+    /// the collection belongs to another model now. Other refusals are temporary, and a retry also waits for its embeddings.
     async fn outcomes_without_write(
         &self,
         documents: &[Result<NewDocument, InvalidDocument>],
@@ -109,16 +109,13 @@ impl CollectionHandle {
     ) -> Result<Option<Vec<UpsertOutcome>>, Error> {
         let refusals: Option<Vec<UpsertOutcome>> =
             documents.iter().map(|document| document.as_ref().err().cloned().map(Err)).collect();
-        let checked = if refusals.is_some() { Ok(()) } else { self.check_can_embed(wait) };
-        if refusals.is_none() && checked.is_ok() {
-            return Ok(None);
+        let is_of_other_model = || self.check_can_embed(wait).is_err_and(|error| error.code() == Code::ModelMismatch);
+        if !matches!(condition, WriteCondition::Once(_)) || refusals.is_none() && !is_of_other_model() {
+            return Ok(refusals);
         }
         let (condition, count) = (condition.clone(), documents.len());
         let before = self.open().run(move |collection| replay(collection, &condition, wait, count)).await?;
-        match before {
-            Some(stored) => Ok(Some(stored.outcomes)),
-            None => checked.map(|()| refusals),
-        }
+        Ok(before.map(|stored| stored.outcomes).or(refusals))
     }
 
     /// Refuses a write with texts if the collection belongs to another model. If the write waits for embeddings, also refuses

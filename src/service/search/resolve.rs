@@ -157,7 +157,10 @@ impl ResolvedQuery {
         let punctuation = punctuation(read, &pieces);
         self.tokens.retain(|token| !punctuation.contains(token));
         self.literal_parts.extend(spellings(read, language));
-        self.literal_parts.extend(respelled.as_deref().map(|read| as_typed(topic, read)).unwrap_or_default());
+        if let Some(read) = &respelled {
+            let typed = literal_parts(topic).into_iter().chain(spellings(topic, language));
+            self.literal_parts.extend(as_typed(topic, read, typed));
+        }
         Ok(())
     }
 }
