@@ -16,6 +16,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, fmt};
@@ -24,13 +25,10 @@ pub use error::TelemetryError;
 
 use crate::config::{Config, LogFormat};
 use crate::threads::try_threads;
-use error::LEVELS;
 use layer::BoxedLayer;
 
 /// Maximum number of lines that wait to be written; further ones are dropped.
 const WAITING_LINES_MAX: usize = 10_000;
-/// The highest level that a log filter may have as a number: `trace`.
-const LEVEL_MAX: u8 = 5;
 /// How long the end of the process waits until its last lines are written.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many threads must be possible before the log starts its one. The system may still count one that has just ended.
@@ -138,10 +136,7 @@ fn filter(config: &Config) -> Result<EnvFilter, TelemetryError> {
         c == ',' && depth == 0
     };
     let words = config.log.split(&mut ends).map(str::trim).filter(|word| !word.is_empty() && !word.contains(['=', '[', ':']));
-    let is_level = |word: &&str| {
-        LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word)) || word.parse().is_ok_and(|level: u8| level <= LEVEL_MAX)
-    };
-    if let Some(got) = words.into_iter().find(|word| !is_level(word)) {
+    if let Some(got) = words.into_iter().find(|word| word.parse::<LevelFilter>().is_err()) {
         // Otherwise it would be the name of a module, and everything else would be silent.
         return Err(TelemetryError::Level { filter: config.log.clone(), got: got.to_owned() });
     }

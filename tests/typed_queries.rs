@@ -80,12 +80,15 @@ fn filled_server(folder: &Path) -> (Program, Client) {
         let members = wanted.map(|member| (member.to_owned(), document[member].clone())).collect();
         collections.entry(text(&document, "collection").to_owned()).or_default().push(Value::Object(members));
     }
-    for (name, documents) in collections {
-        assert_eq!(client.post("/v1/collections", &json!({ "name": name })).0, 201);
-        let (status, answer) = client.post(&format!("/v1/collections/{name}/documents"), &json!({ "documents": documents }));
-        assert_eq!((status, &answer["failed"]), (200, &json!(0)), "{answer}");
-    }
+    collections.iter().for_each(|(name, documents)| fill(&client, name, documents));
     (server, client)
+}
+
+/// Creates a collection of these documents.
+fn fill(client: &Client, name: &str, documents: &[Value]) {
+    assert_eq!(client.post("/v1/collections", &json!({ "name": name })).0, 201);
+    let (status, answer) = client.post(&format!("/v1/collections/{name}/documents"), &json!({ "documents": documents }));
+    assert_eq!((status, &answer["failed"]), (200, &json!(0)), "{answer}");
 }
 
 /// Searches, and returns the first hit if it does not answer the query.
@@ -147,7 +150,6 @@ fn a_token_of_a_word_does_not_mark_another_word() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), MODEL);
     let client = server.client();
-    assert_eq!(client.post("/v1/collections", &json!({"name": "marks"})).0, 201);
     let texts = [
         "Our vacation starts in July; the url is in the mail.",
         "A ham sandwich on the way to Hamburg",
@@ -155,8 +157,7 @@ fn a_token_of_a_word_does_not_mark_another_word() {
     ];
     let documents: Vec<Value> =
         (0..).zip(texts).map(|(id, text): (u32, _)| json!({"id": id.to_string(), "text": text})).collect();
-    let (status, answer) = client.post("/v1/collections/marks/documents", &json!({ "documents": documents }));
-    assert_eq!((status, &answer["failed"]), (200, &json!(0)), "{answer}");
+    fill(&client, "marks", &documents);
     for (query, document, expect) in
         [("Urlaub", "0", &["vacation"][..]), ("Hamburg", "1", &["Hamburg"]), ("ham", "1", &["ham"]), ("0x80070057", "2", &[])]
     {

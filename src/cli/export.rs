@@ -17,7 +17,7 @@ use crate::domain::{CollectionName, FileEncoding, FileFormat};
 pub struct ExportArgs {
     /// Name of the collection.
     pub collection: CollectionName,
-    /// Output NDJSON file, renamed into place when complete; defaults to standard output. Compressed if the name ends in .gz or
+    /// Output NDJSON file, renamed into place when complete; - or none for standard output. Compressed if the name ends in .gz or
     /// .zst.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -38,7 +38,7 @@ pub enum Sink {
 impl Input {
     /// Opens the file, or standard input if the path is `-` or missing.
     pub fn open(path: Option<&Path>, output: &Output) -> Result<Self, CliError> {
-        let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+        let Some(path) = path.filter(|path| !is_standard(path)) else {
             if io::stdin().is_terminal() {
                 output.note("reading from the terminal; end with Ctrl-D on a line of its own");
             }
@@ -73,6 +73,11 @@ impl Input {
             text.and_then(&parse).map_err(|problem| CliError::Usage(format!("line {number} of {name} {problem}")))
         })
     }
+}
+
+/// Whether a path means standard input or output.
+pub fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// Whether a line has no text. Commands whose results have line numbers skip it; others give it an empty result, so that their
@@ -116,23 +121,6 @@ pub fn for_each_batch<T>(
 }
 
 impl Target {
-    /// Checks that a file, if there is one, can be created, so that no work is done whose result cannot be written.
-    pub fn check(path: Option<&Path>) -> Result<(), CliError> {
-        match path {
-            // Opening something else, such as a pipe, could disturb who reads it.
-            Some(path) if fs::metadata(path).map_or(true, |about| about.is_file() || about.is_dir()) => {
-                let failed = CliError::io(format!("write {}", path.display()));
-                if path.is_dir() {
-                    return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
-                }
-                // Under another name than the temporary file's, which another command may be writing.
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                tempfile::tempfile_in(folder).map(drop).map_err(failed)
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Creates the temporary file.
     pub fn create(path: &Path) -> Result<Self, CliError> {
         let ordinary = fs::metadata(path).map_or(true, |about| about.is_file());
@@ -191,9 +179,25 @@ impl Drop for Target {
 }
 
 impl Sink {
-    /// Opens the file, or standard output if there is none.
+    /// Checks that the file, if there is one, can be written, so that no work is done whose result would be lost.
+    pub fn check(path: Option<&Path>) -> Result<(), CliError> {
+        let Some(path) = path.filter(|path| !is_standard(path)) else { return Ok(()) };
+        let failed = CliError::io(format!("write {}", path.display()));
+        match fs::metadata(path) {
+            Ok(about) if about.is_dir() => Err(failed(io::Error::from(io::ErrorKind::IsADirectory))),
+            // Opening a pipe could disturb who reads it.
+            Ok(about) if !about.is_file() => Ok(()),
+            _ => {
+                // Under another name than the temporary file's, which another command may be writing.
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                tempfile::tempfile_in(folder).map(drop).map_err(failed)
+            }
+        }
+    }
+
+    /// Opens the file, or standard output if the path is `-` or missing.
     pub fn open(path: Option<&Path>) -> Result<Self, CliError> {
-        match path {
+        match path.filter(|path| !is_standard(path)) {
             Some(path) => Target::create(path).map(Self::File),
             None => Ok(Self::Stdout(BufWriter::new(io::stdout()))),
         }
@@ -251,14 +255,21 @@ mod tests {
     }
 
     #[test]
+    fn a_hyphen_is_standard_output() {
+        assert!(matches!(Sink::open(Some(Path::new("-"))), Ok(Sink::Stdout(_))));
+        assert!(matches!(Sink::open(None), Ok(Sink::Stdout(_))));
+        Sink::check(Some(Path::new("-"))).unwrap();
+    }
+
+    #[test]
     fn a_check_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
-        Target::check(Some(&folder.path().join("out"))).unwrap();
-        Target::check(None).unwrap();
+        Sink::check(Some(&folder.path().join("out"))).unwrap();
+        Sink::check(None).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        let refused = Target::check(Some(&folder.path().join("missing/out"))).unwrap_err().to_string();
+        let refused = Sink::check(Some(&folder.path().join("missing/out"))).unwrap_err().to_string();
         assert!(refused.contains("missing/out"), "{refused}");
-        assert!(Target::check(Some(folder.path())).is_err(), "a folder");
+        assert!(Sink::check(Some(folder.path())).is_err(), "a folder");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `dragoman project`: computes a map of a collection's documents, and writes its points.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::client::{Call, Client};
 use super::collections::request_members;
 use super::error::{CliError, Outcome};
-use super::files::{Sink, Target};
+use super::files::{Sink, is_standard};
 use super::jobs;
 use super::output::{Output, format_cell, plural};
 use crate::domain::CollectionName;
@@ -40,8 +40,7 @@ pub struct ProjectArgs {
 }
 
 pub fn run(args: ProjectArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
-    let file = args.output.as_deref().map(|file| Some(file).filter(|file| *file != Path::new("-")));
-    Target::check(file.flatten())?;
+    Sink::check(args.output.as_deref())?;
     let body = json!({"center": args.center, "max_documents": args.max_documents, "neighbors": args.neighbors});
     let path = ["v1", "collections", args.collection.as_str(), "projections"];
     let job = client.send(&Call::post(&path).json(&request_members(&body).into()))?.body;
@@ -50,13 +49,13 @@ pub fn run(args: ProjectArgs, output: &Output, client: &Client) -> Result<Outcom
     }
     output.note(&format!("job {} places the documents; it continues if you stop this command", format_cell(&job["id"])));
     let job = jobs::watch(client, output, job)?;
-    let Some(file) = file.filter(|_| job["status"] == "succeeded") else {
+    let Some(file) = args.output.filter(|_| job["status"] == "succeeded") else {
         return jobs::finish(client, output, &job);
     };
     let path = ["v1", "collections", args.collection.as_str(), "projections", &args.center];
     let points = client.send(&Call::get(&path).with_optional_query("field", args.field.as_deref()))?.body;
-    let mut sink = Sink::open(file)?;
-    let written = if output.json && file.is_none() { format!("{points}\n") } else { table(&points) };
+    let mut sink = Sink::open(Some(&file))?;
+    let written = if output.json && is_standard(&file) { format!("{points}\n") } else { table(&points) };
     sink.write_all(written.as_bytes())?;
     sink.finish()?;
     output.note(&plural(points["ids"].as_array().map_or(0, Vec::len) as u64, "point"));

@@ -111,7 +111,8 @@ storage! {
     fn upsert_once(documents: Vec<PreparedDocument>, request: RequestKey, answer: RecordFn<Upserted>)
         -> Result<Idempotent<Vec<Upserted>>, StoreError>;
 
-    /// Stores documents together with the checkpoint of the job that sends them. Waits while too many writes are waiting.
+    /// Stores documents together with the checkpoint of the job that sends them: after a crash there are both or neither. Waits
+    /// while too many writes are waiting.
     fn upsert_for_job(job: &JobId, documents: Vec<PreparedDocument>, checkpoint: RecordFn<Upserted>)
         -> Result<Vec<Upserted>, StoreError>;
 
@@ -122,7 +123,7 @@ storage! {
         -> Result<PatchOutcome, StoreError>;
 
     /// Changes the metadata of documents whose text is still the same, unless the change puts an object in the place of another
-    /// value. Stores the checkpoint of the job that does so.
+    /// value. Stores the checkpoint of the job that does so: after a crash there are both or neither.
     fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: RecordFn<Patched>) -> Result<Vec<Patched>, StoreError>;
 
     /// Removes a document if the precondition holds. Returns `None` if there is no such document.

@@ -1,6 +1,6 @@
 //! Errors while setting up the log and the traces.
 
-pub(super) const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 /// Why the log or the traces could not be set up.
 #[derive(Debug, thiserror::Error)]

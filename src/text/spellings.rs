@@ -23,6 +23,8 @@ const ABBREVIATION_MAX: usize = 3;
 const UMLAUT_WORDS_MAX: usize = 256;
 /// Umlauts in two letters.
 const UMLAUTS: [(&str, &str); 3] = [("ae", "ä"), ("oe", "ö"), ("ue", "ü")];
+/// Bytes of the two letters.
+const UMLAUT_BYTES: usize = 2;
 
 /// Returns the parts of a query that may be written otherwise. `language` is its language, if known.
 pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
@@ -116,15 +118,16 @@ fn letters_and_digits(word: &str) -> Vec<&str> {
 
 /// Returns a word that has an umlaut in two letters as it is with the umlaut. After a, e and q, "ue" is not one: "neue", "Quelle".
 fn with_umlauts(word: &str) -> Option<String> {
-    let (mut written, mut from) = (String::new(), 0);
-    while let Some(at) = (from..word.len()).find(|at| word[from..].is_char_boundary(at - from) && umlaut_at(word, *at).is_some())
-    {
-        written.push_str(&word[from..at]);
-        written.push_str(umlaut_at(word, at).unwrap_or_default());
-        from = at + 2;
+    let (mut written, mut rest) = (String::with_capacity(word.len()), word);
+    while let Some(next) = rest.chars().next() {
+        let (as_read, length) = match umlaut_at(word, word.len() - rest.len()) {
+            Some(umlaut) => (umlaut, UMLAUT_BYTES),
+            None => (&rest[..next.len_utf8()], next.len_utf8()),
+        };
+        written.push_str(as_read);
+        rest = &rest[length..];
     }
-    written.push_str(&word[from..]);
-    (from > 0).then_some(written)
+    (written != word).then_some(written)
 }
 
 /// Returns the umlaut whose two letters begin at this byte.
@@ -134,9 +137,9 @@ fn umlaut_at(word: &str, at: usize) -> Option<&'static str> {
     (!is_vowel).then_some(umlaut)
 }
 
-/// Returns the parts of a query with words that the model reads with an umlaut (`with_known_umlauts`) as they were typed, for passages
-/// that spell them so. `read` is the query as the model reads it, and `parts` are all parts of the query as typed. The numbers of the parts' words are those of the read ones, so
-/// that no word counts twice.
+/// Returns the parts of a query with words that the model reads with an umlaut (`with_known_umlauts`) as they were typed, for
+/// passages that spell them so. `read` is the query as the model reads it, and `parts` are all parts of the query as typed. Their
+/// words have the numbers of the read ones, so that no word counts twice.
 pub fn as_typed(typed: &str, read: &str, parts: impl IntoIterator<Item = LiteralPart>) -> Vec<LiteralPart> {
     let (normal, read) = (normalized(typed), normalized(read));
     let count = runs(&normal).take(QUERY_WORDS_MAX + 1).count();

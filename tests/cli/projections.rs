@@ -65,6 +65,8 @@ fn an_output_file_that_cannot_be_written_is_refused_before_the_job_starts() {
         let told = run("http://127.0.0.1:1", &[command, &["-o", &file]].concat());
         assert!(told.code != 0 && told.err.contains("cannot write") && told.err.contains("missing/out"), "{told:?}");
     }
+    let told = run("http://127.0.0.1:1", &["project", "news", "-o", folder.path().to_str().unwrap()]);
+    assert!(told.err.contains("cannot write"), "{told:?}");
 }
 
 #[test]

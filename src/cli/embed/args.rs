@@ -26,7 +26,7 @@ pub struct EmbedArgs {
     /// Format of the output; defaults to npy if the output file name ends in .npy, otherwise to ndjson.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// Output file; defaults to standard output. npy needs a file, because its header contains the number of texts.
+    /// Output file; - or none for standard output. npy needs a file, because its header contains the number of texts.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

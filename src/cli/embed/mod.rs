@@ -18,7 +18,7 @@ use indicatif::ProgressBar;
 pub use args::{EmbedArgs, Format, InputFormat};
 
 use super::error::{CliError, Outcome};
-use super::files::Input;
+use super::files::{Input, is_standard};
 use super::output::{Output, Unit, plural};
 use super::server::ServerArgs;
 use encoder::{BATCHES_MAX, Encoder, Pending};
@@ -70,7 +70,7 @@ pub fn run(args: EmbedArgs, server: &ServerArgs) -> Result<Outcome, CliError> {
 fn output_format(requested: Option<Format>, output: Option<&Path>) -> Result<Format, CliError> {
     let named = output.and_then(Path::extension).is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
     let format = requested.unwrap_or(if named { Format::Npy } else { Format::Ndjson });
-    if format == Format::Npy && output.is_none() {
+    if format == Format::Npy && output.is_none_or(is_standard) {
         return Err(CliError::Usage(
             "--format npy needs --output FILE, because the number of texts goes into the file's header at the end".to_owned(),
         ));
@@ -137,5 +137,6 @@ mod tests {
         check(None, Some("npy"), Some(Format::Ndjson));
         check(Some(Format::Ndjson), Some("a.npy"), Some(Format::Ndjson));
         check(Some(Format::Npy), None, None);
+        check(Some(Format::Npy), Some("-"), None);
     }
 }

@@ -23,7 +23,7 @@ pub struct DataArgs {
     /// Name of the model to evaluate, which the server must have loaded; defaults to the loaded one.
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Output file, renamed into place when complete; defaults to standard output. JSON if the name ends in .json.
+    /// Output file, renamed into place when complete; - or none for standard output. JSON if the name ends in .json.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

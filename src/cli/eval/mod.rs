@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 
 use super::client::Client;
 use super::error::{CliError, Outcome};
-use super::files::Target;
+use super::files::Sink;
 use super::server::ServerArgs;
 use crate::domain::limits::at_least_one;
 use crate::evaluation::{EvaluationError, Report, candidates, flores, measure, short, sts, tatoeba};
@@ -101,7 +101,7 @@ impl Task {
 }
 
 pub fn run(task: Task, server: &ServerArgs) -> Result<Outcome, CliError> {
-    Target::check(task.data().output.as_deref())?;
+    Sink::check(task.data().output.as_deref())?;
     let (output, client) = Client::connect(server)?;
     let measured = Measured { client, output };
     let plain = |data: DataArgs, evaluate: &dyn Fn(&Path, &mut ServerEncoder<'_>) -> Result<Report, EvaluationError>| {

@@ -13,7 +13,7 @@ use super::scratch::Scratch;
 use super::search_report::{Bootstrap, QueryScores, Row, Scope, SearchReport};
 use crate::cli::client::Call;
 use crate::cli::error::CliError;
-use crate::cli::files::Target;
+use crate::cli::files::{Sink, Target};
 use crate::cli::output::{Unit, plural};
 use crate::domain::{CollectionName, Language, TITLE_CHARS_MAX};
 use crate::evaluation::judged::{self, ReadOptions};
@@ -172,7 +172,7 @@ fn check_run(args: &SearchArgs, configurations: &[Configuration]) -> Result<(), 
     if let Some(Configuration { name, .. }) = configurations.iter().find(|one| !runs::is_valid_name(&one.name)) {
         return wrong(format!("expected names without white space, got {name}"));
     }
-    configurations.iter().try_for_each(|one| Target::check(Some(&run_path(path, one))))
+    configurations.iter().try_for_each(|one| Sink::check(Some(&run_path(path, one))))
 }
 
 /// Evaluates every scope and configuration.
@@ -191,11 +191,12 @@ fn measure(
     let collection = scratch.as_ref().map(|scratch| scratch.name.clone());
     let collection = collection.or_else(|| report.collection.clone()).unwrap_or_default();
     let judged = set.queries.iter().find(|query| set.gains.contains_key(&query.id));
-    Searches::new(measured, &collection, model)?.check(configurations, judged.or(set.queries.first()))?;
+    let mut searches = Searches::new(measured, &collection, model)?;
+    searches.check(configurations, judged.or(set.queries.first()))?;
     if scratch.is_some() {
         store(measured, &collection, &set.documents)?;
+        searches = Searches::new(measured, &collection, model)?;
     }
-    let searches = Searches::new(measured, &collection, model)?;
     report.documents = Some(searches.documents);
     let languages = searches.languages_of(set, scratch.is_none())?;
     for scope in &args.languages {

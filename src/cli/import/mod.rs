@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::client::{Call, Client, Upload};
 use super::collections::create_from;
 use super::error::{CliError, Outcome};
-use super::files::Input;
+use super::files::{Input, is_standard};
 use super::jobs::{self, ResultFilter};
 use super::output::{Output, Unit, format_cell};
 use crate::domain::{CollectionName, FileEncoding, FileFormat};
@@ -140,7 +140,7 @@ fn send(
     match (sent, broken) {
         (Ok(answer), _) => Ok(answer.body),
         (Err(_), Some(error)) => {
-            let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
+            let file = args.file.as_deref().filter(|file| !is_standard(file));
             let name = file.map_or("standard input".to_owned(), |file| file.display().to_string());
             Err(CliError::io(format!("read {name}"))(error))
         }
@@ -156,7 +156,7 @@ fn send_foreign(
     (source, compression): (Source, FileEncoding),
 ) -> Result<(Value, Failures), CliError> {
     let name = args.collection.as_str();
-    let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
+    let file = args.file.as_deref().filter(|file| !is_standard(file));
     let about = file.map(|file| file.metadata().map_err(CliError::io(format!("read {}", file.display())))).transpose()?;
     let failures = Failures::new(args.failures.as_deref())?;
     // A new collection embeds texts itself, so no vector could be imported into it.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::client::{Call, Client};
 use super::collections::{DocumentSelectionArgs, json_object, request_members};
 use super::error::{CliError, Outcome};
-use super::files::{Sink, Target};
+use super::files::Sink;
 use super::jobs;
 use super::output::{Output, format_cell, plural};
 use crate::domain::CollectionName;
@@ -115,7 +115,7 @@ pub struct DuplicatesArgs {
 /// Output options.
 #[derive(Debug, Args)]
 pub struct ResultsArgs {
-    /// Output file, renamed into place when complete; defaults to standard output.
+    /// Output file, renamed into place when complete; - or none for standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Output format; by default derived from the file name (.tsv, .ndjson, .jsonl), otherwise a table, or NDJSON with --json.
@@ -176,7 +176,7 @@ fn follow(
 ) -> Result<Outcome, CliError> {
     let what = &format!("{one}s");
     let format = results_format(args, output)?;
-    Target::check(args.output.as_deref())?;
+    Sink::check(args.output.as_deref())?;
     let job = client.send(call)?.body;
     if args.detach {
         for file in corpora.iter().flat_map(|corpora| corpora.files_with_blank_lines()) {

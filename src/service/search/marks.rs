@@ -79,9 +79,7 @@ impl<'a> Marking<'a> {
         }
         Ok(in_characters(text, &merge_marks(marks)))
     }
-}
 
-impl Marking<'_> {
     /// Whether a piece of a text is a token of the query, but not of its word: "url" is not of "Urlaub", nor "Ham" of "Hamburg" of
     /// "ham".
     fn is_other_word(&self, token: u32, text: &str, range: &Range<usize>) -> bool {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use dragoman::bundle::{Bundle, GOLDEN, MODEL_CARD, Manifest};
 
 use super::bundle::remove_folder;
+use super::card::file_line;
 use crate::error::Error;
 
 /// Small files that the list of files in a model card leaves out.
@@ -78,7 +79,7 @@ impl BundleUpdate {
 fn with_files(card: &str, files: impl IntoIterator<Item = (String, u64)>) -> String {
     let mut lines: Vec<String> = card.split_inclusive('\n').map(str::to_owned).collect();
     for (file, bytes) in files {
-        let line = format!("- `{file}`: {:.1} MB\n", bytes as f64 / 1e6);
+        let line = format!("{}\n", file_line(&file, bytes));
         let is_listed = |line: &String| line.starts_with("- `") && line.trim_end().ends_with(" MB");
         match (lines.iter().position(|line| line.starts_with(&format!("- `{file}`: "))), lines.iter().rposition(is_listed)) {
             (Some(own), _) => lines[own] = line,

@@ -44,6 +44,11 @@ pub struct Card<'a> {
     pub evaluation_command: &'a str,
 }
 
+/// Returns the line for a file in a card's list of files.
+pub(super) fn file_line(file: &str, bytes: u64) -> String {
+    format!("- `{file}`: {:.1} MB", bytes as f64 / 1e6)
+}
+
 impl fmt::Display for Card<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape = &self.shape;
@@ -74,7 +79,7 @@ impl fmt::Display for Card<'_> {
             self.parameters as f64 / 1e6
         )?;
         for (file, bytes) in &self.files {
-            writeln!(f, "- `{file}`: {:.1} MB", *bytes as f64 / 1e6)?;
+            writeln!(f, "{}", file_line(file, *bytes))?;
         }
         self.quality(f)?;
         if let Some(notes) = self.notes {
