@@ -15,6 +15,7 @@ use std::ops::Range;
 use numkong::Dot as _;
 use rustc_hash::FxHashMap;
 
+use super::Neighbor;
 use super::nearest::Nearest;
 use crate::domain::{Embedding, Metric, PassageId};
 use crate::vectors::{PREFETCHED_ROWS, Signs, prefetch};
@@ -130,8 +131,8 @@ impl Scan {
         }
     }
 
-    /// Approximately the nearest `limit` of those passages, nearest first.
-    pub(super) fn nearest(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Vec<PassageId> {
+    /// Approximately the nearest `limit` of those passages, nearest first. Scores lack what is the same for all.
+    pub(super) fn nearest(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Vec<Neighbor> {
         let (step, integers) = round(query.as_slice());
         let dimension = self.center.len();
         let mut nearest = Nearest::new(limit);
@@ -155,7 +156,7 @@ impl Scan {
                 }
             }
         }
-        nearest.into_sorted().into_iter().map(|neighbor| neighbor.passage).collect()
+        nearest.into_sorted()
     }
 
     /// The accepted rows that are most likely among the nearest `limit`, or all of them if that is faster.

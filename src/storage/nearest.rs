@@ -19,6 +19,8 @@ pub struct NearestSearch<'a> {
     pub unit: Unit,
     /// Whether to compare with all passages in the scope instead of using an approximate index.
     pub exact: bool,
+    /// Whether order and scores may be rough, because the caller compares what is found.
+    pub rough: bool,
     /// How much work to spend in an approximate index.
     pub parameters: SearchParameters,
     /// The search width in case the parameters do not set one.
@@ -28,7 +30,8 @@ pub struct NearestSearch<'a> {
 impl<'a> NearestSearch<'a> {
     /// Searches for the nearest passages that an approximate index finds.
     pub fn passages(query: &'a Embedding, limit: usize, scope: Scope<'a>, ef_search: usize) -> Self {
-        Self { query, scope, limit, unit: Unit::Passage, exact: false, parameters: SearchParameters::default(), ef_search }
+        let (unit, parameters) = (Unit::Passage, SearchParameters::default());
+        Self { query, scope, limit, unit, exact: false, rough: false, parameters, ef_search }
     }
 }
 

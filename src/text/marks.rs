@@ -4,9 +4,9 @@
 //! passage and no mark splits a character. Words between spaces are marked as a whole. In scripts without spaces, pairs of
 //! neighboring characters are marked, and adjacent pairs become one mark.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
+use rustc_hash::FxHashSet;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::{GraphemeIndices, UnicodeSegmentation as _};
@@ -30,7 +30,7 @@ const SHOWN_BYTES_MAX: usize = 64;
 /// The terms of a query, ready to be looked up.
 #[derive(Debug, Default)]
 pub struct TermMatcher {
-    whole: HashSet<String>,
+    whole: FxHashSet<String>,
     beginnings: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl PassageWords {
     /// one separates words.
     fn add_character(&mut self, source: Range<usize>, part: &str, open: &mut Option<Class>) {
         let of = part.chars().find_map(class);
-        let is_mark = of.is_none() && part.chars().all(is_combining_mark);
+        let is_mark = of.is_none() && !part.is_ascii() && part.chars().all(is_combining_mark);
         if is_mark || (of.is_some() && of == *open && self.would_join(part)) {
             return self.extend_last_character(source.end, part, open.is_some());
         }
@@ -307,6 +307,8 @@ fn source(characters: &[Character]) -> Option<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use proptest::prelude::*;
 
     use super::super::plain_words::word_key;

@@ -106,6 +106,11 @@ fn is_flag_letter(c: char) -> bool {
 /// letter before them.
 pub(super) fn class(c: char) -> Option<Class> {
     match c {
+        // Most characters, because looking them up takes longer: ASCII, Latin, Cyrillic and Chinese ones.
+        '\0'..='\u{7f}' => c.is_ascii_alphanumeric().then_some(Class::Word),
+        '\u{c0}'..='\u{24f}' => (!matches!(c, '×' | '÷')).then_some(Class::Word),
+        '\u{400}'..='\u{481}' | '\u{48a}'..='\u{52f}' => Some(Class::Word),
+        '\u{4e00}'..='\u{9fff}' => Some(Class::Unspaced),
         '\u{1100}'..='\u{11ff}' | '\u{3131}'..='\u{318e}' | '\u{a960}'..='\u{a97c}' | '\u{ac00}'..='\u{d7fb}' => {
             Some(Class::Hangul)
         }
@@ -116,9 +121,7 @@ pub(super) fn class(c: char) -> Option<Class> {
         }
         '\u{aa60}'..='\u{aa7f}' | '\u{1780}'..='\u{17dd}' => Some(Class::Unspaced),
         '\u{3005}'..='\u{3007}' | '\u{3021}'..='\u{3029}' | '\u{303b}' | '\u{3041}'..='\u{30ff}' => Some(Class::Unspaced),
-        '\u{3105}'..='\u{312f}' | '\u{31a0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' => {
-            Some(Class::Unspaced)
-        }
+        '\u{3105}'..='\u{312f}' | '\u{31a0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}' => Some(Class::Unspaced),
         '\u{f900}'..='\u{faff}' | '\u{1b000}'..='\u{1b16f}' | '\u{20000}'..='\u{323af}' => Some(Class::Unspaced),
         _ => Some(Class::Word),
     }
@@ -207,6 +210,13 @@ pub(super) fn normalized_character(text: &str) -> Option<char> {
     let shown = lower.next().filter(|_| lower.next().is_none())?;
     let is_normalized = |c: char| is_nfkc_quick(std::iter::once(c)) == IsNormalized::Yes;
     (is_normalized(c) && is_normalized(shown)).then_some(shown)
+}
+
+/// Whether a text is one word that `normalized` leaves as it is. Says so of words in ASCII and of most others in Latin, Greek and
+/// Cyrillic letters, which is faster than making that form.
+pub(super) fn is_normalized_word(text: &str) -> bool {
+    let is_plain = |c| matches!(c, 'a'..='z' | '0'..='9' | 'ß'..='ö' | 'ø'..='ÿ' | 'а'..='џ' | 'ά'..='ρ' | 'σ'..='ώ');
+    text.chars().all(is_plain)
 }
 
 /// Returns a character in lower case: an ASCII digit for one of another script, one form of sigma, a space for the frame of a keycap,
@@ -328,6 +338,24 @@ mod tests {
     #[test]
     fn a_keycap_is_its_digit() {
         assert_eq!(texts(&normalized("1\u{fe0f}\u{20e3}2\u{fe0f}\u{20e3} #\u{fe0f}\u{20e3}")), ["1", "2"]);
+    }
+
+    #[test]
+    fn every_letter_digit_and_pictograph_has_a_class_and_nothing_else() {
+        for c in ('\0'..=char::MAX).filter(|c| class(*c) != Some(Class::Hangul)) {
+            let expect = !is_combining_mark(c) && c.is_alphanumeric() || is_pictograph(c);
+            assert_eq!(class(c).is_some(), expect, "{c:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_of_plain_letters_is_recognized_as_normalized() {
+        for c in ('\0'..=char::MAX).filter(|c| is_normalized_word(&c.to_string())) {
+            let text = c.to_string();
+            assert_eq!((normalized(&text), class(c)), (text, Some(Class::Word)));
+        }
+        assert!(["größe", "2024", "ёлка", "νερό"].iter().all(|word| is_normalized_word(word)));
+        assert!(["Größe", "two words", "हिन्दी", "٣", "ος"].iter().all(|text| !is_normalized_word(text)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use frostem::Stemmer;
 
-use super::runs::{Class, Run, exact, fold, join_characters, normalized, runs, truncate_term};
+use super::runs::{Class, Run, exact, fold, is_normalized_word, join_characters, normalized, runs, truncate_term};
 use super::stems::{stem, stemmer};
 use super::word_counts::Words;
 use crate::domain::Language;
@@ -64,8 +64,8 @@ pub(super) fn has_term(text: &str, stemmer: Option<&Stemmer>, is_wanted: impl Fn
             || fold(word).is_some_and(|plain| is_wanted(&plain))
             || stemmer.and_then(|stemmer| plain_stem(stemmer, word)).is_some_and(|stem| is_wanted(&stem))
     };
-    // Most words are already in the form of terms, and seeing that is faster than making it.
-    if text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
+    // Most words are already in the form of terms.
+    if is_normalized_word(text) {
         return has(truncate_term(text));
     }
     runs(&normalized(text)).any(|run| has(truncate_term(run.text)))

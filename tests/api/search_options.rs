@@ -75,21 +75,48 @@ async fn an_exact_search_scans_and_finds_the_same() {
     assert_eq!(ids(&filtered), ["en-8", "en-9"]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_search_uses_the_graph_below_a_thousand_passages_and_scans_beyond() {
-    let server = with_sea().await;
-    assert_eq!(search(&server, json!({"explain": true})).await.body["explanation"]["method"], "index");
-    // Beyond a thousand passages, a scan is faster than the graph. It begins once no passage is being added.
+/// Adds a thousand documents, and waits until searches scan: they begin to do so once no passage is being added.
+async fn add_hills(server: &Server) {
     let more: Vec<Value> = (0..1_000).map(|n| json!({"id": format!("hill-{n}"), "text": format!("hill number {n}")})).collect();
     assert_eq!(server.post("/v1/collections/news/documents", &json!({"documents": more})).await.status, 200);
-    let method = async || search(&server, json!({"explain": true})).await.body["explanation"]["method"].clone();
     for _ in 0..1_000 {
-        if method().await == "scan" {
-            break;
+        if method(server).await == "scan" {
+            return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    assert_eq!(method().await, "scan");
+    panic!("searches still use the graph");
+}
+
+async fn method(server: &Server) -> Value {
+    search(server, json!({"explain": true})).await.body["explanation"]["method"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_uses_the_graph_below_a_thousand_passages_and_scans_beyond() {
+    let server = with_sea().await;
+    assert_eq!(method(&server).await, "index");
+    add_hills(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_in_full_mode_explains_the_scores_and_ranks_of_dense_mode() {
+    let server = with_sea().await;
+    add_hills(&server).await;
+    let dense = search(&server, json!({"limit": 10})).await;
+    let full = search(&server, json!({"mode": "full", "limit": 10, "explain": true})).await;
+    assert_eq!(full.body["explanation"]["method"], "scan");
+    let score = |id: &str| dense.body["hits"].as_array()?.iter().find(|hit| hit["id"] == id)?["score"].as_f64();
+    let hits = full.body["hits"].as_array().expect("hits");
+    let mut ranked: Vec<(u64, f64)> = Vec::new();
+    for hit in hits {
+        let (id, dense) = (hit["id"].as_str().expect("an id"), &hit["explanation"]["dense"]);
+        let (Some(rank), Some(explained)) = (dense["rank"].as_u64(), dense["score"].as_f64()) else { continue };
+        assert!(score(id).is_none_or(|score| (score - explained).abs() < 0.01), "{id}: {explained}, {:?}", score(id));
+        ranked.push((rank, explained));
+    }
+    ranked.sort_by_key(|(rank, _)| *rank);
+    assert!(ranked.len() > 5 && ranked.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 >= pair[1].1), "{ranked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

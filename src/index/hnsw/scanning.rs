@@ -34,6 +34,15 @@ impl Index {
     /// fewer than requested, there are no more. Returns `None` if a graph search is better: in a large or very small index,
     /// under L2 distance, if only signs are stored, or while changes keep the rows from being created.
     pub fn scan(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Result<Option<Vec<Neighbor>>, IndexError> {
+        let compared = limit.saturating_add((limit / COMPARED_PART).max(COMPARED_MIN));
+        let Some(near) = self.scan_roughly(query, compared, among)? else { return Ok(None) };
+        let found = self.search_among(query, limit, near.into_iter().map(|neighbor| neighbor.passage))?;
+        Ok(found.map(|found| found.neighbors))
+    }
+
+    /// Does the same by the integers alone: passages with very close scores may be in the wrong order, and scores only compare with
+    /// each other.
+    pub fn scan_roughly(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Result<Option<Vec<Neighbor>>, IndexError> {
         if !self.can_scan() {
             return Ok(None);
         }
@@ -42,14 +51,7 @@ impl Index {
         if self.scan.read().is_none() && !self.create_rows()? {
             return Ok(None);
         }
-        let compared = limit.saturating_add((limit / COMPARED_PART).max(COMPARED_MIN));
-        let near = match self.scan.read().as_ref() {
-            Some(scan) => scan.nearest(query, compared, among),
-            None => return Ok(None),
-        };
-        let Some(mut found) = self.search_among(query, limit, near.into_iter())? else { return Ok(None) };
-        found.neighbors.truncate(limit);
-        Ok(Some(found.neighbors))
+        Ok(self.scan.read().as_ref().map(|scan| scan.nearest(query, limit, among)))
     }
 
     fn can_scan(&self) -> bool {

@@ -239,7 +239,7 @@ impl Plan<'_> {
     ) -> Result<(bool, Option<DenseMethod>), Error> {
         let Some(embedding) = &self.resolved.embedding else { return Ok((true, None)) };
         let search = self.nearest_query(embedding, limit, filter);
-        let search = NearestSearch { parameters: self.parameters_without_rescoring(), ..search };
+        let search = NearestSearch { parameters: self.parameters_without_rescoring(), rough: self.compares_listed(), ..search };
         let nearest = self.collection.store.nearest(&search)?;
         let exhausted = nearest.neighbors.len() < limit;
         for (rank, Neighbor { passage, score }) in (1..).zip(nearest.neighbors) {
@@ -276,6 +276,14 @@ impl Plan<'_> {
         translations.is_none() || scorer.is_none_or(|scorer| scorer.relevance().lexical > 0.0)
     }
 
+    /// Whether the ranks of the nearest embeddings follow from the comparison of all listed passages. They do not if the request
+    /// wants a more exact comparison of the nearest.
+    fn compares_listed(&self) -> bool {
+        !self.request.exact
+            && self.request.parameters.oversampling.is_none()
+            && !self.collection.row.quantization.keeps_signs_only()
+    }
+
     /// Returns the parameters of the search for the nearest embeddings. Relevance does not need rescoring, unless the index
     /// only has the signs of the values.
     fn parameters_without_rescoring(&self) -> SearchParameters {
@@ -287,12 +295,16 @@ impl Plan<'_> {
     }
 
     /// Sets the similarity of every listed passage from the same values, because relevance must not depend on which list has
-    /// the passage.
+    /// the passage. If the nearest embeddings were found roughly, also sets their ranks.
     fn compare(&self, embedding: &Embedding, listed: &mut FxHashMap<PassageId, ListedPassage>) -> Result<(), Error> {
         let all: PassageSet = listed.keys().copied().collect();
+        let (ranks_follow, mut rank) = (self.compares_listed(), 1);
         for neighbor in self.collection.store.compare(embedding, &all)? {
             if let Some(listed) = listed.get_mut(&neighbor.passage) {
                 listed.similarity = Some(neighbor.score);
+                if let (Some(ranked), true) = (&mut listed.ranks.dense, ranks_follow) {
+                    (rank, *ranked) = (rank + 1, RankedScore { rank, score: neighbor.score });
+                }
             }
         }
         Ok(())

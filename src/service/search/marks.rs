@@ -1,8 +1,9 @@
 //! Marks the words of a hit's passage and title that match the query: the query's own words, their translations, and words in any
 //! language that late interaction finds near to it.
 
-use std::collections::HashSet;
 use std::ops::Range;
+
+use rustc_hash::FxHashSet;
 
 use super::super::Error;
 use super::resolve::ResolvedQuery;
@@ -35,7 +36,7 @@ pub(super) struct Marking<'a> {
     /// Tokens of the query that mark nothing where they are another word.
     dependent_tokens: Vec<DependentToken>,
     /// The numbers of words that mean a significant word of the query.
-    meanings: HashSet<u32>,
+    meanings: FxHashSet<u32>,
     embedder: &'a Embedder,
 }
 

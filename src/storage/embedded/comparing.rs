@@ -16,7 +16,8 @@ const LOOKUP_COST: usize = 5;
 
 impl Embedded {
     /// Finds up to `limit` nearest passages, nearest first, by comparing with all passages of a set, or with all in the index,
-    /// except for excluded ones. Uses the values of the index only. Returns `None` if searching the graph is faster.
+    /// except for excluded ones. Uses the values of the index only, or less if the search may be rough. Returns `None` if
+    /// searching the graph is faster.
     pub(super) fn search_by_scan(
         &self,
         search: &NearestSearch<'_>,
@@ -30,13 +31,17 @@ impl Embedded {
         }
         let (index, query) = (self.index()?.0, search.query);
         let is_left = |passage: &PassageId| !excluded.contains(passage);
+        let scan = |among: Among<'_>| match search.rough {
+            true => index.scan_roughly(query, limit, among),
+            false => index.scan(query, limit, among),
+        };
         Ok(match set {
-            None if excluded.is_empty() => index.scan(query, limit, Among::All)?,
-            None => index.scan(query, limit, Among::Where(&|passage| is_left(&passage)))?,
+            None if excluded.is_empty() => scan(Among::All)?,
+            None => scan(Among::Where(&|passage| is_left(&passage)))?,
             Some(set) if set.len().saturating_mul(LOOKUP_COST) < index.len() => {
-                index.scan(query, limit, Among::Each(&mut set.iter().filter(is_left)))?
+                scan(Among::Each(&mut set.iter().filter(is_left)))?
             }
-            Some(set) => index.scan(query, limit, Among::Where(&|passage| set.contains(passage) && is_left(&passage)))?,
+            Some(set) => scan(Among::Where(&|passage| set.contains(passage) && is_left(&passage)))?,
         })
     }
 
