@@ -32,8 +32,7 @@ const DOCUMENTS: [&str; 6] =
 
 #[test]
 fn documented_responses_match_the_server() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "models/ems-small");
+    let (_folder, server) = Program::fresh("models/ems-small");
     check_all(&server.client(), &VOLATILE);
 }
 

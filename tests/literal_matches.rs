@@ -50,8 +50,7 @@ fn search(client: &Client, query: &str) -> Vec<Value> {
 
 #[test]
 fn passages_with_the_exact_query_words_rank_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (_folder, server) = Program::fresh(MODEL);
     let client = server.client();
     assert_eq!(client.post("/v1/collections", &json!({ "name": "words" })).0, 201);
     let documents: Vec<Value> = DOCUMENTS.iter().map(|(id, text)| json!({"id": id, "text": text})).collect();
@@ -102,8 +101,7 @@ fn log() -> String {
 
 #[test]
 fn a_document_whose_title_is_the_query_ranks_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (_folder, server) = Program::fresh(MODEL);
     let client = server.client();
     assert_eq!(client.post("/v1/collections", &json!({ "name": "words" })).0, 201);
     let documents = json!({"documents": [

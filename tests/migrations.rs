@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageContext, PassageId, Sequence, TokenSet};
+use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageContext, PassageId, Precondition, Sequence, TokenSet};
 use dragoman::embed::passage_terms;
 use dragoman::store::{
     Catalog, Change, DatabaseKind, DocumentStore, ForeignImport, PendingPassage, PreparedDocument, SearchFilter, StoreError,
@@ -157,7 +157,7 @@ fn collections_of_every_version_open_with_their_content() {
             passages: vec![(0..8).into(), (8..23).into()],
             embedding: None,
         };
-        assert!(store.upsert(vec![new]).unwrap()[0].pending[0].id > PassageId(3), "keys stay used");
+        assert!(store.upsert_if(vec![new], Precondition::None).unwrap()[0].pending[0].id > PassageId(3), "keys stay used");
         store.close().unwrap();
         assert_eq!(version(&folder.path().join("documents.sqlite")), newest("collection"));
     }
@@ -184,7 +184,7 @@ fn collections_of_every_version_keep_passages_and_embeddings() {
         // Storing the same document again keeps its passage and its embedding.
         let again = all(&store).remove(0);
         let kept = store.embeddings(PassageId(0), 10).unwrap();
-        assert_eq!(store.upsert(vec![whole(&again)]).unwrap()[0].removed, []);
+        assert_eq!(store.upsert_if(vec![whole(&again)], Precondition::None).unwrap()[0].removed, []);
         assert_eq!(store.embeddings(PassageId(0), 10).unwrap(), kept);
     }
 }
@@ -385,7 +385,7 @@ fn importing_a_foreign_database_of_any_version_keeps_its_rows() {
             passages: vec![(0..8).into()],
             embedding: None,
         };
-        assert!(store.upsert(vec![changed]).unwrap()[0].pending[0].id > PassageId(3), "keys stay used");
+        assert!(store.upsert_if(vec![changed], Precondition::None).unwrap()[0].pending[0].id > PassageId(3), "keys stay used");
     }
     for made in 1..=newest("catalog") {
         let folder = adopted(DatabaseKind::Catalog, &format!("catalog_{made}.sqlite"), "catalog.sqlite");

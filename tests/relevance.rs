@@ -99,8 +99,7 @@ fn check_floors(set: &str, floors: &[Floor]) {
         println!("skipped: there is no {MODEL}/manifest.json");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (_folder, server) = Program::fresh(MODEL);
     let mut modes: Vec<&str> = floors.iter().map(|floor| floor.mode).collect();
     modes.dedup();
     let modes = modes.join(",");
@@ -127,8 +126,7 @@ fn few_candidates_find_nearly_the_same_hits_as_many() {
         println!("skipped: there is no {MODEL}/manifest.json");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (_folder, server) = Program::fresh(MODEL);
     let client = server.client();
     let set = judged::read(Path::new(SET), &ReadOptions { documents: true, judged: true, split: "test".to_owned() }).unwrap();
     let page =
@@ -163,8 +161,7 @@ fn compounds_and_inflected_words_are_found_in_other_languages() {
         println!("skipped: there is no {MODEL}/manifest.json");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (_folder, server) = Program::fresh(MODEL);
     let client = server.client();
     let pages = [
         ("workshop", "The bicycle workshop repairs brakes and wheels on Saturdays."),

@@ -147,8 +147,7 @@ fn a_request_in_a_sentence_is_searched_by_its_topic() {
 
 #[test]
 fn a_token_of_a_word_does_not_mark_another_word() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (_folder, server) = Program::fresh(MODEL);
     let client = server.client();
     let texts = [
         "Our vacation starts in July; the url is in the mail.",

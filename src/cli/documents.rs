@@ -17,6 +17,7 @@ use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::Line;
 use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time, with_title};
+use crate::domain::json::error_in_line;
 use crate::domain::{CollectionName, Limits, UpsertCounts, Wait};
 
 /// Maximum columns of a text in a list.
@@ -294,7 +295,10 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
         let Line { number, text, bytes } = line?;
         let document = text.and_then(|text| match text.trim() {
             "" => Ok(None),
-            text => serde_json::from_str(text).map(Some).map_err(|error| format!("is not valid JSON: {error}")),
+            text => {
+                let invalid = |error| format!("is not valid JSON: {}", error_in_line(&error));
+                serde_json::from_str(text).map(Some).map_err(invalid)
+            }
         });
         match document {
             Ok(None) => {}

@@ -131,6 +131,24 @@ impl CliError {
         }
     }
 
+    /// Replaces the locations in a refusal that `replace` knows, such as parts of the request that came from a file.
+    pub fn located(self, replace: impl Fn(&str) -> Option<String>) -> Self {
+        let mut response = match self {
+            Self::Refused(response) => response,
+            other => return other,
+        };
+        for (location, _) in &mut response.problems {
+            if let Some(found) = replace(location) {
+                // The detail begins with the first location.
+                if let Some(rest) = response.detail.strip_prefix(location.as_str()) {
+                    response.detail = format!("{found}{rest}");
+                }
+                *location = found;
+            }
+        }
+        Self::Refused(response)
+    }
+
     pub fn exit_code(&self) -> u8 {
         if matches!(self, Self::Usage(_)) { USAGE } else { FAILED }
     }

@@ -1,4 +1,4 @@
-//! What several types need to read JSON: the names of its types for messages, and 32-bit numbers.
+//! What several types need to read JSON: the names of its types and the places of errors for messages, and 32-bit numbers.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -13,6 +13,12 @@ pub fn kind(value: &Value) -> &'static str {
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     }
+}
+
+/// Describes an error in JSON that is one line of a file. Leaves out that it is on line 1 of the JSON, because the message names
+/// the line of the file.
+pub fn error_in_line(error: &serde_json::Error) -> String {
+    error.to_string().replacen(" at line 1 column", " at column", 1)
 }
 
 /// A type with 32-bit numbers, and the same type with `Single` in their place.

@@ -3,6 +3,8 @@
 
 use clap::Args;
 
+use super::{DocumentPatch, Metadata, TitleChange};
+
 /// The most that a setting with a count or a size may be, unless it has a maximum of its own. No machine has as much of anything,
 /// and sums of several settings do not overflow.
 const SETTING_MAX: u64 = 1_000_000_000_000_000;
@@ -105,6 +107,20 @@ limits! {
     disk_reserve_bytes: u64 = 1 << 30, env = "DRAGOMAN_DISK_RESERVE_BYTES", value_name = "BYTES";
     /// Maximum bytes of memory for a mining or duplicates job; larger jobs are refused.
     mining_memory_bytes_max: u64 = 4 << 30, env = "DRAGOMAN_MINING_MEMORY_BYTES_MAX", value_name = "BYTES";
+}
+
+impl Limits {
+    /// Returns a patch that changes only metadata, within these limits.
+    pub fn metadata_patch(&self, metadata: Metadata) -> DocumentPatch {
+        DocumentPatch {
+            title: TitleChange::Keep,
+            metadata,
+            language: None,
+            expires_at_ms: None,
+            metadata_bytes_max: self.metadata_bytes_max,
+            metadata_depth_max: self.metadata_depth_max,
+        }
+    }
 }
 
 /// Parses a count that must not be zero.

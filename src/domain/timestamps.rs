@@ -1,11 +1,14 @@
 //! Points in time as the API writes them.
 
+use jiff::fmt::temporal::Pieces;
 use serde::{Serialize as _, Serializer};
 
 /// Bytes of a date, such as 2026-01-31.
 const DATE_BYTES: usize = 10;
 /// The first time that RFC 3339 can write: 0000-01-01T00:00:00Z.
 const FIRST: jiff::Timestamp = jiff::Timestamp::constant(-62_167_219_200, 0);
+/// The offsets of RFC 3339 are shorter, at most 23:59. jiff parses up to 25:59.
+const DAY_SECONDS: u32 = 24 * 60 * 60;
 
 /// Writes milliseconds since the Unix epoch as RFC 3339, in UTC with milliseconds. The first and the last time that can be
 /// written stand for earlier and later ones.
@@ -36,12 +39,17 @@ pub(super) fn timestamp(text: &str) -> Option<jiff::Timestamp> {
     if !begins_with_digit(text) {
         return None;
     }
-    let parsed = text.parse::<jiff::Timestamp>().ok().map(|time| time.max(FIRST));
+    let parsed = with_possible_offset(text).map(|time| time.max(FIRST));
     parsed.or_else(|| {
         let time = text.strip_prefix("9999-12-31").or_else(|| text.strip_prefix("9999-12-30"))?;
-        let is_time = format!("9999-12-01{time}").parse::<jiff::Timestamp>().is_ok();
-        is_time.then_some(jiff::Timestamp::MAX)
+        with_possible_offset(&format!("9999-12-01{time}")).map(|_| jiff::Timestamp::MAX)
     })
+}
+
+fn with_possible_offset(text: &str) -> Option<jiff::Timestamp> {
+    let time = text.parse().ok()?;
+    let offset = Pieces::parse(text).ok()?.to_numeric_offset()?;
+    (offset.seconds().unsigned_abs() < DAY_SECONDS).then_some(time)
 }
 
 fn begins_with_digit(text: &str) -> bool {
@@ -93,6 +101,12 @@ mod tests {
             ("0000-01-01", Some(-62_167_219_200_000)),
             ("0000-01-01T00:00:00+05:00", Some(-62_167_219_200_000)),
             ("0000-01-01T00:00:00.5Z", Some(-62_167_219_199_500)),
+            ("2026-01-01T23:59:00+23:59", Some(1_767_225_600_000)),
+            ("2025-12-31T00:01:00-23:59", Some(1_767_225_600_000)),
+            ("2026-01-01T23:59:00+23:60", None),
+            ("2026-01-02T00:00:00+24:00", None),
+            ("2025-12-31T00:00:00-24:00", None),
+            ("9999-12-31T23:59:59-24:00", None),
             ("-000001-12-31T19:00:00Z", None),
             ("+002026-01-01T00:00:00Z", None),
             ("2026-02-30", None),

@@ -105,6 +105,7 @@ impl fmt::Display for CandidatesReport {
 mod tests {
     use super::*;
     use crate::evaluation::Embeddings;
+    use crate::evaluation::angles::with_files;
 
     /// Embeds a sentence `cos sin` as that direction.
     struct Directions;
@@ -117,11 +118,7 @@ mod tests {
     }
 
     fn measure_files(files: &[(&str, &str)], queries: usize) -> Result<Option<CandidatesReport>, EvaluationError> {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, content) in files {
-            std::fs::write(folder.path().join(name), content).unwrap();
-        }
-        measure(folder.path(), queries, &mut Directions)
+        with_files(files, |folder| measure(folder, queries, &mut Directions))
     }
 
     #[test]

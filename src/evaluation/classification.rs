@@ -267,26 +267,10 @@ impl Transfer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Embeds a text as a direction that depends on its first letter, a to d.
-    struct Letters;
-
-    impl SentenceEncoder for Letters {
-        fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
-            let mut values = vec![0.0; texts.len() * 4];
-            for (row, text) in texts.iter().enumerate() {
-                values[row * 4 + usize::from(text.as_bytes()[0] - b'a')] = 1.0;
-            }
-            Embeddings::normalized(values, 4)
-        }
-    }
+    use crate::evaluation::angles::{LetterEncoder, with_files};
 
     fn measure_files(files: &[(&str, String)]) -> Result<Option<ClassificationReport>, EvaluationError> {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, content) in files {
-            std::fs::write(folder.path().join(name), content).unwrap();
-        }
-        measure(folder.path(), &Options::default(), &mut Letters)
+        with_files(files, |folder| measure(folder, &Options::default(), &mut LetterEncoder(4)))
     }
 
     /// Texts about animals, which begin with a, and half as many each about books and cities; also in the dev split.

@@ -20,6 +20,7 @@ use super::error::EvaluationError;
 use super::lines;
 use super::relevance::{Item, TestCollection};
 use crate::domain::Language;
+use crate::domain::json::error_in_line;
 
 const QUERIES: [&str; 3] = ["queries.jsonl", "queries.tsv", "topics.tsv"];
 const DOCUMENTS: [&str; 3] = ["corpus.jsonl", "documents.tsv", "corpus.tsv"];
@@ -149,7 +150,7 @@ fn json_lines(path: &Path) -> Result<Vec<Item>, EvaluationError> {
 fn json_item(path: &Path, line: usize, text: &str) -> Result<Item, EvaluationError> {
     let wrong = |field, expected: &str, got: &str| lines::field_error(path, line, field, expected, got);
     let object: Map<String, Value> =
-        serde_json::from_str(text).map_err(|error| wrong("line", "a JSON object", &format!("{error}")))?;
+        serde_json::from_str(text).map_err(|error| wrong("line", "a JSON object", &error_in_line(&error)))?;
     let string = |field: &'static str| match object.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(value)) if value.trim().is_empty() => Ok(None),

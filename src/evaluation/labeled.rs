@@ -116,14 +116,7 @@ fn read_examples(path: &Path) -> Result<Vec<Example>, EvaluationError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn with_files<T>(files: &[(&str, &str)], read: impl Fn(&Path) -> T) -> T {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, content) in files {
-            std::fs::write(folder.path().join(name), content).unwrap();
-        }
-        read(folder.path())
-    }
+    use crate::evaluation::angles::with_files;
 
     fn labels(examples: &[Example]) -> Vec<&str> {
         examples.iter().map(|example| example.label.as_str()).collect()

@@ -245,6 +245,7 @@ impl fmt::Display for PassagesReport {
 mod tests {
     use super::*;
     use crate::evaluation::Embeddings;
+    use crate::evaluation::angles::with_files;
 
     /// Embeds `x y ...` by its first two numbers. Its late-interaction score is the number of shared words.
     struct Numbers;
@@ -262,11 +263,7 @@ mod tests {
     }
 
     fn measure_files(files: &[(&str, &str)], questions_max: usize) -> Option<PassagesReport> {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, content) in files {
-            std::fs::write(folder.path().join(name), content).unwrap();
-        }
-        measure(folder.path(), questions_max, &mut Numbers).unwrap()
+        with_files(files, |folder| measure(folder, questions_max, &mut Numbers)).unwrap()
     }
 
     #[test]

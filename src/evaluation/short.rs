@@ -68,25 +68,10 @@ pub fn read(path: &Path) -> Result<(Vec<String>, Vec<String>), EvaluationError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluation::Embeddings;
-
-    /// Embeds a sentence as a direction that depends on its first letter.
-    struct Letters;
-
-    impl SentenceEncoder for Letters {
-        fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError> {
-            let mut values = vec![0.0; texts.len() * 26];
-            for (row, text) in texts.iter().enumerate() {
-                values[row * 26 + usize::from(text.as_bytes()[0] - b'a')] = 1.0;
-            }
-            Embeddings::normalized(values, 26)
-        }
-    }
+    use crate::evaluation::angles::{LetterEncoder, with_files};
 
     fn measure_file(content: &str) -> Result<Option<ShortReport>, EvaluationError> {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("short.af-en.tsv"), content).unwrap();
-        measure(folder.path(), &mut Letters)
+        with_files(&[("short.af-en.tsv", content)], |folder| measure(folder, &mut LetterEncoder(26)))
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::service::collections::projections::error::ProjectionError;
 use crate::service::limits::shares::LimitExceeded;
 use crate::service::mining::MineError;
 use crate::storage::StorageError;
-use crate::store::StoreError;
+use crate::store::{StoreError, file_limit_note};
 
 /// Number of digits of a fingerprint shown in errors.
 const FINGERPRINT_DIGITS: usize = 12;
@@ -32,6 +32,12 @@ pub enum Error {
     StillIndexing,
     #[error("the stored record of an earlier request is damaged")]
     CorruptIdempotencyRecord,
+    /// Nothing says which documents of the request the recorded results belong to.
+    #[error(
+        "an earlier version of the server executed the request with this idempotency key and recorded the results of only \
+         {recorded} of its {documents} documents: read the documents to see what is stored, and use a new key to send them again"
+    )]
+    IncompleteIdempotencyRecord { recorded: usize, documents: usize },
     #[error("there is no alias {name}")]
     AliasNotFound { name: CollectionName },
     /// The name is an alias, but the operation needs a collection's own name or an unused one.
@@ -131,6 +137,8 @@ pub enum Error {
     /// The stored state of a job cannot be read back: another program must have changed it.
     #[error("job {id} cannot continue: {problem}")]
     JobState { id: JobId, problem: &'static str },
+    #[error("{} has lost its end: it has {got} lines, but the job wrote {expected}", path.display())]
+    ResultsTruncated { path: PathBuf, expected: u64, got: u64 },
     #[error("the body ended before it was complete; nothing was accepted")]
     BodyIncomplete,
     #[error("the body is not valid {}: {source}", encoding.name())]
@@ -173,7 +181,7 @@ pub enum Error {
     #[error("the server is stopping")]
     Stopping,
     /// A folder of the data directory cannot be created, read or removed.
-    #[error("cannot access {}", path.display())]
+    #[error("cannot access {}{}", path.display(), file_limit_note(source))]
     Folder { path: PathBuf, source: std::io::Error },
     #[error(
         "the data directory holds {found}, but its catalog.sqlite is {state}; without it, the names of the collections and the \

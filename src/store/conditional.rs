@@ -25,7 +25,10 @@ impl DocumentStore {
         let upsert = Upsert::prepare(self, documents)?;
         self.write("storing documents", move |transaction| {
             if precondition != Precondition::None {
-                upsert.ids().try_for_each(|id| check(transaction, id, &precondition))?;
+                for id in upsert.ids() {
+                    let current = find(transaction, id)?.map(|(_, version)| version);
+                    check_precondition(id, current, &precondition)?;
+                }
             }
             upsert.write(transaction)
         })
@@ -34,11 +37,9 @@ impl DocumentStore {
     pub fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError> {
         let id = id.clone();
         self.write("deleting a document", move |transaction| {
-            if version(transaction, &id)?.is_none() {
-                return Ok(None);
-            }
-            check(transaction, &id, &precondition)?;
-            mutations::delete(transaction, &id)
+            let Some((key, current)) = find(transaction, &id)? else { return Ok(None) };
+            check_precondition(&id, Some(current), &precondition)?;
+            mutations::delete_key(transaction, key).map(Some)
         })
     }
 
@@ -52,7 +53,7 @@ impl DocumentStore {
         let (id, terms_of) = (id.clone(), self.terms_of.clone());
         self.write("changing a document", move |transaction| {
             let Some(document) = queries::get(transaction.connection, &id)? else { return Ok(PatchOutcome::Absent) };
-            check(transaction, &id, &precondition)?;
+            check_precondition(&id, Some(document.sequence), &precondition)?;
             let replacing = ResplitText::for_patch(resplit.as_ref(), &document, &patch);
             let Some(replacing) = replacing else { return Ok(PatchOutcome::Conflict) };
             change(transaction, &document, &patch, &terms_of)?;
@@ -69,14 +70,12 @@ impl DocumentStore {
     }
 }
 
-fn version(transaction: &WriteTransaction<'_>, id: &DocumentId) -> Result<Option<Sequence>, Fault> {
-    let sql = format!("select d.sequence from documents d where d.id = ?1 and {LIVE}");
-    let sequence = query_one(transaction.connection, &sql, [id.as_str()], |row| Ok(row.get::<_, i64>(0)?))?;
-    Ok(sequence.map(|sequence| Sequence(u64::try_from(sequence).unwrap_or_default())))
-}
-
-fn check(transaction: &WriteTransaction<'_>, id: &DocumentId, precondition: &Precondition) -> Result<(), Fault> {
-    Ok(check_precondition(id, version(transaction, id)?, precondition)?)
+/// Returns the key and the version of a document.
+fn find(transaction: &WriteTransaction<'_>, id: &DocumentId) -> Result<Option<(i64, Sequence)>, Fault> {
+    let sql = format!("select d.key, d.sequence from documents d where d.id = ?1 and {LIVE}");
+    query_one(transaction.connection, &sql, [id.as_str()], |row| {
+        Ok((row.get(0)?, Sequence(u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default())))
+    })
 }
 
 /// Fails with `StoreError::PreconditionFailed` unless the precondition holds for a document whose version is `current`.

@@ -18,7 +18,7 @@ use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
 use super::open_databases::{Database, StoreOptions};
 use super::read_only::{check_filled, open_read_only};
-use super::records::{Change, Deleted, PendingPassage};
+use super::records::{Change, PendingPassage};
 use super::rows::{passage_id, query_all, query_each, query_one, read_embedding, to_sql};
 use super::write_transaction::WriteTransaction;
 use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries, term_rows};
@@ -152,12 +152,6 @@ impl DocumentStore {
         let set = self.write("declaring metadata indexes", move |transaction| metadata_indexes::set(transaction, &paths))?;
         *self.indexes.write() = set;
         Ok(())
-    }
-
-    /// Removes a document. Returns `None` if there is none.
-    pub fn delete(&self, id: &DocumentId) -> Result<Option<Deleted>, StoreError> {
-        let id = id.clone();
-        self.write("deleting a document", move |transaction| mutations::delete(transaction, &id))
     }
 
     /// Waits for a place in the write queue if the queue is full.

@@ -1,15 +1,21 @@
 //! Errors of the store. Causes are kept as plain errors, so that no SQLite type leaves the module.
 
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rusqlite::ErrorCode;
+use rustix::io::Errno;
 
 use crate::domain::{ClassifierName, CollectionName, DocumentId, PassageId, Sequence};
 
 /// The problems of a damaged embedding; the rest of its passage is intact.
 pub(super) const EMBEDDING_PROBLEMS: [&str; 2] =
     ["its embedding does not match its checksum", "its embedding does not have unit length"];
+
+/// Maximum number of files that a connection opens at once: the database, the two files beside it, and its folder to sync it.
+const FILES_PER_CONNECTION: usize = 4;
 
 /// The cause of a `StoreError`. Shared, because one failed commit fails every write in it.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
@@ -21,6 +27,9 @@ pub enum StoreError {
     /// The disk is full, read-only or failing. Nothing of the write was stored; reads may still work.
     #[error("the storage is full, read-only or failing, which stopped {operation}")]
     StorageUnavailable { operation: &'static str, source: Cause },
+    /// SQLite could not open a file of a database, and its own error does not say why.
+    #[error("the limit on open files (ulimit -n) is reached, which stopped {operation}")]
+    OpenFiles { operation: &'static str, source: Cause },
     #[error("the database server failed while {operation}")]
     Server { operation: &'static str, source: Cause },
     /// A database server cannot be reached, or has no connection left. If the connection was lost during a write, the write may
@@ -32,7 +41,7 @@ pub enum StoreError {
     #[error("the replica of the database server cannot be used: {problem}")]
     UnsuitableReplica { problem: String },
     /// A file or folder cannot be created, opened or synced.
-    #[error("cannot access {}", path.display())]
+    #[error("cannot access {}{}", path.display(), file_limit_note(source))]
     File { path: PathBuf, source: Arc<std::io::Error> },
     /// A database needs a thread of its own. It is not open, and nothing of it was changed.
     #[error(
@@ -158,6 +167,21 @@ impl StoreError {
     }
 }
 
+/// What the error of a file adds if the limit on open files kept it from being opened.
+pub(crate) fn file_limit_note(error: &io::Error) -> &'static str {
+    if is_file_limit(error) { ", because the limit on open files (ulimit -n) is reached" } else { "" }
+}
+
+fn is_file_limit(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::MFILE)
+}
+
+/// Whether the process may open fewer files than a connection needs.
+fn is_at_file_limit() -> bool {
+    let opened: io::Result<Vec<File>> = (0..FILES_PER_CONNECTION).map(|_| File::open("/dev/null")).collect();
+    opened.is_err_and(|error| is_file_limit(&error))
+}
+
 /// What an error adds if a precondition names no version, as weak entity tags do.
 const NO_VERSION: &str = ", and the precondition names no version; a weak tag (W/) never does";
 
@@ -181,6 +205,9 @@ impl Fault {
             Self::Sqlite(source) => match source.sqlite_error_code() {
                 Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure) => {
                     StoreError::StorageUnavailable { operation, source: Arc::new(source) }
+                }
+                Some(ErrorCode::CannotOpen) if is_at_file_limit() => {
+                    StoreError::OpenFiles { operation, source: Arc::new(source) }
                 }
                 Some(ErrorCode::OperationInterrupted) => StoreError::Interrupted { operation },
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
@@ -210,6 +237,15 @@ mod tests {
 
     fn store_error(code: i32) -> StoreError {
         Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)).into_store_error("testing")
+    }
+
+    #[test]
+    fn a_file_error_names_the_limit_on_open_files_only_if_that_is_the_cause() {
+        for (errno, named) in [(Errno::MFILE, true), (Errno::NOENT, false)] {
+            let error = StoreError::File { path: "lock".into(), source: Arc::new(errno.into()) };
+            assert_eq!(error.to_string().contains("ulimit -n"), named, "{error}");
+        }
+        assert!(matches!(store_error(ffi::SQLITE_CANTOPEN), StoreError::Sqlite { .. }), "files can be opened");
     }
 
     fn check(code: i32, unavailable: bool) {

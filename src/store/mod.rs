@@ -77,6 +77,7 @@ pub(crate) use conditional::check_precondition;
 pub use directory_lock::DirectoryLock;
 pub use documents::DocumentStore;
 pub use error::StoreError;
+pub(crate) use error::file_limit_note;
 pub use expired::Expired;
 pub(crate) use expiry::NextExpiry;
 pub(crate) use filter::prefix_upper_bound;

@@ -7,12 +7,11 @@ use rusqlite::{Connection, params};
 
 use super::checksum::{DocumentRow, passage_checksum, seal_embedding};
 use super::error::Fault;
-use super::expiry::LIVE;
 use super::queries::passage_texts;
-use super::rows::{json, passage_id, query_all, query_one, to_sql};
+use super::rows::{json, passage_id, query_all, to_sql};
 use super::write_transaction::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, term_rows};
-use crate::domain::{DocumentId, Embedding, Language, PassageEmbedding, PassageId, PassageTerms, Sequence};
+use crate::domain::{Embedding, Language, PassageEmbedding, PassageId, PassageTerms, Sequence};
 
 /// Computes the terms of a document's passages.
 pub(super) fn passage_terms(document: &PreparedDocument, terms_of: &TermsOf) -> Result<Vec<PassageTerms>, StoreError> {
@@ -149,13 +148,7 @@ pub(super) fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) 
     ids.into_iter().map(passage_id).collect()
 }
 
-/// Removes a document. Returns `None` if there is none.
-pub(super) fn delete(transaction: &mut WriteTransaction<'_>, id: &DocumentId) -> Result<Option<Deleted>, Fault> {
-    let sql = format!("select d.key from documents d where d.id = ?1 and {LIVE}");
-    let key = query_one(transaction.connection, &sql, [id.as_str()], |row| Ok(row.get(0)?))?;
-    key.map(|key| delete_key(transaction, key)).transpose()
-}
-
+/// Removes a document.
 pub(super) fn delete_key(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<Deleted, Fault> {
     let removed = remove_passages(transaction, key)?;
     transaction.connection.prepare_cached("delete from documents where key = ?1")?.execute([key])?;

@@ -13,17 +13,7 @@ use super::write_transaction::WriteTransaction;
 use super::{PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted};
 use crate::domain::{DocumentId, PassageSpan, PassageTerms, Sequence};
 
-impl DocumentStore {
-    /// Stores documents, all or none, in one transaction that may include other callers' writes. A document whose title, text
-    /// and passages are the same as before keeps its passages and their embeddings. Returns one outcome per document, in order.
-    /// If an id occurs twice, the document is created, then updated.
-    pub fn upsert(&self, documents: Vec<PreparedDocument>) -> Result<Vec<Upserted>, StoreError> {
-        let upsert = Upsert::prepare(self, documents)?;
-        self.write("storing documents", move |transaction| upsert.write(transaction))
-    }
-}
-
-/// Documents to store.
+/// Documents to store. One whose title, text and passages are the same as before keeps its passages and their embeddings.
 pub(super) struct Upsert {
     documents: Vec<NewDocument>,
     terms_of: TermsOf,

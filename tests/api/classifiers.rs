@@ -265,7 +265,7 @@ async fn an_evaluation_reports_labels_languages_and_the_transfer_gap() {
     server.classifier(&json!({"name": "fixed", "kind": "knn", "examples": weather_and_sports()})).await;
     let strange = json!({"examples": [one("stocks fall", "economy", "en")]});
     let refused = server.post("/v1/classifiers/fixed/evaluate", &strange).await;
-    refused.assert_error(422, "unknown_label", "", &["economy", "example 0"]);
+    refused.assert_error(422, "unknown_label", "", &["economy", "example \"stocks fall\""]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -56,9 +56,10 @@ async fn an_update_keeps_created_at_and_increases_the_version() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_without_id_gets_a_uuid() {
     let server = Server::with_news().await;
-    let answer = server.post(PATH, &json!({"documents": [{"text": "Bonjour"}]})).await;
-    let id = answer.body["results"][0]["id"].as_str().expect("an id").to_owned();
+    let answer = server.post(PATH, &json!({"documents": [{"text": "Bonjour"}, {"text": "Bonsoir"}]})).await;
+    let [id, later] = [0, 1].map(|index: usize| answer.body["results"][index]["id"].as_str().expect("an id"));
     assert_eq!((id.len(), id.as_bytes()[14]), (36, b'7'), "{id}");
+    assert!(id < later, "{id} {later}");
     assert_eq!(server.get(&format!("{PATH}/{id}")).await.body["text"], "Bonjour");
 }
 

@@ -138,3 +138,19 @@ async fn unit_document_compares_whole_documents() {
     let refused = server.post("/v1/collections/news/duplicates", &json!({"unit": "chapter"})).await;
     refused.assert_error(422, "invalid_request", "/unit", &["unknown variant `chapter`", "`document`"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_that_have_lost_their_end_are_an_error() {
+    let server = Server::start();
+    let equal = |n: usize| ["a", "again"].map(|id| json!({"id": format!("{id}{n}"), "vector": vector(n, 1.0, n + 4, 0.0)}));
+    points(&server, "short", &(0..4).flat_map(equal).collect::<Vec<_>>()).await;
+    let job = server.finished(&server.post("/v1/collections/short/duplicates", &json!({"score_min": 0.97})).await).await;
+    assert_eq!(job["details"]["clusters"], 4, "{job}");
+    let id = job["id"].as_str().expect("an id");
+    let file = server._folder.path().join(format!("jobs/{id}/clusters.ndjson"));
+    let whole = std::fs::read(&file).expect("clusters");
+    std::fs::write(&file, &whole[..whole.len() / 2]).expect("truncated");
+    for name in ["clusters", "clusters.tsv"] {
+        server.get(&format!("/v1/jobs/{id}/{name}")).await.assert_error(500, "internal", "", &["request id"]);
+    }
+}

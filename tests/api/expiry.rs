@@ -105,6 +105,7 @@ async fn an_invalid_expiry_is_refused_with_its_location() {
     };
     check(json!({"expires_at": "tomorrow"}), "/expires_at", &["RFC 3339", "\"tomorrow\""]).await;
     check(json!({"expires_at": "2030-01-01T00:00:00"}), "/expires_at", &["with its offset"]).await;
+    check(json!({"expires_at": "2030-01-01T00:00:00+24:00"}), "/expires_at", &["RFC 3339", "+24:00"]).await;
     check(json!({"expires_at": "1960-01-01T00:00:00Z"}), "/expires_at", &["1970 or later"]).await;
     check(json!({"expires_at": FUTURE, "ttl_seconds": 5}), "/ttl_seconds", &["got both"]).await;
     check(json!({"ttl_seconds": 3_155_760_001_u64}), "/ttl_seconds", &["3155760000"]).await;

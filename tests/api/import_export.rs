@@ -278,3 +278,21 @@ async fn a_collection_with_a_model_imports_its_export_only_without_vectors() {
         assert!(refused.iter().all(|line| line["error"]["detail"].as_str().unwrap().contains("must be left out")), "{refused:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_of_an_import_that_have_lost_their_end_are_an_error() {
+    let server = Server::with_news().await;
+    let job = server.import(NDJSON, "{\"text\":\"Bonjour\"}\n{\"text\":\" \"}\n").await;
+    let id = job["id"].as_str().expect("an id");
+    let file = server._folder.path().join(format!("jobs/{id}/results.ndjson"));
+    let whole = std::fs::read(&file).expect("results");
+    for end in [whole.len() - 1, whole.len() / 2, 0] {
+        std::fs::write(&file, &whole[..end]).expect("truncated");
+        for query in ["", "?status=created"] {
+            let refused = server.get(&format!("/v1/jobs/{id}/results{query}")).await;
+            refused.assert_error(500, "internal", "", &["request id"]);
+        }
+    }
+    std::fs::write(&file, whole).expect("put back");
+    assert_eq!(results(&server, &job, "").await.len(), 2);
+}

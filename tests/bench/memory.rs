@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clusters::Clusters;
-use dragoman::domain::{DocumentId, Embedding, Language, Metadata};
+use dragoman::domain::{DocumentId, Embedding, Language, Metadata, Precondition};
 use dragoman::embed::passage_terms;
 use dragoman::store::{DocumentStore, PreparedDocument, StoreOptions, TermsOf};
 use process::{Memory, memory};
@@ -244,9 +244,8 @@ fn fill_database(place: &Path, data: &Clusters) {
     let store = DocumentStore::open(place, &options).expect("the store opens");
     let numbers: Vec<usize> = (0..data.stored.len()).collect();
     for batch in numbers.chunks(DIRECT_BATCH) {
-        store
-            .upsert(batch.iter().map(|number| prepared(*number, &data.stored[*number])).collect())
-            .expect("documents are stored");
+        let documents = batch.iter().map(|number| prepared(*number, &data.stored[*number])).collect();
+        store.upsert_if(documents, Precondition::None).expect("documents are stored");
     }
     store.close().expect("the store closes");
 }

@@ -76,8 +76,7 @@ fn measure(first: Rows, second: Rows) {
     let against = |time: Duration| (dots.as_secs_f64() / time.as_secs_f64(), offline.as_secs_f64() / time.as_secs_f64());
     println!("| {size} | offline, products of matrices | {offline:.1?} | {compared:.1?} | {:.1} | 1 | 1 |", against(offline).0);
 
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), &format!("fake:{DIMENSION}"));
+    let (_folder, server) = Program::fresh(&format!("fake:{DIMENSION}"));
     let client = server.client();
     fill(&client, "first", &first);
     fill(&client, "second", &second);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use dragoman::domain::{DocumentId, Embedding, Language, Metadata};
+use dragoman::domain::{DocumentId, Embedding, Language, Metadata, Precondition};
 use dragoman::embed::passage_terms;
 use dragoman::store::{DocumentStore, PreparedDocument, StoreOptions, TermsOf};
 use program::{Client, Program, command, command_of};
@@ -110,7 +110,8 @@ fn fill(collection: &Path, numbers: std::ops::Range<usize>, centers: &[Vec<f32>]
     let store = open(collection);
     let numbers: Vec<usize> = numbers.collect();
     for part in numbers.chunks(BATCH) {
-        let stored = store.upsert(part.iter().map(|&number| document(number)).collect()).expect("documents are stored");
+        let documents = part.iter().map(|&number| document(number)).collect();
+        let stored = store.upsert_if(documents, Precondition::None).expect("documents are stored");
         let mut embedding = |number: usize| {
             let center = &centers[number % centers.len()];
             Embedding::normalized(center.iter().map(|value| value + signed(random)).collect()).expect("a direction")

@@ -7,8 +7,7 @@ use super::{dragoman, run, run_with};
 
 #[test]
 fn a_key_is_created_listed_and_revoked() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (_folder, server) = Program::fresh("fake:8");
     let client = server.client();
     let url = client.url();
     let none = run(url, &["keys", "list"]);
@@ -47,8 +46,7 @@ fn a_key_is_created_listed_and_revoked() {
 
 #[test]
 fn an_alias_is_set_listed_and_deleted() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (_folder, server) = Program::fresh("fake:8");
     let client = server.client();
     let url = client.url();
     for name in ["first", "second"] {
@@ -70,8 +68,7 @@ fn an_alias_is_set_listed_and_deleted() {
 
 #[test]
 fn the_loaded_model_is_listed() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (_folder, server) = Program::fresh("fake:8");
     let client = server.client();
     let table = run(client.url(), &["models"]);
     let lines: Vec<&str> = table.expect(0).lines().collect();

@@ -108,3 +108,26 @@ fn a_failed_training_job_and_an_invalid_example_line_are_reported() {
     assert!(wrong.err.contains("line 1 of standard input: expected LABEL, a tab and TEXT"), "{}", wrong.err);
     assert_eq!(run("http://127.0.0.1:1", &["classifiers", "evaluate", "a", "--collection", "news"]).code, 2);
 }
+
+#[test]
+fn an_example_that_the_server_refuses_is_reported_by_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("examples.tsv");
+    fs::write(&file, "weather\train\n\nsports\t \n").unwrap();
+    let file = file.to_str().unwrap();
+    let check = |place: &str, expect: &str| {
+        let detail = "must be short";
+        let refusal = json!({"status": 422, "code": "invalid_request", "detail": format!("{place}: {detail}"),
+            "errors": [{"pointer": place, "detail": detail}]})
+        .to_string();
+        for action in [&["train", "topics", "--kind", "knn"][..], &["evaluate", "topics"]] {
+            let script = Script::of(&[("422 Unprocessable Entity", &refusal)]);
+            let told = run(&script.url, &[&["classifiers"][..], action, &["--examples", file]].concat());
+            assert_eq!(told.code, 1, "{told:?}");
+            assert!(told.err.starts_with(&format!("error: invalid_request: {expect}: must be short")), "{}", told.err);
+        }
+    };
+    check("/examples/1/text", &format!("line 3 of {file}, text"));
+    check("/examples/1", &format!("line 3 of {file}"));
+    check("/examples", "/examples");
+}

@@ -7,8 +7,7 @@ use super::run;
 
 #[test]
 fn a_collection_is_created_listed_and_deleted() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (_folder, server) = Program::fresh("fake:8");
     let client = server.client();
     let url = client.url();
     let none = run(url, &["collections", "list"]);
@@ -46,8 +45,7 @@ fn a_collection_is_created_listed_and_deleted() {
 
 #[test]
 fn lists_fetch_every_page() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (_folder, server) = Program::fresh("fake:8");
     let client = server.client();
     let names: Vec<String> = (0..103).map(|number| format!("c{number:03}")).collect();
     for name in &names {
@@ -59,8 +57,7 @@ fn lists_fetch_every_page() {
 
 #[test]
 fn unknown_settings_are_refused_by_the_server() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (_folder, server) = Program::fresh("fake:8");
     let run = run(server.client().url(), &["collections", "create", "news", "--settings", r#"{"colour": "red"}"#]);
     assert_eq!(run.code, 1);
     assert!(run.err.contains("/colour: unknown field"), "{}", run.err);
@@ -68,8 +65,7 @@ fn unknown_settings_are_refused_by_the_server() {
 
 #[test]
 fn reembed_changes_the_passage_length() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (_folder, server) = Program::fresh("fake:8");
     let url = server.client().url().to_owned();
     run(&url, &["collections", "create", "news"]).expect(0);
     let body = json!({ "documents": [{ "id": "a", "text": "one two three four five six seven eight nine" }] });
@@ -84,8 +80,7 @@ fn reembed_changes_the_passage_length() {
 
 #[test]
 fn reembed_switches_a_collection_to_the_servers_model() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (folder, server) = Program::fresh("fake:8");
     run(server.client().url(), &["collections", "create", "news"]).expect(0);
     let body = json!({ "documents": [{ "id": "a", "text": "one two three four five six seven eight nine" }] });
     assert_eq!(server.client().post("/v1/collections/news/documents", &body).0, 200);

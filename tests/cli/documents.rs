@@ -19,8 +19,7 @@ const LINES: &str = r#"{"id": "fr", "text": "Le pain est encore chaud.", "langua
 const SEA: &str = r#"{"field": "topic", "eq": "sea"}"#;
 
 fn server() -> (tempfile::TempDir, Program) {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (folder, server) = Program::fresh("fake:8");
     assert_eq!(server.client().post("/v1/collections", &json!({ "name": "news" })).0, 201);
     (folder, server)
 }

@@ -38,8 +38,7 @@ fn embeddings(body: &Value) -> Vec<f32> {
 
 #[test]
 fn embed_returns_the_same_vectors_as_the_embeddings_api() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (_folder, server) = Program::fresh("fake:8");
     let client = server.client();
     let run = run_with(dragoman(client.url(), &["embed"]), TEXTS.join("\r\n").as_bytes());
     let lines = run.json();
@@ -53,8 +52,7 @@ fn embed_returns_the_same_vectors_as_the_embeddings_api() {
 
 #[test]
 fn lines_without_text_are_reported_in_the_output() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (folder, server) = Program::fresh("fake:8");
     let input = "{\"id\": \"a\", \"text\": \"some words\"}\n{\"id\": \"b\", \"text\": \"\"}\nno json\n{\"text\": \"more\"}\n";
     let arguments = ["embed", "-", "--input", "ndjson"];
     let run = run_with(dragoman(server.client().url(), &arguments), input.as_bytes());
@@ -76,8 +74,7 @@ fn lines_without_text_are_reported_in_the_output() {
 
 #[test]
 fn a_blank_line_has_an_empty_result_and_no_row_in_an_array() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (folder, server) = Program::fresh("fake:8");
     let lines = run_with(dragoman(server.client().url(), &["embed"]), b"some words\n \nmore\n").json();
     assert_eq!((lines.len(), &lines[1]), (3, &json!({ "line": 2 })));
     assert!(lines[2]["line"] == 3 && lines[2]["embedding"].is_array(), "{lines:?}");
@@ -89,8 +86,7 @@ fn a_blank_line_has_an_empty_result_and_no_row_in_an_array() {
 
 #[test]
 fn a_thousand_lines_are_embedded_in_order() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (folder, server) = Program::fresh("fake:8");
     let texts: Vec<String> = (0..1_000).map(|number| format!("text number {number}")).collect();
     let input = folder.path().join("texts");
     fs::write(&input, texts.join("\n") + "\n").unwrap();
@@ -102,8 +98,7 @@ fn a_thousand_lines_are_embedded_in_order() {
 
 #[test]
 fn empty_input_returns_empty_output() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (_folder, server) = Program::fresh("fake:8");
     assert_eq!(run(server.client().url(), &["embed"]).expect(0), "");
 }
 
@@ -113,8 +108,7 @@ fn a_local_model_embeds_like_a_server_with_the_same_model() {
         println!("skipped: there is no {MODEL}/manifest.json");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (folder, server) = Program::fresh(MODEL);
     let (status, body) = server.client().post("/v1/embeddings", &json!({ "input": TEXTS }));
     assert_eq!(status, 200, "{body}");
     let path = folder.path().join("out.npy");

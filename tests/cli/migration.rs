@@ -68,7 +68,7 @@ fn vectors_are_imported_into_a_collection_of_vectors() {
     let lines = "{\"id\": 1, \"payload\": {\"n\": 1}, \"vector\": [3, 4]}\n{\"id\": 2, \"payload\": null, \"vector\": [1]}\n";
     let done = run_with(dragoman(client.url(), &["import", "points", "--from", "qdrant"]), lines.as_bytes());
     done.expect(3);
-    assert!(done.err.contains("line 2 (2): invalid_request: /vector: must have 2 values, got 1"), "{}", done.err);
+    assert!(done.err.contains("record 2 (2): invalid_request: /vector: must have 2 values, got 1"), "{}", done.err);
     assert!(!done.err.contains("vectors are left out"), "{}", done.err);
     let stored = run(client.url(), &["export", "points", "--vectors", "--quiet"]).json();
     assert_eq!(stored, [json!({ "id": "1", "metadata": { "n": 1 }, "vector": [3.0, 4.0] })]);
@@ -84,7 +84,7 @@ fn chroma_columns_are_imported() {
     let options = ["--from", "chroma", "--language-field", "lang"];
     let done = import(&server, folder.path(), ("columns.json", got.to_string().as_bytes()), &options);
     done.expect(3);
-    assert!(done.err.contains("line 3 (c): invalid_request: /text: must be given"), "{}", done.err);
+    assert!(done.err.contains("record 3 (c): invalid_request: /text: must be given"), "{}", done.err);
     assert!(done.err.contains("the file's vectors are left out"), "{}", done.err);
     let expect = [document("a", BREAD, json!({ "topic": "food" })), document("b", TRAIN, json!({}))];
     assert_eq!(exported(&server, "columns"), expect);
@@ -200,9 +200,9 @@ fn invalid_records_are_reported_and_the_others_stored() {
     done.expect(3);
     let id = "x".repeat(80);
     for expect in [
-        format!("line 1 ({id}): invalid_request: /id: document id must have 1 to 512 bytes, got 600"),
-        "line 2: invalid_request: the record must be an object, got a number".to_owned(),
-        "line 4 (b): invalid_request: /text: must be given".to_owned(),
+        format!("record 1 ({id}): invalid_request: /id: document id must have 1 to 512 bytes, got 600"),
+        "record 2: invalid_request: the record must be an object, got a number".to_owned(),
+        "record 4 (b): invalid_request: /text: must be given".to_owned(),
     ] {
         assert!(done.err.contains(&expect), "{expect}: {}", done.err);
     }
@@ -229,7 +229,7 @@ fn a_record_without_a_text_is_refused_and_the_others_are_stored() {
     let options = ["--from", "meilisearch", "--failures", failures.to_str().unwrap()];
     let done = import(&server, folder.path(), ("some.jsonl", lines.as_bytes()), &options);
     done.expect(3);
-    assert!(done.err.contains("line 1 (a): invalid_request: /text: must be given"), "{}", done.err);
+    assert!(done.err.contains("record 1 (a): invalid_request: /text: must be given"), "{}", done.err);
     assert!(fs::read_to_string(&failures).unwrap().contains("\"id\":\"a\""));
     let stored = exported(&server, "some");
     assert_eq!((stored.len(), &stored[0]["id"]), (1, &json!("b")));

@@ -23,8 +23,7 @@ fn check(url: &str, arguments: &[&str]) {
 
 #[test]
 fn commands_exit_quietly_when_stdout_is_closed() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:16");
+    let (_folder, server) = Program::fresh("fake:16");
     let (client, url) = (server.client(), server.client().url().to_owned());
     assert_eq!(client.post("/v1/collections", &json!({"name": "news"})).0, 201);
     let documents = json!({"documents": [{"id": "a", "text": "Der Zug"}, {"id": "b", "text": "Le train"}]});

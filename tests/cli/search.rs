@@ -7,8 +7,7 @@ use super::program::Program;
 use super::{Script, run};
 
 fn server() -> (tempfile::TempDir, Program) {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (folder, server) = Program::fresh("fake:8");
     let client = server.client();
     assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).0, 201);
     let body = json!({ "documents": [

@@ -4,7 +4,7 @@ use std::ops::{Deref, Range};
 
 use dragoman::domain::{
     Collection, CollectionId, CollectionName, DocumentId, DocumentPatch, Embedding, Field, Filter, HnswSettings, Language,
-    Metadata, Metric, PassageEmbedding, PassageId, PassageTerms, Precondition, Quantization, Scalar, Sequence, Test, TitleChange,
+    Limits, Metadata, Metric, PassageEmbedding, PassageId, PassageTerms, Precondition, Quantization, Scalar, Sequence, Test,
     TokenSet, WordCounts,
 };
 use dragoman::index::{Index, IndexParameters};
@@ -205,14 +205,8 @@ pub fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocum
 
 /// A metadata patch.
 pub fn patch(metadata: serde_json::Value) -> DocumentPatch {
-    DocumentPatch {
-        title: TitleChange::Keep,
-        metadata: metadata.as_object().unwrap().clone(),
-        language: None,
-        expires_at_ms: None,
-        metadata_bytes_max: 1_000,
-        metadata_depth_max: 3,
-    }
+    let limits = Limits { metadata_bytes_max: 1_000, metadata_depth_max: 3, ..Limits::default() };
+    limits.metadata_patch(metadata.as_object().unwrap().clone())
 }
 
 /// A clock that stands at `$now`, milliseconds since the Unix epoch.

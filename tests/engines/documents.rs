@@ -47,9 +47,13 @@ over_both_engines! {
     fn an_unchanged_text_keeps_its_passages_and_embeddings(engine) {
         let first = engine.put(two_passages("a"));
         engine.embed(&first.pending[..1]);
+        let stored = || engine.get(&id("a")).unwrap().unwrap();
+        assert!(!stored().indexed);
         let again = engine.put(with(two_passages("a"), json!({"year": 2020})));
         assert!(!again.created && again.removed.is_empty() && again.sequence > first.sequence);
-        assert_eq!(again.pending, first.pending[1..]);
+        assert_eq!((again.pending.as_slice(), &stored().metadata["year"]), (&first.pending[1..], &json!(2020)));
+        engine.embed(&again.pending);
+        assert_eq!((engine.put(two_passages("a")).pending, stored().indexed), (Vec::new(), true));
         let other = engine.put(document("a", "ein anderer Text"));
         assert_eq!(other.removed, keys(&first.pending));
         assert!(other.pending[0].id > first.pending[1].id, "keys are never used twice");
@@ -57,9 +61,12 @@ over_both_engines! {
 
     fn a_batch_is_stored_completely_or_not_at_all(engine) {
         engine.put(document("a", "eins"));
-        let torn = cut("b", "zwei", vec![0..9, 9..9]);
-        let refused = engine.upsert_if(vec![document("a", "drei"), torn], Precondition::None);
-        assert!(matches!(refused, Err(StoreError::InvalidPassage { .. })), "{refused:?}");
+        for (start, end) in [(0, 100), (1, 2), (9, 4)] {
+            let bad = start..end;
+            let torn = cut("b", "ü", vec![bad]);
+            let refused = engine.upsert_if(vec![document("a", "drei"), torn], Precondition::None);
+            assert!(matches!(&refused, Err(StoreError::InvalidPassage { id, .. }) if id.as_str() == "b"), "{refused:?}");
+        }
         assert_eq!(engine.get(&id("a")).unwrap().unwrap().text, "eins");
         assert_eq!(engine.counts().unwrap().documents, 1);
     }
@@ -70,6 +77,8 @@ over_both_engines! {
         assert_eq!([outcomes[0].created, outcomes[1].created, outcomes[2].created], [true, true, false]);
         assert!(outcomes[0].pending.is_empty() && outcomes[2].removed.len() == 1);
         assert_eq!(texts(engine, 0, 10), ["zwei", "drei"]);
+        let same = engine.upsert_if(vec![document("c", "vier"), document("c", "vier")], Precondition::None).unwrap();
+        assert_eq!([same[0].pending.len(), same[1].pending.len()], [0, 1]);
     }
 
     fn pages_are_ordered_by_id_and_bounded_in_bytes(engine) {
@@ -82,7 +91,8 @@ over_both_engines! {
         };
         let next = |name: &str| Some(name.to_owned());
         assert_eq!(list(None, 2, 1_000), ("Z a".to_owned(), next("a")));
-        assert_eq!(list(Some("a"), 3, 1_000), ("b c é".to_owned(), None));
+        assert_eq!(list(Some("a"), 3, 1_000), ("b c é".to_owned(), None), "a page that is just full has no next one");
+        assert_eq!(list(Some("a-deleted-one"), 5, 1_000), ("b c é".to_owned(), None));
         assert_eq!(list(None, 5, 22), ("Z a".to_owned(), next("a")));
         assert_eq!(list(None, 5, 1), ("Z".to_owned(), next("Z")));
         assert_eq!(list(Some("é"), 5, 1), (String::new(), None));
@@ -169,8 +179,9 @@ over_both_engines! {
         assert!(deleted.sequence > first.sequence && deleted.sequence == engine.sequence().unwrap());
         assert_eq!(engine.get(&id("a")).unwrap(), None);
         assert_eq!(engine.delete_if(&id("a"), Precondition::None).unwrap(), None);
-        assert_eq!(engine.pending(PassageId(0), 9).unwrap(), []);
-        assert!(engine.put(two_passages("a")).created);
+        assert_eq!((engine.pending(PassageId(0), 9).unwrap(), engine.passages(&keys(&first.pending)).unwrap()), (vec![], vec![]));
+        let again = engine.put(two_passages("a"));
+        assert!(again.created && again.pending[0].id > first.pending[1].id, "keys are never used twice");
     }
 
     fn matching_documents_are_deleted_in_steps(engine) {
@@ -195,6 +206,7 @@ over_both_engines! {
         assert_eq!(texts(engine, first.pending[0].id.0, 10), ["andere"]);
         assert_eq!(texts(engine, other.pending[0].id.0, 10), [""; 0]);
         assert_eq!(engine.pending_count_excluding(&[other.pending[0].id, PassageId(999)]).unwrap(), 1);
+        assert_eq!(engine.pending_count_excluding(&keys(&first.pending)).unwrap(), 1, "an embedded passage is not pending");
     }
 
     fn embeddings_of_removed_passages_are_discarded(engine) {
@@ -229,10 +241,11 @@ over_both_engines! {
     }
 
     fn reading_passages_is_aborted_when_a_size_is_refused(engine) {
-        let asked = keys(&engine.put(two_passages("a")).pending);
+        let title = Some("Bahnhöfe".to_owned());
+        let asked = keys(&engine.put(dragoman::store::PreparedDocument { title, ..two_passages("a") }).pending);
         let mut told = Vec::new();
         let read = engine.passages_while(&asked, &mut |sizes| { told.push(sizes); true }).unwrap().unwrap();
-        let sizes = |passage| HitSizes { title: 0, text: TEXT.len() as u64, metadata: 2, passage };
+        let sizes = |passage| HitSizes { title: "Bahnhöfe".len() as u64, text: TEXT.len() as u64, metadata: 2, passage };
         assert_eq!(told, [sizes(FIRST as u64), sizes((TEXT.len() - FIRST - 1) as u64)]);
         assert_eq!((read, told), (engine.passages(&asked).unwrap(), engine.sizes_of(&asked).unwrap()));
         let mut left = 1;
@@ -269,6 +282,7 @@ over_both_engines! {
 
     fn a_closed_engine_refuses_calls(engine) {
         engine.put(document("a", "eins"));
+        engine.close().unwrap();
         engine.close().unwrap();
         assert!(matches!(engine.get(&id("a")), Err(StoreError::Closed)));
         assert!(matches!(engine.upsert_if(Vec::new(), Precondition::None), Err(StoreError::Closed)));

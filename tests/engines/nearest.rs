@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use dragoman::domain::{DenseMethod, Embedding, Filter, Metric, PassageId, Precondition, Quantization, Scalar, SearchParameters};
+use dragoman::domain::{DenseMethod, Embedding, Filter, Metric, PassageId, Precondition, Quantization, Scalar};
 use dragoman::storage::{Nearest, NearestSearch, PassageSet, RequiredPassages, Scope, Unit, search_exact};
 use dragoman::store::{PreparedDocument, SearchFilter};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -43,8 +43,7 @@ fn filled(engine: Engine, metric: Metric) -> (Engine, Vec<(PassageId, Embedding)
 
 fn ask(engine: &Engine, query: &Embedding, filter: &SearchFilter, exact: bool, unit: Unit) -> Nearest {
     let scope = Scope { filter, words: None };
-    let parameters = SearchParameters::default();
-    engine.nearest(&NearestSearch { query, scope, limit: 10, unit, exact, parameters, ef_search: 96 }).unwrap()
+    engine.nearest(&NearestSearch { unit, exact, ..NearestSearch::passages(query, 10, scope, 96) }).unwrap()
 }
 
 fn passages(nearest: &Nearest) -> Vec<PassageId> {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use dragoman::domain::{
     DocumentOrder, DocumentPatch, Embedding, FacetRequest, Field, Filter, HistogramInterval, JobId, MetadataPath, Page,
-    PassageId, Precondition, QueryTerm, QueryTerms, Scalar, ScrollRequest, SearchParameters, TermPhrase, Test,
+    PassageId, Precondition, QueryTerm, QueryTerms, Scalar, ScrollRequest, TermPhrase, Test,
 };
 use dragoman::storage::{NearestSearch, Scope, Unit};
 use dragoman::store::{PatchOutcome, PreparedDocument, SearchFilter};
@@ -207,8 +207,7 @@ fn words(engine: &Engine) -> Vec<Vec<(PassageId, i64)>> {
 
 fn nearest(engine: &Engine, query: &Embedding, unit: Unit, filter: &SearchFilter) -> Vec<(PassageId, f32)> {
     let scope = Scope { filter, words: None };
-    let search =
-        NearestSearch { query, scope, limit: 4, unit, exact: true, parameters: SearchParameters::default(), ef_search: 96 };
+    let search = NearestSearch { unit, exact: true, ..NearestSearch::passages(query, 4, scope, 96) };
     engine.nearest(&search).unwrap().neighbors.into_iter().map(|neighbor| (neighbor.passage, neighbor.score)).collect()
 }
 

@@ -110,8 +110,7 @@ fn a_damaged_document_fails_an_export_and_can_be_deleted_by_a_filter() {
 #[test]
 fn damage_after_the_first_page_aborts_an_export() {
     const MANY: usize = 300;
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (folder, server) = Program::fresh(MODEL);
     create(&server.client(), "news");
     fill(&server.client(), "news", MANY);
     assert!(server.terminate().success());
@@ -378,8 +377,7 @@ fn a_collection_none_of_whose_passages_can_be_read_is_damaged() {
 
 #[test]
 fn collections_that_cannot_be_recovered_do_not_keep_others_from_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Program::start(folder.path(), MODEL);
+    let (folder, mut server) = Program::fresh(MODEL);
     let damaged = ["damaged-1", "damaged-2", "damaged-3"];
     for collection in damaged {
         create(&server.client(), collection);

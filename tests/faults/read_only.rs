@@ -10,8 +10,7 @@ use super::{MODEL, check_found, create, failure, fill, start};
 
 #[test]
 fn a_read_only_data_directory_is_refused_and_stays_intact() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (folder, server) = Program::fresh(MODEL);
     create(&server.client(), "news");
     fill(&server.client(), "news", 10);
     assert!(server.terminate().success());

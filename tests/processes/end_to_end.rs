@@ -68,8 +68,7 @@ fn server_with_model() -> Option<(tempfile::TempDir, Program)> {
         println!("skipped: there is no {MODEL}/manifest.json");
         return None;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (folder, server) = Program::fresh(MODEL);
     Some((folder, server))
 }
 

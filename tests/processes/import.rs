@@ -47,8 +47,7 @@ fn accepted(answer: (u16, Value)) -> String {
 #[test]
 fn an_import_resumes_after_kill_9_without_losing_or_repeating_lines() {
     const LINES: usize = 20_000;
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Program::start(folder.path(), MODEL);
+    let (folder, mut server) = Program::fresh(MODEL);
     let line = |n: usize| match n % 5 {
         4 => json!({ "id": format!("d{n}"), "text": " " }).to_string(),
         _ => json!({ "id": format!("d{n}"), "text": format!("number {n} speaks of w{n}") }).to_string(),
@@ -82,8 +81,7 @@ fn import_memory_does_not_grow_with_the_file_size() {
     const LINES: usize = 100_000;
     /// Far less than the file, and than anything that grows with it.
     const GROWTH_MAX: u64 = 48 << 20;
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (_folder, server) = Program::fresh(MODEL);
     // A thousand documents, over and over: the index stays small, so any growth comes from the import.
     let padding = "x".repeat(950);
     let line = move |n: usize| {

@@ -225,8 +225,7 @@ fn killed_over_one_collection(moments: &mut Moments, data: &Path, server: &mut P
 
 #[test]
 fn an_upload_interrupted_by_kill_9_leaves_no_files() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Program::start(folder.path(), MODEL);
+    let (folder, mut server) = Program::fresh(MODEL);
     let snapshots = folder.path().join("snapshots");
     for sent in [1, 100_000] {
         let mut stream = TcpStream::connect(server.client().address()).unwrap();

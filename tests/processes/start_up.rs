@@ -137,8 +137,7 @@ fn startup_reports_an_invalid_log_filter() {
 
 #[test]
 fn a_terminated_server_exits_cleanly_and_keeps_its_documents() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (folder, server) = Program::fresh("fake:8");
     let client = server.client();
     assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).0, 201);
     let body = json!({ "documents": [{ "id": "a", "text": "some words", "language": "en" }] });
@@ -330,11 +329,16 @@ fn keys_created_with_the_configured_admin_key_survive_a_restart() {
 
 /// Runs the server from a shell that first ran `before`.
 pub(super) fn after_shell(before: &str, folder: &Path) -> Program {
+    Program::run(shell_command(before, folder))
+}
+
+/// A shell that runs `before` and then the server.
+pub(super) fn shell_command(before: &str, folder: &Path) -> Command {
     let arguments: Vec<_> = program::command(folder, "fake:8").get_args().map(ToOwned::to_owned).collect();
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{before}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_dragoman")]).args(arguments);
     shell.env("DRAGOMAN_LISTEN", "127.0.0.1:0").stdout(Stdio::null()).stderr(Stdio::piped());
-    Program::run(shell)
+    shell
 }
 
 /// Everything in a folder, including the folder itself.
@@ -379,8 +383,7 @@ fn stored_files_are_accessible_only_to_their_owner() {
 
 #[test]
 fn a_readable_data_directory_is_made_private_and_logged_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:8");
+    let (folder, server) = Program::fresh("fake:8");
     assert_eq!(server.client().post("/v1/collections", &json!({ "name": "news" })).0, 201);
     assert!(server.terminate().success());
     for path in all_in(folder.path()) {
@@ -404,8 +407,7 @@ fn a_readable_data_directory_is_made_private_and_logged_once() {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn the_allocator_has_no_more_arenas_than_cores() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), "fake:64");
+    let (_folder, server) = Program::fresh("fake:64");
     let client = server.client();
     assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).0, 201);
     let write = |number: usize| {

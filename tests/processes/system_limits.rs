@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::program::{self, Program};
-use super::start_up::{after_shell, failure};
+use super::start_up::{after_shell, failure, shell_command};
 use serde_json::json;
 
 #[test]
@@ -26,6 +26,19 @@ fn writes_and_searches_work_despite_a_low_open_file_limit() {
     let log = server.kill();
     assert!(log.iter().any(|line| line.contains("ulimit -n") && line.contains("\"wanted\":4096")), "{log:#?}");
     assert!(!log.iter().any(|line| line.contains("\"ERROR\"")), "{log:#?}");
+}
+
+#[test]
+fn startup_names_a_limit_on_open_files_that_is_too_low_for_the_data_directory() {
+    let mut refused = Vec::new();
+    for files in 8..64 {
+        let folder = tempfile::tempdir().unwrap();
+        let Err(log) = Program::try_spawn(shell_command(&format!("ulimit -n {files}"), folder.path())) else { break };
+        let error = log.lines().last().filter(|line| line.starts_with("error: cannot open the data directory"));
+        refused.extend(error.map(String::from));
+    }
+    assert!(refused.len() > 2, "{refused:#?}");
+    assert!(refused.iter().all(|error| error.contains("ulimit -n")), "{refused:#?}");
 }
 
 /// With the limit added, a user that runs nothing else, because the limit on threads counts those of all processes of a user.

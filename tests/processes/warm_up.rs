@@ -35,8 +35,7 @@ fn restart(data: &Path, searched: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_start_prepares_the_collections_that_were_searched_lately() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Program::start(folder.path(), MODEL);
+    let (folder, server) = Program::fresh(MODEL);
     let client = server.client();
     for name in ["menus", "notes"] {
         assert_eq!(client.post("/v1/collections", &json!({ "name": name })).0, 201);

@@ -12,7 +12,7 @@ use dragoman::domain::{
 use dragoman::embed::FakeOptions;
 use serde_json::json;
 
-use crate::{Running, Setting, document, eventually, id, name, open, open_with};
+use crate::{Running, Setting, document, eventually, fresh, id, name, news, open, open_with};
 
 const WORDS: [(&str, &str); 2] = [("weather", "rain"), ("sports", "goal")];
 
@@ -118,8 +118,7 @@ impl Running {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn training_resumes_after_a_crash_and_its_result_survives_another() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.control.pause();
     let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 400), None).await.unwrap();
     assert_eq!(made.state, ClassifierState::Training);
@@ -145,8 +144,7 @@ async fn training_resumes_after_a_crash_and_its_result_survives_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embeddings_stored_before_a_crash_are_not_recomputed() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 3_000), None).await.unwrap();
     eventually("some texts are embedded", async || running.job_now(&made.record.job).await.progress.done >= 256).await;
     running.control.pause();
@@ -160,8 +158,7 @@ async fn embeddings_stored_before_a_crash_are_not_recomputed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_are_written_exactly_once_despite_crashes() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut running = open(folder.path()).await;
+    let (folder, mut running) = fresh().await;
     running.fill_unlabeled(3_000).await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
     let job = running.apply().await;
@@ -183,8 +180,7 @@ async fn labels_are_written_exactly_once_despite_crashes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_changed_during_labeling_gets_no_label() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
     running.create("news").await;
     // The first document waits for its embedding, so the job has to call the encoder, which is paused. The job starts when the
@@ -205,8 +201,7 @@ async fn a_document_changed_during_labeling_gets_no_label() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deleting_a_classifier_stops_its_training_and_labeling_jobs() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.fill_unlabeled(2_000).await;
     running.control.pause();
     let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 40), None).await.unwrap();
@@ -228,8 +223,7 @@ async fn deleting_a_classifier_stops_its_training_and_labeling_jobs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canceled_training_leaves_a_failed_classifier() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.control.pause();
     let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 40), None).await.unwrap();
     running.control.wait_until_blocked();
@@ -246,8 +240,7 @@ async fn a_canceled_training_leaves_a_failed_classifier() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_model_makes_a_classifier_outdated() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.train(of_texts(ClassifierKind::Mlp, 40)).await;
     running.shutdown().await;
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
@@ -262,8 +255,7 @@ async fn another_model_makes_a_classifier_outdated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_training_resumed_with_another_model_fails() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.control.pause();
     let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 4_000), None).await.unwrap();
     running.control.wait_until_blocked();
@@ -275,9 +267,7 @@ async fn a_training_resumed_with_another_model_fails() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn knn_predicts_after_a_crash_and_mlp_trains_on_a_large_collection() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     // Too many to compare exhaustively, so the graph is used.
     for from in (0..4_500).step_by(500) {
         let labeled = |n: usize| {

@@ -1,32 +1,17 @@
 //! Collections: names are unique, models are checked, and deleted collections are gone with their files.
 
-use dragoman::domain::{
-    Caller, Code, CollectionChange, Filter, IndexState, Language, NewCollection, NewDocument, NewSource, Page, Precondition, Wait,
-};
+use dragoman::domain::{Code, CollectionChange, Filter, Language, NewCollection, NewDocument, NewSource, Precondition, Wait};
 use dragoman::service::Error;
 
-use crate::{Setting, document, id, name, open, open_with, request};
+use crate::{Setting, document, fresh, fresh_with, id, name, news, open, request};
 
 fn new(collection: &str) -> NewCollection {
     NewCollection { description: Some("for a test".to_owned()), ..NewCollection::new(name(collection)) }
 }
 
 #[tokio::test]
-async fn a_new_collection_is_empty_and_ready() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    let view = running.service.create_collection(new("news"), None).await.unwrap();
-    assert_eq!(view.collection.name, name("news"));
-    assert_eq!((view.collection.model.unwrap().name.as_str(), view.collection.dimension), ("fake", 64));
-    assert_eq!((view.counts.documents, view.index_state), (0, IndexState::Ready));
-    assert!(running.hits("news", "anything").await.is_empty());
-}
-
-#[tokio::test]
 async fn creating_a_collection_with_a_taken_name_fails() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     let error = running.service.create_collection(new("news"), None).await.unwrap_err();
     assert_eq!(error.code(), Code::CollectionExists);
     assert_eq!(std::fs::read_dir(folder.path().join("collections")).unwrap().count(), 1);
@@ -34,8 +19,7 @@ async fn creating_a_collection_with_a_taken_name_fails() {
 
 #[tokio::test]
 async fn a_new_collection_can_request_only_the_loaded_model() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     let asked = |model: &str| NewCollection { source: NewSource::Model(Some(model.to_owned())), ..new(model) };
     running.service.create_collection(asked("fake"), None).await.unwrap();
     let error = running.service.create_collection(asked("other"), None).await.unwrap_err();
@@ -44,10 +28,9 @@ async fn a_new_collection_can_request_only_the_loaded_model() {
 
 #[tokio::test]
 async fn the_number_of_collections_is_limited() {
-    let folder = tempfile::tempdir().unwrap();
     let mut setting = Setting::default();
     setting.limits.collections_max = 2;
-    let running = open_with(folder.path(), setting).await;
+    let (_folder, running) = fresh_with(setting).await;
     running.create("a").await;
     running.create("b").await;
     let error = running.service.create_collection(new("c"), None).await.unwrap_err();
@@ -57,42 +40,8 @@ async fn the_number_of_collections_is_limited() {
 }
 
 #[tokio::test]
-async fn collections_are_listed_by_name_in_pages() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    for collection in ["c", "a", "e", "b", "d"] {
-        running.create(collection).await;
-    }
-    let mut pages = Vec::new();
-    let mut after = None;
-    loop {
-        let (views, next) = running.service.list_collections(Page { limit: 2, after }, &Caller::Anyone).await.unwrap();
-        pages.push(views.iter().map(|view| view.collection.name.to_string()).collect::<String>());
-        after = next;
-        if after.is_none() {
-            break;
-        }
-    }
-    assert_eq!(pages, ["ab", "cd", "e"]);
-}
-
-#[tokio::test]
-async fn a_collection_view_counts_documents_and_passages() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
-    running.write("news", "a", "the first words").await;
-    running.write("news", "b", "some other words").await;
-    let view = running.service.get_collection(&name("news")).await.unwrap();
-    assert_eq!((view.counts.documents, view.counts.passages, view.counts.passages_pending), (2, 2, 0));
-    assert!(view.counts.disk_bytes > 0);
-}
-
-#[tokio::test]
 async fn a_deleted_collection_is_gone_with_its_folder() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.write("news", "a", "some words").await;
     running.service.delete_collection(&name("news")).await.unwrap();
     let not_found = |code: Code| assert_eq!(code, Code::CollectionNotFound);
@@ -106,9 +55,7 @@ async fn a_deleted_collection_is_gone_with_its_folder() {
 
 #[tokio::test]
 async fn recreating_a_deleted_collection_yields_an_empty_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     running.write("news", "a", "some words").await;
     running.service.delete_collection(&name("news")).await.unwrap();
     running.create("news").await;
@@ -118,9 +65,7 @@ async fn recreating_a_deleted_collection_yields_an_empty_one() {
 
 #[tokio::test]
 async fn a_handle_of_a_deleted_collection_fails_even_if_its_name_is_reused() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     running.write("news", "a", "some words").await;
     let found = running.on("news");
     running.service.delete_collection(&name("news")).await.unwrap();
@@ -138,9 +83,7 @@ async fn a_handle_of_a_deleted_collection_fails_even_if_its_name_is_reused() {
 
 #[tokio::test]
 async fn deleting_a_collection_fails_a_write_waiting_for_the_encoder() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     running.control.pause();
     let service = running.service.clone();
     let write = tokio::spawn(async move {
@@ -155,9 +98,7 @@ async fn deleting_a_collection_fails_a_write_waiting_for_the_encoder() {
 
 #[tokio::test]
 async fn a_stopped_service_refuses_writes_and_searches() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     running.service.shutdown().await.unwrap();
     assert!(!running.service.readiness().ready);
     let unavailable = |error: Error| assert_eq!(error.code(), Code::Unavailable);
@@ -168,9 +109,7 @@ async fn a_stopped_service_refuses_writes_and_searches() {
 
 #[tokio::test]
 async fn changed_settings_apply_to_searches_and_survive_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     let documents = ["fr", "de"].map(|code| NewDocument { language: Language::parse(code), ..document(code, "words") });
     running.upsert("news", documents.into(), Wait::Indexed).await.unwrap();
     let change = CollectionChange {

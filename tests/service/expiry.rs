@@ -5,7 +5,7 @@ use std::path::Path;
 use dragoman::domain::{Filter, NewDocument, Wait};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::{Running, collection_folder, document, eventually, open};
+use crate::{Running, collection_folder, document, eventually, news, open};
 
 fn expired(id: &str) -> NewDocument {
     NewDocument { expires_at_ms: Some(1), ..document(id, "what has expired") }
@@ -26,9 +26,7 @@ async fn check_removed(running: &Running, data_dir: &Path) {
 
 #[tokio::test]
 async fn expired_documents_are_never_found_and_soon_removed() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.write("news", "stays", "what stays").await;
     running.upsert("news", (0..600).map(|n| expired(&n.to_string())).collect(), Wait::Indexed).await.unwrap();
     assert_eq!(running.found("news", "what has expired").await, ["stays"]);
@@ -39,9 +37,7 @@ async fn expired_documents_are_never_found_and_soon_removed() {
 
 #[tokio::test]
 async fn expired_documents_left_by_a_crash_are_removed_after_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.write("news", "stays", "what stays").await;
     running.upsert("news", vec![expired("a"), expired("b")], Wait::Stored).await.unwrap();
     running.crash();

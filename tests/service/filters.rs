@@ -1,13 +1,13 @@
 //! Filtered searches while documents change: a search never returns what does not match, and finds all that does.
 
 use dragoman::domain::{
-    Alias, CollectionChange, DocumentPatch, Field, Filter, MetadataPath, NewDocument, Precondition, Relation, Scalar,
-    SearchRequest, Test, TitleChange, Wait,
+    Alias, CollectionChange, Field, Filter, Limits, MetadataPath, NewDocument, Precondition, Relation, Scalar, SearchRequest,
+    Test, Wait,
 };
 use dragoman::embed::FakeOptions;
 use serde_json::json;
 
-use crate::{Running, Setting, document, id, ids, name, open, open_with, request};
+use crate::{Running, Setting, document, id, ids, name, news, news_with, open, request};
 
 fn with_group(name: &str, text: &str, group: i64) -> NewDocument {
     let mut document = document(name, text);
@@ -27,9 +27,7 @@ async fn found(running: &Running, filter: Filter, limit: usize) -> Vec<String> {
 
 #[tokio::test]
 async fn cached_filters_follow_every_kind_of_change() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     let documents = (0..40).map(|n| with_group(&format!("d{n:02}"), &format!("grey sea {n}"), n % 2)).collect();
     running.upsert("news", documents, Wait::Indexed).await.unwrap();
     assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
@@ -40,10 +38,7 @@ async fn cached_filters_follow_every_kind_of_change() {
     assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
     running.delete("news", &id("d03")).await.unwrap();
     assert_eq!(found(&running, in_group(1), 100).await.len(), 19);
-    let metadata = json!({"group": 1}).as_object().unwrap().clone();
-    let title = TitleChange::Keep;
-    let patch =
-        DocumentPatch { title, metadata, language: None, expires_at_ms: None, metadata_bytes_max: 1_000, metadata_depth_max: 8 };
+    let patch = Limits::default().metadata_patch(json!({"group": 1}).as_object().unwrap().clone());
     running.on("news").patch(&id("d02"), patch, Wait::Indexed, Precondition::None).await.unwrap();
     assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
     assert_eq!(running.on("news").delete_matching(in_group(0), None).await.unwrap(), 19);
@@ -60,9 +55,7 @@ async fn cached_filters_follow_every_kind_of_change() {
 /// Large enough that some filters use the graph and others compare every match.
 #[tokio::test]
 async fn filters_of_any_selectivity_find_matches_while_documents_change() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open_with(folder.path(), Setting { fake: FakeOptions::of(16), ..Setting::default() }).await;
-    running.create("news").await;
+    let (_folder, running) = news_with(Setting { fake: FakeOptions::of(16), ..Setting::default() }).await;
     let text = |n: i64| format!("text {} of number {n}", n % 37);
     for thousand in 0..4 {
         let numbers = thousand * 1_000..(thousand + 1) * 1_000;
@@ -94,9 +87,7 @@ async fn filters_of_any_selectivity_find_matches_while_documents_change() {
 
 #[tokio::test]
 async fn a_document_with_many_passages_does_not_crowd_out_other_matches() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     let long = "The grey sea rolls and rolls against the old harbor wall of the town all day. ".repeat(200);
     let mut documents = vec![with_group("long", &long, 1)];
     documents.extend((0..900).map(|n| with_group(&format!("d{n}"), &format!("bread number {n}"), i64::from(n < 700))));
@@ -107,9 +98,7 @@ async fn a_document_with_many_passages_does_not_crowd_out_other_matches() {
 
 #[tokio::test]
 async fn aliases_and_metadata_indexes_survive_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     let paths = vec![MetadataPath::parse("group").unwrap()];
     let change = CollectionChange { metadata_indexes: Some(paths.clone()), ..CollectionChange::default() };
     running.on("news").change(change).await.unwrap();

@@ -11,7 +11,7 @@ use dragoman::service::Error;
 use dragoman::service::documents::import::ImportFile;
 use futures::stream;
 
-use crate::{Running, Setting, document, eventually, name, open, open_with, request};
+use crate::{Running, Setting, document, eventually, name, news, news_with, open, open_with, request};
 
 const FILE: ImportFile =
     ImportFile { format: FileFormat::Ndjson, encoding: FileEncoding::Identity, types: ColumnTypes::NONE, announced: None };
@@ -79,9 +79,7 @@ fn sources(data_dir: &Path) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_survives_crashes_anywhere_and_counts_every_line_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut running = open_with(folder.path(), slow()).await;
-    running.create("news").await;
+    let (folder, mut running) = news_with(slow()).await;
     let job = running.import(file(5_000)).await.unwrap();
     for part in 1..=4 {
         eventually("some lines are stored", async || running.lines_done(&job.id).await >= part * 700).await;
@@ -97,9 +95,7 @@ async fn an_import_survives_crashes_anywhere_and_counts_every_line_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_continues_while_its_collection_is_reembedded() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.shutdown().await;
     crate::titles::cut_by_older_rules(folder.path());
     let running = open_with(folder.path(), slow()).await;
@@ -113,9 +109,7 @@ async fn an_import_continues_while_its_collection_is_reembedded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fifo_in_place_of_its_file_fails_an_import() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open_with(folder.path(), slow()).await;
-    running.create("news").await;
+    let (folder, running) = news_with(slow()).await;
     let job = running.import(file(3_000)).await.unwrap();
     running.shutdown().await;
     let source = folder.path().join("jobs").join(job.id.as_str()).join("source");
@@ -128,9 +122,7 @@ async fn a_fifo_in_place_of_its_file_fails_an_import() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_resumes_after_a_clean_shutdown() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open_with(folder.path(), slow()).await;
-    running.create("news").await;
+    let (folder, running) = news_with(slow()).await;
     let job = running.import(file(3_000)).await.unwrap();
     eventually("some lines are stored", async || running.lines_done(&job.id).await > 0).await;
     running.shutdown().await;
@@ -140,9 +132,7 @@ async fn an_import_resumes_after_a_clean_shutdown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn import_results_torn_by_a_crash_are_rewritten() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open_with(folder.path(), slow()).await;
-    running.create("news").await;
+    let (folder, running) = news_with(slow()).await;
     let job = running.import(file(3_000)).await.unwrap();
     eventually("some lines are stored", async || running.lines_done(&job.id).await >= 1_000).await;
     running.shutdown().await;
@@ -156,9 +146,7 @@ async fn import_results_torn_by_a_crash_are_rewritten() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_whose_file_lost_its_end_fails() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open_with(folder.path(), slow()).await;
-    running.create("news").await;
+    let (folder, running) = news_with(slow()).await;
     let job = running.import(file(3_000)).await.unwrap();
     running.crash();
     let source = folder.path().join("jobs").join(job.id.as_str()).join("source");
@@ -171,9 +159,7 @@ async fn an_import_whose_file_lost_its_end_fails() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canceled_import_stays_canceled_after_a_crash() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open_with(folder.path(), slow()).await;
-    running.create("news").await;
+    let (folder, running) = news_with(slow()).await;
     running.control.pause();
     let job = running.import(file(3_000)).await.unwrap();
     eventually("some lines are stored", async || running.lines_done(&job.id).await > 0).await;
@@ -188,9 +174,7 @@ async fn a_canceled_import_stays_canceled_after_a_crash() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_fails_after_a_restart_with_another_model() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open_with(folder.path(), slow()).await;
-    running.create("news").await;
+    let (folder, running) = news_with(slow()).await;
     let job = running.import(file(3_000)).await.unwrap();
     eventually("some lines are stored", async || running.lines_done(&job.id).await > 0).await;
     running.crash();
@@ -202,10 +186,8 @@ async fn an_import_fails_after_a_restart_with_another_model() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_keeps_the_alias_target_it_was_accepted_with() {
-    let folder = tempfile::tempdir().unwrap();
     let limits = Limits { import_backlog_max: 0, jobs_running_max: 1, ..Limits::default() };
-    let running = open_with(folder.path(), Setting { limits, ..Setting::default() }).await;
-    running.create("news").await;
+    let (_folder, running) = news_with(Setting { limits, ..Setting::default() }).await;
     running.create("other").await;
     let alias_of = |collection: &str| Alias { name: name("latest"), collection: name(collection) };
     running.service.set_alias(alias_of("news")).await.unwrap();
@@ -237,9 +219,7 @@ fn refuse_starts(data_dir: &Path) -> rusqlite::Connection {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_waits_for_the_storage_before_it_starts() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     let catalog = refuse_starts(folder.path());
     let (canceled, waiting) = (running.import(file(10)).await.unwrap(), running.import(file(100)).await.unwrap());
     // Long enough for an attempt.
@@ -255,9 +235,7 @@ async fn an_import_waits_for_the_storage_before_it_starts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_aborted_import_body_leaves_no_job_and_no_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     let pieces = vec![Ok(b"{\"text\":\"x\"}\n".to_vec()), Err(())];
     let error = running.on("news").import(FILE, stream::iter(pieces)).await.unwrap_err();
     assert_eq!(error.code(), Code::MalformedFile);
@@ -274,12 +252,44 @@ async fn startup_removes_files_of_interrupted_uploads_and_snapshots() {
     let (jobs, snapshots) = (folder.path().join("jobs"), folder.path().join("snapshots"));
     std::fs::create_dir(jobs.join(id)).unwrap();
     std::fs::create_dir(snapshots.join(format!("{id}.partial"))).unwrap();
-    std::fs::write(snapshots.join(format!("{id}.tar.zst")), "half").unwrap();
+    std::fs::write(snapshots.join(format!("{id}.description.partial")), "half").unwrap();
     std::fs::write(snapshots.join("notes.txt"), "mine").unwrap();
     let _running = open(folder.path()).await;
     assert_eq!(std::fs::read_dir(jobs).unwrap().count(), 0);
     let left: Vec<_> = std::fs::read_dir(snapshots).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["notes.txt"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn startup_keeps_an_archive_whose_description_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let id = snapshot(&running).await;
+    running.shutdown().await;
+    let path = |end: &str| folder.path().join("snapshots").join(format!("{id}{end}"));
+    let archive = std::fs::read(path(".tar.zst")).unwrap();
+    std::fs::remove_file(path(".json")).unwrap();
+    let running = open(folder.path()).await;
+    assert_eq!(std::fs::read(path(".tar.zst")).unwrap(), archive);
+    assert_eq!(running.service.get_snapshot(&id).await.unwrap_err().code(), Code::SnapshotNotFound);
+    // Uploaded, it is a snapshot again.
+    let body = stream::iter([Ok::<_, ()>(archive)]);
+    running.service.receive_snapshot(&id, None, body).await.unwrap();
+    assert_eq!(running.service.get_snapshot(&id).await.unwrap().collections[0].name, name("news"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_whose_description_is_missing_can_be_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let id = snapshot(&running).await;
+    let snapshots = folder.path().join("snapshots");
+    std::fs::remove_file(snapshots.join(format!("{id}.json"))).unwrap();
+    running.service.delete_snapshot(&id).await.unwrap();
+    assert_eq!(std::fs::read_dir(snapshots).unwrap().count(), 0);
+    assert_eq!(running.service.delete_snapshot(&id).await.unwrap_err().code(), Code::SnapshotNotFound);
 }
 
 /// Creates a snapshot of everything.
@@ -294,9 +304,7 @@ pub(crate) const REPLACE: RestoreRequest = RestoreRequest { collection: None, re
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_taken_during_writes_is_consistent() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     let service = running.service.clone();
     let writing = tokio::spawn(async move {
         for n in 0..300 {
@@ -326,9 +334,7 @@ async fn a_snapshot_taken_during_writes_is_consistent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_with_a_damaged_description_is_not_listed_and_can_be_deleted() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     let (damaged, good) = (snapshot(&running).await, snapshot(&running).await);
     let files = || std::fs::read_dir(folder.path().join("snapshots")).unwrap().count();
     std::fs::write(folder.path().join("snapshots").join(format!("{damaged}.json")), "{").unwrap();
@@ -342,9 +348,7 @@ async fn a_snapshot_with_a_damaged_description_is_not_listed_and_can_be_deleted(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restoring_a_damaged_archive_changes_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.write("news", "a", "the first words").await;
     let id = snapshot(&running).await;
     let path = folder.path().join("snapshots").join(format!("{id}.tar.zst"));
@@ -362,9 +366,7 @@ async fn restoring_a_damaged_archive_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_of_another_model_can_be_restored_and_reembedded() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.write("news", "a", "some words").await;
     let id = snapshot(&running).await;
     running.service.delete_collection(&name("news")).await.unwrap();
@@ -383,9 +385,7 @@ async fn a_snapshot_of_another_model_can_be_restored_and_reembedded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restore_interrupted_by_a_crash_completes_after_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, mut running) = news().await;
     let documents = (0..400).map(|n| document(&format!("d{n}"), &format!("number {n} speaks of w{n}"))).collect();
     running.upsert("news", documents, Wait::Indexed).await.unwrap();
     let id = snapshot(&running).await;

@@ -4,7 +4,7 @@ use dragoman::domain::{Code, SearchMode, SearchRequest, Wait};
 use dragoman::embed::FakeOptions;
 use rusqlite::Connection;
 
-use crate::{Running, Setting, document, eventually, ids, open, open_with, request};
+use crate::{Running, Setting, document, eventually, ids, news, open, open_with, request};
 
 fn by_words(query: &str) -> SearchRequest {
     SearchRequest { mode: SearchMode::Lexical, ..request(query, 10) }
@@ -16,9 +16,7 @@ async fn found(running: &Running, query: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn words_are_found_after_a_restart_and_after_a_crash() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.write("news", "zh", "双方昨天签订了合约。").await;
     running.write("news", "de", "Der Zug hat Verspätung.").await;
     running.shutdown().await;
@@ -49,9 +47,7 @@ fn made_by_the_first_version(folder: &std::path::Path) {
 
 #[tokio::test]
 async fn an_older_collection_gets_its_lexical_index_in_the_background() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     let documents = (0..700).map(|n| document(&format!("d{n}"), &format!("grey sea number{n}"))).collect();
     running.upsert("news", documents, Wait::Indexed).await.unwrap();
     running.shutdown().await;
@@ -74,9 +70,7 @@ async fn an_older_collection_gets_its_lexical_index_in_the_background() {
 
 #[tokio::test]
 async fn lexical_search_needs_no_matching_model() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.write("news", "a", "grey sea").await;
     running.shutdown().await;
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
@@ -87,9 +81,7 @@ async fn lexical_search_needs_no_matching_model() {
 
 #[tokio::test]
 async fn queries_of_a_batch_are_embedded_together() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     running.write("news", "a", "grey sea").await;
     let before = running.control.batches().len();
     let requests = (0..6).map(|n| request(&format!("sea {n}"), 10)).chain([by_words("sea")]).collect();

@@ -28,6 +28,7 @@ use dragoman::domain::{
 use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::service::documents::input::UpsertOutcome;
 use dragoman::service::{CollectionHandle, Error, Parts, Service};
+use tempfile::TempDir;
 
 /// How long a test waits for something that must happen before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -86,6 +87,28 @@ async fn open_with(folder: &Path, setting: Setting) -> Running {
 
 async fn open(folder: &Path) -> Running {
     open_with(folder, Setting::default()).await
+}
+
+/// Opens a service in a new folder.
+async fn fresh_with(setting: Setting) -> (TempDir, Running) {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open_with(folder.path(), setting).await;
+    (folder, running)
+}
+
+async fn fresh() -> (TempDir, Running) {
+    fresh_with(Setting::default()).await
+}
+
+/// Opens a service in a new folder and creates the collection `news`.
+async fn news_with(setting: Setting) -> (TempDir, Running) {
+    let (folder, running) = fresh_with(setting).await;
+    running.create("news").await;
+    (folder, running)
+}
+
+async fn news() -> (TempDir, Running) {
+    news_with(Setting::default()).await
 }
 
 impl Running {

@@ -9,7 +9,7 @@ use dragoman::service::mining::duplicates::{DuplicatesRequest, DuplicatesSetting
 use dragoman::service::mining::{Cut, MineRequest, MiningSettings, Sentences};
 use serde_json::Value;
 
-use crate::{Running, document, eventually, name, open};
+use crate::{Running, document, eventually, fresh, name, open};
 
 /// Sentences from a small vocabulary, so that each has many neighbors that are not its translation.
 fn sentence(number: usize, seed: usize) -> String {
@@ -123,8 +123,7 @@ fn texts(seed: usize, count: usize) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mining_agrees_with_exhaustive_comparison() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.fill("one", 1, 400).await;
     running.fill("other", 2, 300).await;
     let exact = running.exact(&texts(1, 400), &texts(2, 300), 4).await;
@@ -151,8 +150,7 @@ async fn mining_agrees_with_exhaustive_comparison() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mining_resumes_after_a_crash_without_embedding_texts_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     let job = running.service.mine(request(list(1, 900), list(2, 700)), None).await.unwrap();
     let rows = |folder: &std::path::Path| -> u64 {
         let entries = std::fs::read_dir(folder.join("jobs").join(job.id.as_str())).unwrap().flatten();
@@ -183,8 +181,7 @@ async fn reached(running: &Running, id: &JobId, sentences: u64) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mining_survives_crashes_during_indexing_and_during_searches() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut running = open(folder.path()).await;
+    let (folder, mut running) = fresh().await;
     running.fill("one", 1, 900).await;
     running.fill("other", 2, 900).await;
     let part = |collection: &str| Sentences::Collection {
@@ -210,8 +207,7 @@ async fn mining_survives_crashes_during_indexing_and_during_searches() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mining_resumed_after_a_crash_keeps_its_original_sentences() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut running = open(folder.path()).await;
+    let (folder, mut running) = fresh().await;
     running.create("one").await;
     let of = |n: usize| (n * 10..n * 10 + 10).map(|n| format!("Ja {}.", sentence(n, 1))).collect::<Vec<_>>().join(" ");
     let documents = (0..40).map(|n| document(&format!("one{n}"), &of(n))).collect();
@@ -229,8 +225,7 @@ async fn mining_resumed_after_a_crash_keeps_its_original_sentences() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mining_completes_after_a_clean_shutdown_and_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.fill("one", 1, 600).await;
     running.fill("other", 2, 600).await;
     let job = running.service.mine(request(all_of("one"), all_of("other")), None).await.unwrap();
@@ -241,8 +236,7 @@ async fn mining_completes_after_a_clean_shutdown_and_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canceled_mining_job_leaves_no_files() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.control.pause();
     let job = running.service.mine(request(list(1, 900), list(2, 900)), None).await.unwrap();
     eventually("the job runs", async || running.service.get_job(&job.id).await.unwrap().status == JobStatus::Running).await;
@@ -256,8 +250,7 @@ async fn a_canceled_mining_job_leaves_no_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mining_skips_deleted_documents_and_fails_for_a_deleted_collection() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.fill("one", 1, 100).await;
     running.control.pause();
     let job = running.service.mine(request(all_of("one"), list(2, 100)), None).await.unwrap();
@@ -292,8 +285,7 @@ async fn mining_skips_deleted_documents_and_fails_for_a_deleted_collection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn duplicates_survive_crashes_and_agree_with_exhaustive_comparison() {
     const DOCUMENTS: usize = 1_000;
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.fill("one", 1, DOCUMENTS).await;
     let request = DuplicatesRequest {
         only: SearchFilter::default(),

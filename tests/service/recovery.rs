@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use dragoman::domain::{Code, IndexState, Wait};
 use dragoman::embed::FakeOptions;
 
-use crate::{Running, Setting, collection_folder, document, eventually, id, name, open, open_with, request, try_open};
+use crate::{
+    Running, Setting, collection_folder, document, eventually, fresh, id, name, news, news_with, open, request, try_open,
+};
 
 /// A search limit at which all passages are compared, so that the search is exact.
 const EXACT: usize = 1_000;
@@ -213,9 +215,7 @@ async fn a_database_replaced_by_a_new_one_counts_as_damage() {
 
 #[tokio::test]
 async fn a_database_behind_its_index_is_damaged_until_the_index_is_removed() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.write("news", "a", "fresh bread from the oven").await;
     running.shutdown().await;
     let collection = collection_folder(folder.path());
@@ -243,8 +243,7 @@ async fn a_database_behind_its_index_is_damaged_until_the_index_is_removed() {
 
 #[tokio::test]
 async fn the_index_of_another_collection_is_not_used() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     for (collection, word) in [("news", "sea"), ("other", "bread")] {
         running.create(collection).await;
         let documents = (0..20).map(|n| document(&format!("d{n}"), &format!("{word} number {n}"))).collect();
@@ -301,10 +300,8 @@ async fn a_collection_serves_searches_and_reports_progress_while_catching_up() {
 
 #[tokio::test]
 async fn pending_documents_are_embedded_after_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
     let full = FakeOptions { queue_texts_max: 0, ..FakeOptions::of(64) };
-    let running = open_with(folder.path(), Setting { fake: full, ..Setting::default() }).await;
-    running.create("news").await;
+    let (folder, running) = news_with(Setting { fake: full, ..Setting::default() }).await;
     running.upsert("news", vec![document("a", "some words")], Wait::Stored).await.unwrap();
     assert!(!running.on("news").get(&id("a")).await.unwrap().indexed);
     running.shutdown().await;

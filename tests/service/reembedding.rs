@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dragoman::domain::{
-    Alias, Code, CollectionView, Document, DocumentPatch, Job, JobId, JobStatus, MetadataPath, NewCollection, NewDocument,
-    NewSource, PassageBounds, Precondition, SearchMode, SearchRequest, SearchTarget, TitleChange, Wait,
+    Alias, Code, CollectionView, Document, DocumentPatch, Job, JobId, JobStatus, Limits, MetadataPath, NewCollection,
+    NewDocument, NewSource, PassageBounds, Precondition, SearchMode, SearchRequest, SearchTarget, Wait,
 };
 use dragoman::embed::FakeOptions;
 use dragoman::service::Error;
 
-use crate::{Running, Setting, collection_folder, document, eventually, id, ids, name, open, open_with, request};
+use crate::{Running, Setting, collection_folder, document, eventually, fresh, id, ids, name, news, open, open_with, request};
 
 /// A server with a different model and shorter passages.
 fn other() -> Setting {
@@ -38,9 +38,7 @@ fn folders(data_dir: &Path) -> usize {
 }
 
 fn patch(member: &str, value: usize) -> DocumentPatch {
-    let metadata = [(member.to_owned(), value.into())].into_iter().collect();
-    let title = TitleChange::Keep;
-    DocumentPatch { title, metadata, language: None, expires_at_ms: None, metadata_bytes_max: 1 << 20, metadata_depth_max: 4 }
+    Limits::default().metadata_patch([(member.to_owned(), value.into())].into_iter().collect())
 }
 
 impl Running {
@@ -85,8 +83,7 @@ impl Running {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reembedding_switches_the_model_and_keeps_everything_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     let year = MetadataPath::parse("year").unwrap();
     let new = NewCollection { metadata_indexes: vec![year.clone()], ..NewCollection::new(name("news")) };
     running.service.create_collection(new, None).await.unwrap();
@@ -367,9 +364,7 @@ async fn a_failing_text_stays_pending_and_a_broken_model_replaces_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reembedding_splits_texts_by_the_requested_bounds() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.write("news", "a", "One two three four. Five six seven eight. Nine ten eleven twelve.").await;
     running.shutdown().await;
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
@@ -382,9 +377,7 @@ async fn reembedding_splits_texts_by_the_requested_bounds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_model_reembeds_only_for_different_bounds() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     running.write("news", "a", "One two three four. Five six seven eight. Nine ten eleven twelve.").await;
     let bounds = PassageBounds { tokens_max: 4, overlap_tokens: 0 };
     let job = running.on("news").reembed(Some(bounds)).await.unwrap();
@@ -403,8 +396,7 @@ async fn the_same_model_reembeds_only_for_different_bounds() {
 
 #[tokio::test]
 async fn reembedding_a_collection_without_a_model_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     let new = NewCollection { source: NewSource::OwnVectors(3), ..NewCollection::new(name("points")) };
     running.service.create_collection(new, None).await.unwrap();
     let refused = running.on("points").reembed(None).await.unwrap_err();

@@ -7,7 +7,7 @@ use dragoman::domain::{Code, CollectionChange, Filter, Job, JobStatus, MiningUni
 use dragoman::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};
 
 use crate::jobs::{REPLACE, file, snapshot};
-use crate::{Running, document, eventually, id, ids, name, one_job_at_a_time, open, open_with, request};
+use crate::{Running, document, eventually, id, ids, name, news, news_with, one_job_at_a_time, request};
 
 impl Running {
     /// Restores a snapshot in place of what exists.
@@ -32,9 +32,7 @@ fn folders(data_dir: &Path) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_has_found_a_collection_works_after_a_restore_has_replaced_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.write("news", "a", "the first words").await;
     let kept = snapshot(&running).await;
     running.write("news", "b", "other words").await;
@@ -56,9 +54,7 @@ async fn a_request_that_has_found_a_collection_works_after_a_restore_has_replace
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_by_filter_spares_what_a_restore_stores_meanwhile() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     running.write("news", "a", "the first words").await;
     let kept = snapshot(&running).await;
     let found = running.on("news");
@@ -73,9 +69,7 @@ async fn a_deletion_by_filter_spares_what_a_restore_stores_meanwhile() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_that_has_begun_is_completed_although_a_restore_replaces_its_collection() {
     const DOCUMENTS: usize = 450;
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     let kept = snapshot(&running).await;
     let documents = (0..DOCUMENTS).map(|n| document(&format!("d{n:03}"), "some words")).collect();
     running.upsert("news", documents, Wait::Stored).await.unwrap();
@@ -99,9 +93,7 @@ async fn an_export_that_has_begun_is_completed_although_a_restore_replaces_its_c
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_jobs_that_need_the_documents_of_a_replaced_collection_say_that_it_was_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open_with(folder.path(), one_job_at_a_time()).await;
-    running.create("news").await;
+    let (_folder, running) = news_with(one_job_at_a_time()).await;
     for one in ["a", "b", "c"] {
         running.write("news", one, &format!("{one} few words")).await;
     }
@@ -127,9 +119,7 @@ async fn waiting_jobs_that_need_the_documents_of_a_replaced_collection_say_that_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_ends_when_a_restore_replaces_its_collection() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     running.write("news", "a", "the first words").await;
     let kept = snapshot(&running).await;
     running.control.pause();

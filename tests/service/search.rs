@@ -3,62 +3,15 @@
 use dragoman::domain::{Code, Field, Filter, Language, NewDocument, Scalar, SearchRequest, Test, Wait};
 use dragoman::embed::FakeOptions;
 
-use crate::{Running, Setting, document, id, ids, open, open_with, request};
-
-async fn with_collection(folder: &tempfile::TempDir) -> Running {
-    let running = open(folder.path()).await;
-    running.create("news").await;
-    running
-}
+use crate::{Setting, document, id, ids, news, news_with, open, open_with, request};
 
 fn equals(field: &str, value: Scalar) -> Filter {
     Filter::Field(Field::parse(field).unwrap(), Test::Eq(value))
 }
 
 #[tokio::test]
-async fn languages_narrow_a_search() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder).await;
-    let documents = ["fr", "de", "ja"].map(|code| NewDocument { language: Language::parse(code), ..document(code, "words") });
-    running.upsert("news", documents.into(), Wait::Indexed).await.unwrap();
-    let found = async |codes: &[&str]| {
-        let languages = Some(codes.iter().map(|code| Language::parse(code).unwrap()).collect());
-        let mut found = ids(&running.search("news", SearchRequest { languages, ..request("words", 10) }).await.unwrap());
-        found.sort();
-        found
-    };
-    assert_eq!(found(&["de"]).await, ["de"]);
-    assert_eq!(found(&["fr", "ja"]).await, ["fr", "ja"]);
-    assert_eq!(found(&["th"]).await, [""; 0]);
-    assert_eq!(found(&[]).await, ["de", "fr", "ja"]);
-}
-
-#[tokio::test]
-async fn a_metadata_filter_narrows_a_search_and_follows_changes() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder).await;
-    let in_year = |id: &str, year: i64| {
-        let mut document = document(id, "the same words");
-        document.metadata.insert("year".to_owned(), year.into());
-        document
-    };
-    running.upsert("news", vec![in_year("old", 1999), in_year("new", 2020)], Wait::Indexed).await.unwrap();
-    let found = async || {
-        let filter = equals("year", Scalar::Integer(2020));
-        let mut found = ids(&running.search("news", SearchRequest { filter, ..request("words", 10) }).await.unwrap());
-        found.sort();
-        found
-    };
-    assert_eq!(found().await, ["new"]);
-    running.upsert("news", vec![in_year("old", 2020)], Wait::Indexed).await.unwrap();
-    assert_eq!(found().await, ["new", "old"]);
-}
-
-#[tokio::test]
 async fn a_broad_filter_finds_matches_behind_nearer_non_matching_documents() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open_with(folder.path(), Setting { fake: FakeOptions::of(16), ..Setting::default() }).await;
-    running.create("news").await;
+    let (_folder, running) = news_with(Setting { fake: FakeOptions::of(16), ..Setting::default() }).await;
     let document = |n: usize| {
         let text = if n < 100 { format!("grey sea {n}") } else { format!("number {n} of many") };
         let mut document = NewDocument { language: Language::parse("en"), ..document(&format!("d{n}"), &text) };
@@ -78,8 +31,7 @@ async fn a_broad_filter_finds_matches_behind_nearer_non_matching_documents() {
 
 #[tokio::test]
 async fn a_document_with_many_passages_is_one_hit() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder).await;
+    let (_folder, running) = news().await;
     let long = "The grey sea rolls and rolls against the old harbor wall of the town all day. ".repeat(20);
     running.upsert("news", vec![document("long", &long), document("short", "fresh bread")], Wait::Indexed).await.unwrap();
     assert!(running.on("news").get(&id("long")).await.unwrap().passages > 5);
@@ -91,8 +43,7 @@ async fn a_document_with_many_passages_is_one_hit() {
 
 #[tokio::test]
 async fn passage_offsets_of_a_hit_count_characters() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder).await;
+    let (_folder, running) = news().await;
     let first = "Тёплый хлеб лежит на столе и пахнет так, что все сразу идут на кухню завтракать вместе с нами.";
     let second = "Серое море шумит весь день и всю ночь у старой стены порта, и никто его не слышит сегодня.";
     let text = format!("{first} {second}");
@@ -107,8 +58,7 @@ async fn passage_offsets_of_a_hit_count_characters() {
 
 #[tokio::test]
 async fn a_search_returns_up_to_its_limit_nearest_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder).await;
+    let (_folder, running) = news().await;
     let documents = (0..50).map(|n| document(&format!("d{n}"), &format!("text number {n}"))).collect();
     running.upsert("news", documents, Wait::Indexed).await.unwrap();
     for (limit, expect) in [(1, 1), (20, 20), (50, 50), (100, 50)] {
@@ -121,8 +71,7 @@ async fn a_search_returns_up_to_its_limit_nearest_first() {
 
 #[tokio::test]
 async fn deleted_documents_do_not_crowd_out_the_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder).await;
+    let (_folder, running) = news().await;
     let documents = (0..200).map(|n| document(&format!("d{n}"), &format!("grey sea {n}"))).collect();
     running.upsert("news", documents, Wait::Indexed).await.unwrap();
     running.write("news", "left", "fresh bread").await;
@@ -134,8 +83,7 @@ async fn deleted_documents_do_not_crowd_out_the_others() {
 
 #[tokio::test]
 async fn a_server_with_another_model_can_only_read_and_delete() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder).await;
+    let (folder, running) = news().await;
     running.write("news", "a", "some words").await;
     running.write("news", "b", "some words").await;
     running.shutdown().await;

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use dragoman::domain::{
-    Code, CollectionView, DocumentPatch, JobStatus, Metadata, NewDocument, Precondition, SearchMode, SearchRequest, TitleChange,
-    Wait,
+    Code, CollectionView, DocumentPatch, JobStatus, Limits, Metadata, NewDocument, Precondition, SearchMode, SearchRequest,
+    TitleChange, Wait,
 };
 use dragoman::embed::FakeOptions;
 use rusqlite::Connection;
 
-use crate::{Running, Setting, document, eventually, id, ids, name, open, open_with, request};
+use crate::{Running, Setting, document, eventually, id, ids, name, news, open, open_with, request};
 
 const HARBOR: &str = "The boats leave at dawn.";
 
@@ -18,14 +18,7 @@ fn titled(of: &str, title: &str, text: &str) -> NewDocument {
 }
 
 fn titles(title: TitleChange) -> DocumentPatch {
-    DocumentPatch {
-        title,
-        metadata: Metadata::new(),
-        language: None,
-        expires_at_ms: None,
-        metadata_bytes_max: 1_000,
-        metadata_depth_max: 4,
-    }
+    DocumentPatch { title, ..Limits::default().metadata_patch(Metadata::new()) }
 }
 
 impl Running {
@@ -49,9 +42,7 @@ impl Running {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_worker_embeds_a_passage_like_a_waiting_request() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     let harbor = || titled("harbor", "Fishing in Lervik", HARBOR);
     running.upsert("news", vec![harbor()], Wait::Indexed).await.unwrap();
     let query = "Fishing in Lervik The boats leave at dawn";
@@ -65,9 +56,7 @@ async fn the_worker_embeds_a_passage_like_a_waiting_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_title_uses_at_most_a_quarter_of_the_model_input() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     let text = "One two three four five six seven eight nine ten eleven twelve.";
     running.upsert("news", vec![titled("harbor", "a b c d e f g h", text)], Wait::Indexed).await.unwrap();
     assert_eq!(running.view().await.counts.passages, 1, "4 tokens of the title and 12 of the text are 16");
@@ -80,9 +69,7 @@ async fn a_title_uses_at_most_a_quarter_of_the_model_input() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_changed_title_is_embedded_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (_folder, running) = news().await;
     running.upsert("news", vec![document("harbor", HARBOR)], Wait::Indexed).await.unwrap();
     let batches = || running.control.batches().len();
     let before = batches();
@@ -99,9 +86,7 @@ async fn only_a_changed_title_is_embedded_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_title_cannot_be_changed_in_a_collection_of_another_model() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.upsert("news", vec![titled("harbor", "Lervik", HARBOR)], Wait::Indexed).await.unwrap();
     running.shutdown().await;
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
@@ -130,9 +115,7 @@ pub fn cut_by_older_rules(folder: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collection_split_by_older_rules_keeps_working_and_can_be_reembedded() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
-    running.create("news").await;
+    let (folder, running) = news().await;
     running.upsert("news", vec![document("harbor", HARBOR), document("sections", SECTIONS)], Wait::Indexed).await.unwrap();
     let current = running.on("news").reembed(None).await.unwrap_err();
     assert_eq!(current.code(), Code::ModelCurrent);

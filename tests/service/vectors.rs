@@ -9,7 +9,7 @@ use dragoman::service::documents::import::ImportFile;
 use dragoman::service::documents::input::UpsertOutcome;
 use futures::stream;
 
-use crate::{Running, collection_folder, document, ids, name, open, request};
+use crate::{Running, collection_folder, document, fresh, ids, name, open, request};
 
 impl Running {
     async fn create_points(&self, dimension: usize, metric: Metric, quantization: Quantization) {
@@ -66,8 +66,7 @@ async fn points_are_ranked_by_the_metric_of_their_collection() {
 
 #[tokio::test]
 async fn rewriting_vectors_replaces_them_without_adding_passages() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.create_points(2, Metric::L2, Quantization::F32).await;
     running.write_points(&[vec![1.0, 0.0], vec![5.0, 5.0]]).await;
     let passages = async || running.service.get_collection(&name("points")).await.unwrap().counts;
@@ -84,8 +83,7 @@ async fn rewriting_vectors_replaces_them_without_adding_passages() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn points_are_found_once_their_import_has_succeeded() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.create_points(2, Metric::L2, Quantization::F32).await;
     let file =
         ImportFile { format: FileFormat::Ndjson, encoding: FileEncoding::Identity, types: ColumnTypes::NONE, announced: None };
@@ -103,8 +101,7 @@ async fn points_are_found_once_their_import_has_succeeded() {
 
 #[tokio::test]
 async fn vectors_and_queries_that_do_not_fit_the_collection_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.create_points(2, Metric::Cosine, Quantization::F16).await;
     running.create("news").await;
     let failure = |outcomes: Vec<UpsertOutcome>| {
@@ -211,8 +208,7 @@ async fn filtered_search_is_accurate_for_every_metric_and_quantization() {
 #[tokio::test]
 async fn exact_search_of_quantized_values_has_full_precision_order() {
     let points = points(3_000, 24);
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.create_points(24, Metric::Cosine, Quantization::I8).await;
     running.write_points(&points).await;
     let row = running.on("points").row();
@@ -235,8 +231,7 @@ async fn exact_search_of_quantized_values_has_full_precision_order() {
 /// A long document that repeats itself has thousands of passages, all nearer than any other document's.
 #[tokio::test]
 async fn documents_with_thousands_of_passages_do_not_crowd_out_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     let hnsw = HnswSettings { m: 8, ef_construction: 32, ef_search: 32 };
     running.service.create_collection(NewCollection { hnsw, ..NewCollection::new(name("news")) }, None).await.unwrap();
     let repeated = |word: &str| format!("{word} ").repeat(20_000);
@@ -264,8 +259,7 @@ async fn matches_far_from_the_query_are_found_exactly() {
 
 async fn check_far(quantization: Quantization) {
     const FAR_EVERY: usize = 5;
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.create_points(16, Metric::Cosine, quantization).await;
     let row = running.on("points").row();
     let is_far = |place: usize| place.is_multiple_of(FAR_EVERY);
@@ -306,8 +300,7 @@ async fn check_far(quantization: Quantization) {
 
 #[tokio::test]
 async fn damaged_vectors_are_left_out_of_the_index_until_they_are_sent_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.create_points(2, Metric::L2, Quantization::F32).await;
     let points = [vec![1.0, 0.0], vec![5.0, 5.0]];
     running.write_points(&points).await;

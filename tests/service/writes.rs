@@ -6,57 +6,11 @@ use dragoman::embed::FakeOptions;
 use dragoman::service::Error;
 use dragoman::service::documents::input::InvalidDocument;
 
-use crate::{Running, Setting, collection_folder, document, eventually, id, name, open_with};
-
-async fn with_collection(folder: &tempfile::TempDir, setting: Setting) -> Running {
-    let running = open_with(folder.path(), setting).await;
-    running.create("news").await;
-    running
-}
-
-#[tokio::test]
-async fn a_document_is_searchable_once_its_write_returns() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
-    let documents = vec![document("sea", "waves roll over the grey sea"), document("bread", "fresh bread from the oven")];
-    let outcomes = running.upsert("news", documents, Wait::Indexed).await.unwrap();
-    assert!(outcomes.iter().flatten().filter(|document| document.created).count() == 2, "{outcomes:?}");
-    assert_eq!(running.found("news", "fresh bread from the oven").await, ["bread", "sea"]);
-    assert!(running.on("news").get(&id("bread")).await.unwrap().indexed);
-}
-
-#[tokio::test]
-async fn an_updated_document_is_found_with_its_new_text_only() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
-    running.write("news", "a", "waves roll over the grey sea").await;
-    let outcomes = running.upsert("news", vec![document("a", "fresh bread from the oven")], Wait::Indexed).await.unwrap();
-    assert!(outcomes[0].as_ref().is_ok_and(|document| !document.created), "{outcomes:?}");
-    let hits = running.hits("news", "waves roll over the grey sea").await;
-    assert_eq!(
-        hits.iter().map(|hit| hit.passage.as_ref().unwrap().text.as_str()).collect::<Vec<_>>(),
-        ["fresh bread from the oven"]
-    );
-    assert!(hits[0].score < 0.9, "the score is the new text's: {}", hits[0].score);
-}
-
-#[tokio::test]
-async fn a_deleted_document_is_never_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
-    running.write("news", "a", "waves roll over the grey sea").await;
-    running.write("news", "b", "fresh bread from the oven").await;
-    running.delete("news", &id("a")).await.unwrap();
-    assert_eq!(running.found("news", "waves roll over the grey sea").await, ["b"]);
-    assert_eq!(running.text("news", "a").await, None);
-    let again = running.delete("news", &id("a")).await.unwrap_err();
-    assert_eq!(again.code(), Code::DocumentNotFound);
-}
+use crate::{Running, Setting, collection_folder, document, eventually, id, name, news, news_with, open_with};
 
 #[tokio::test]
 async fn a_document_deleted_while_being_embedded_stays_deleted() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     running.control.pause();
     let service = running.service.clone();
     let write = tokio::spawn(async move {
@@ -72,8 +26,7 @@ async fn a_document_deleted_while_being_embedded_stays_deleted() {
 
 #[tokio::test]
 async fn stored_documents_eventually_become_searchable() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     let documents = (0..300).map(|n| document(&format!("d{n}"), &format!("number {n} has word w{n}"))).collect();
     running.upsert("news", documents, Wait::Stored).await.unwrap();
     assert_eq!(running.text("news", "d299").await.as_deref(), Some("number 299 has word w299"));
@@ -84,8 +37,7 @@ async fn stored_documents_eventually_become_searchable() {
 
 #[tokio::test]
 async fn a_waiting_write_is_embedded_before_the_backlog() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     let backlog = (0..1_000).map(|n| document(&format!("d{n}"), &format!("backlog text {n}"))).collect();
     running.control.pause();
     running.upsert("news", backlog, Wait::Stored).await.unwrap();
@@ -106,8 +58,7 @@ async fn a_waiting_write_is_embedded_before_the_backlog() {
 
 #[tokio::test]
 async fn changing_only_metadata_embeds_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     running.write("news", "a", "some words").await;
     let batches = running.control.batches().len();
     let mut changed = document("a", "some words");
@@ -118,20 +69,8 @@ async fn changing_only_metadata_embeds_nothing() {
 }
 
 #[tokio::test]
-async fn a_document_without_an_id_gets_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
-    let documents = (0..2).map(|n| NewDocument { id: None, ..document("x", &format!("text {n}")) }).collect();
-    let outcomes = running.upsert("news", documents, Wait::Indexed).await.unwrap();
-    let ids: Vec<_> = outcomes.into_iter().map(|outcome| outcome.unwrap().id).collect();
-    assert!(ids[0] < ids[1], "{ids:?}");
-    assert_eq!(running.text("news", ids[1].as_str()).await.as_deref(), Some("text 1"));
-}
-
-#[tokio::test]
 async fn the_second_document_with_the_same_id_in_a_request_fails() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     let documents = vec![document("a", "first"), document("b", "other"), document("a", "second"), document("c", "last")];
     let outcomes = running.upsert("news", documents, Wait::Indexed).await.unwrap();
     let InvalidDocument { id: refused, code, problems } = outcomes[2].as_ref().unwrap_err();
@@ -143,8 +82,7 @@ async fn the_second_document_with_the_same_id_in_a_request_fails() {
 
 #[tokio::test]
 async fn the_language_is_taken_from_the_caller_or_detected() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     let text = "Der Zug nach Hamburg fährt heute leider erst eine halbe Stunde später ab.";
     let given = NewDocument { language: Language::parse("nl"), ..document("given", text) };
     running.upsert("news", vec![given, document("detected", text)], Wait::Stored).await.unwrap();
@@ -157,10 +95,9 @@ async fn the_language_is_taken_from_the_caller_or_detected() {
 
 #[tokio::test]
 async fn writes_refused_by_a_full_queue_store_nothing() {
-    let folder = tempfile::tempdir().unwrap();
     let mut setting = Setting::default();
     setting.limits.write_queue_max = 1;
-    let running = with_collection(&folder, setting).await;
+    let (folder, running) = news_with(setting).await;
     // While this transaction is open, one write waits for the database and keeps the only place in the queue.
     let database = rusqlite::Connection::open(collection_folder(folder.path()).join("documents.sqlite")).unwrap();
     database.execute_batch("begin immediate").unwrap();
@@ -193,10 +130,9 @@ async fn writes_refused_by_a_full_queue_store_nothing() {
 
 #[tokio::test]
 async fn a_full_encoder_queue_refuses_writes_before_storing_anything() {
-    let folder = tempfile::tempdir().unwrap();
     let mut setting = Setting { fake: FakeOptions { queue_texts_max: 1, ..FakeOptions::of(64) }, ..Setting::default() };
     setting.limits.embed_queue_texts_max = 1;
-    let running = with_collection(&folder, setting).await;
+    let (_folder, running) = news_with(setting).await;
     running.control.pause();
     let write = |n: usize| {
         let service = running.service.clone();
@@ -221,8 +157,7 @@ async fn a_full_encoder_queue_refuses_writes_before_storing_anything() {
 
 #[tokio::test]
 async fn a_document_the_encoder_fails_on_is_stored_and_blocks_no_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     running.control.fail_on("poison");
     let documents = vec![document("good", "clear water"), document("bad", "pure poison")];
     let error = running.upsert("news", documents, Wait::Indexed).await.unwrap_err();
@@ -236,8 +171,7 @@ async fn a_document_the_encoder_fails_on_is_stored_and_blocks_no_others() {
 
 #[tokio::test]
 async fn a_backlog_is_embedded_once_a_failing_encoder_recovers() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     running.control.set_broken(true);
     let documents: Vec<_> = (0..20).map(|n| document(&format!("d{n}"), &format!("word w{n}"))).collect();
     let all = documents.len();
@@ -250,8 +184,7 @@ async fn a_backlog_is_embedded_once_a_failing_encoder_recovers() {
 
 #[tokio::test]
 async fn many_failing_texts_do_not_block_the_documents_after_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     running.control.fail_on("poison");
     let documents = (0..200).map(|n| document(&format!("bad{n}"), &format!("poison w{n}")));
     running.upsert("news", documents.collect(), Wait::Stored).await.unwrap();
@@ -261,8 +194,7 @@ async fn many_failing_texts_do_not_block_the_documents_after_them() {
 
 #[tokio::test]
 async fn an_abandoned_write_finishes_in_the_background() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     running.control.pause();
     let service = running.service.clone();
     let write = tokio::spawn(async move {
@@ -277,8 +209,7 @@ async fn an_abandoned_write_finishes_in_the_background() {
 
 #[tokio::test]
 async fn an_idempotent_write_is_not_repeated_after_a_crash() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (folder, running) = news().await;
     let key = || RequestKey::new("k", "fingerprint".to_owned()).unwrap();
     let write = async |running: &Running| {
         let documents = vec![Ok(NewDocument { id: None, ..document("x", "clear water") })];
@@ -296,8 +227,7 @@ async fn an_idempotent_write_is_not_repeated_after_a_crash() {
 
 #[tokio::test]
 async fn a_repeated_request_has_the_first_outcomes_whatever_would_be_refused_now() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     let refused = || Err(InvalidDocument::whole(None, Code::InvalidRequest, "is too long".to_owned()));
     let twice = async |key: &str, first: Vec<_>, then: Vec<_>| {
         let write = async |documents| {
@@ -318,8 +248,7 @@ async fn a_repeated_request_has_the_first_outcomes_whatever_would_be_refused_now
 
 #[tokio::test]
 async fn a_duplicate_names_the_place_of_the_first_in_the_whole_request() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (_folder, running) = news().await;
     let refused = Err(InvalidDocument::whole(None, Code::InvalidRequest, "is blank".to_owned()));
     let documents = vec![refused, Ok(document("a", "first")), Ok(document("a", "second"))];
     let outcomes = running.on("news").upsert(documents, Wait::Stored, None).await.unwrap();
@@ -328,8 +257,7 @@ async fn a_duplicate_names_the_place_of_the_first_in_the_whole_request() {
 
 #[tokio::test]
 async fn a_repeated_request_is_answered_even_if_the_collection_takes_no_writes_now() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = with_collection(&folder, Setting::default()).await;
+    let (folder, running) = news().await;
     let write = async |running: &Running, key: &str| {
         let key = RequestKey::new(key, "fingerprint".to_owned()).unwrap();
         running.on("news").upsert(vec![Ok(document("a", "clear water"))], Wait::Indexed, Some(key)).await

@@ -1,9 +1,10 @@
 //! The change sequence, from which an index catches up.
 
-use dragoman::domain::{PassageId, Sequence};
-use dragoman::store::{Change, DocumentStore, StoreError};
+use dragoman::domain::{Limits, PassageId, Sequence};
+use dragoman::store::{Change, DocumentStore, PreparedDocument, SearchFilter, StoreError};
+use serde_json::json;
 
-use crate::{cut, document, embed, embedding, id, put, store};
+use crate::{cut, delete, document, embed, embedding, put, store};
 
 /// Reads all changes in pages of `limit`, and checks that sequence numbers only grow.
 fn changes(store: &DocumentStore, after: Sequence, limit: usize) -> Vec<(Sequence, Change)> {
@@ -41,7 +42,7 @@ fn changes_list_embeddings_and_tombstones_in_order() {
     embed(&store, &b.pending);
     embed(&store, &a.pending);
     put(&store, document("b", "vier"));
-    store.delete(&id("a")).unwrap();
+    delete(&store, "a");
     let c = put(&store, document("c", "fünf"));
     embed(&store, &c.pending);
 
@@ -66,7 +67,7 @@ fn changes_before_the_requested_sequence_are_left_out() {
     let reached = store.sequence().unwrap();
     let b = put(&store, document("b", "zwei"));
     embed(&store, &b.pending);
-    store.delete(&id("a")).unwrap();
+    delete(&store, "a");
     let expect = [Change::Embedded(b.pending[0].id, embedding(2.0)), Change::Removed(a.pending[0].id)];
     assert_eq!(only(changes(&store, reached, 10)), expect);
 }
@@ -83,6 +84,20 @@ fn a_reembedded_passage_is_listed_once_at_its_latest_change() {
 }
 
 #[test]
+fn unchanged_texts_and_new_metadata_do_not_change_the_index() {
+    let (_folder, store) = store();
+    let own = || PreparedDocument { embedding: Some(embedding(1.0)), ..document("a", "eins") };
+    put(&store, own());
+    let reached = store.sequence().unwrap();
+    put(&store, own());
+    let patch = Limits::default().metadata_patch(json!({"checked": true}).as_object().unwrap().clone());
+    let until = store.sequence().unwrap();
+    assert_eq!(store.update_batch(&SearchFilter::default(), until, 0, patch).unwrap().rows.len(), 1);
+    assert_eq!(changes(&store, reached, 10), []);
+    assert!(store.check(10).unwrap().is_empty());
+}
+
+#[test]
 fn tombstones_are_purged_up_to_the_saved_sequence() {
     let (_folder, store) = store();
     let a = put(&store, document("a", "eins"));
@@ -90,9 +105,9 @@ fn tombstones_are_purged_up_to_the_saved_sequence() {
     embed(&store, &a.pending);
     embed(&store, &b.pending);
     let early = store.sequence().unwrap();
-    store.delete(&id("a")).unwrap();
+    delete(&store, "a");
     let saved = store.sequence().unwrap();
-    store.delete(&id("b")).unwrap();
+    delete(&store, "b");
     store.purge_tombstones(saved).unwrap();
 
     assert_eq!(only(changes(&store, saved, 10)), [Change::Removed(b.pending[0].id)]);
@@ -111,7 +126,7 @@ fn purging_tombstones_stops_at_the_last_change() {
     embed(&store, &a.pending);
     store.purge_tombstones(Sequence(u64::MAX)).unwrap();
     let reached = store.sequence().unwrap();
-    store.delete(&id("a")).unwrap();
+    delete(&store, "a");
     assert_eq!(only(changes(&store, reached, 10)), [Change::Removed(a.pending[0].id)]);
     store.purge_tombstones(Sequence(0)).unwrap();
     assert_eq!(

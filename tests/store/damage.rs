@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use dragoman::domain::{DocumentPatch, JobId, Page, PassageId, Precondition, RequestKey, Sequence, TitleChange};
+use dragoman::domain::{DocumentPatch, JobId, Limits, Page, PassageId, Precondition, RequestKey, Sequence};
 use dragoman::store::{DocumentStore, StoreError};
 use rusqlite::Connection;
 use serde_json::json;
@@ -77,12 +77,8 @@ fn a_file_that_is_not_a_database_is_refused() {
 fn every_document_write_stores_a_checksum() {
     let (folder, store) = crate::store();
     let patch = |minutes: u64| DocumentPatch {
-        title: TitleChange::Keep,
-        metadata: serde_json::from_value(json!({ "minutes": minutes })).unwrap(),
         language: language("de"),
-        expires_at_ms: None,
-        metadata_bytes_max: 100,
-        metadata_depth_max: 4,
+        ..Limits::default().metadata_patch(serde_json::from_value(json!({ "minutes": minutes })).unwrap())
     };
     let unchecked = || -> i64 {
         let database = Connection::open(folder.path().join("documents.sqlite")).unwrap();

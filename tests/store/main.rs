@@ -22,7 +22,7 @@ use std::sync::LazyLock;
 use dragoman::domain::{Document, DocumentId, DocumentPatch, Embedding, Language, Metadata, PassageId, Precondition};
 use dragoman::embed::passage_terms;
 use dragoman::store::{
-    DocumentStore, PatchOutcome, PendingPassage, PreparedDocument, ResplitText, StoreOptions, TermsOf, Upserted,
+    Deleted, DocumentStore, PatchOutcome, PendingPassage, PreparedDocument, ResplitText, StoreOptions, TermsOf, Upserted,
 };
 use tempfile::TempDir;
 
@@ -78,7 +78,11 @@ fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocument 
 
 /// Stores one document.
 fn put(store: &DocumentStore, document: PreparedDocument) -> Upserted {
-    store.upsert(vec![document]).unwrap().remove(0)
+    store.upsert_if(vec![document], Precondition::None).unwrap().remove(0)
+}
+
+fn delete(store: &DocumentStore, name: &str) -> Deleted {
+    store.delete_if(&id(name), Precondition::None).unwrap().unwrap()
 }
 
 /// Embeds every waiting passage, each with a different embedding.

@@ -5,7 +5,7 @@ use std::fs;
 use dragoman::domain::{PassageId, Sequence};
 use dragoman::store::{Change, DocumentStore, StoreOptions};
 
-use crate::{OPTIONS, document, embed, embedding, id, put, store};
+use crate::{OPTIONS, delete, document, embed, embedding, id, put, store};
 
 /// Checks that the store contains document `a`, embedded, and `b`, which waits.
 #[track_caller]
@@ -61,7 +61,7 @@ fn after_a_restart_the_sequence_continues_and_keys_are_not_reused() {
     let (folder, store) = store();
     let first = put(&store, document("a", "eins"));
     embed(&store, &first.pending);
-    let deleted = store.delete(&id("a")).unwrap().unwrap();
+    let deleted = delete(&store, "a");
     store.close().unwrap();
 
     let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();

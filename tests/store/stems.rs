@@ -1,6 +1,6 @@
 //! Stemming: lexical search finds other forms of a word in its document's language, even after the language changes.
 
-use dragoman::domain::{DocumentPatch, Language, Metadata, PassageId, Precondition, TitleChange};
+use dragoman::domain::{DocumentPatch, Language, Limits, Metadata, PassageId, Precondition, TitleChange};
 use dragoman::store::{DocumentStore, PreparedDocument, ResplitText, SearchFilter};
 
 use crate::{document, id, put, store};
@@ -20,15 +20,7 @@ fn found(store: &DocumentStore, query: &str, code: &str) -> usize {
 }
 
 fn language_change(language: Option<Language>) -> DocumentPatch {
-    let title = TitleChange::Keep;
-    DocumentPatch {
-        title,
-        metadata: Metadata::new(),
-        language,
-        expires_at_ms: None,
-        metadata_bytes_max: 100,
-        metadata_depth_max: 4,
-    }
+    DocumentPatch { language, ..Limits::default().metadata_patch(Metadata::new()) }
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! Titles and headings: stored with documents and passages, read back after a restart, and reported when damaged.
 
-use dragoman::domain::{DocumentPatch, Metadata, PassageContext, PassageId, PassageSpan, Precondition, TitleChange};
-use dragoman::store::{
-    DatabaseKind, DocumentStore, ForeignImport, PatchOutcome, PreparedDocument, ResplitText, SearchFilter, StoreError,
-};
+use dragoman::domain::{DocumentPatch, Limits, Metadata, PassageContext, PassageId, PassageSpan, TitleChange};
+use dragoman::store::{DatabaseKind, DocumentStore, ForeignImport, PreparedDocument, ResplitText, SearchFilter, StoreError};
 use rusqlite::Connection;
 
-use crate::{OPTIONS, cut, document, embed, embedding, id, keys, patched, put, store, terms_of};
+use crate::{OPTIONS, cut, document, embed, id, keys, patched, put, store, terms_of};
 
 const TEXT: &str = "# Hafen\nDie Boote fahren.\n## Netze\nSie sind voll.";
 const SECOND: usize = "# Hafen\nDie Boote fahren.\n".len();
@@ -23,15 +21,7 @@ fn by_words(store: &DocumentStore, query: &str) -> Vec<PassageId> {
 }
 
 fn set(title: &str) -> DocumentPatch {
-    let title = TitleChange::Set(title.to_owned());
-    DocumentPatch {
-        title,
-        metadata: Metadata::new(),
-        language: None,
-        expires_at_ms: None,
-        metadata_bytes_max: 100,
-        metadata_depth_max: 4,
-    }
+    DocumentPatch { title: TitleChange::Set(title.to_owned()), ..Limits::default().metadata_patch(Metadata::new()) }
 }
 
 fn resplit(title: &str) -> ResplitText {
@@ -103,34 +93,6 @@ fn patching_the_title_replaces_the_passages() {
     store.close().unwrap();
     let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
     assert!(store.check(10).unwrap().is_empty());
-}
-
-#[test]
-fn a_patch_with_stale_passages_conflicts_and_changes_nothing() {
-    let (_folder, store) = store();
-    put(&store, titled(None));
-    let patch = |resplit| store.patch(&id("a"), set("Lervik"), resplit, Precondition::None).unwrap();
-    let other_text = ResplitText { text: "Ein anderer Text.".to_owned(), ..resplit("Lervik") };
-    for stale in [None, Some(resplit("Tromvik")), Some(other_text)] {
-        assert_eq!(patch(stale), PatchOutcome::Conflict);
-    }
-    assert_eq!(store.get(&id("a")).unwrap().unwrap().title, None);
-    assert_eq!(store.patch(&id("b"), set("Lervik"), Some(resplit("Lervik")), Precondition::None).unwrap(), PatchOutcome::Absent);
-}
-
-#[test]
-fn a_caller_provided_embedding_survives_a_title_change() {
-    let (_folder, store) = store();
-    put(&store, PreparedDocument { embedding: Some(embedding(1.0)), ..document("a", "eins") });
-    let resplit = ResplitText {
-        title: Some("Lervik".to_owned()),
-        text: "eins".to_owned(),
-        passages: vec![(0..4).into()],
-        keeps_embedding: true,
-    };
-    assert!(patched(&store, "a", set("Lervik"), Some(resplit)).indexed);
-    let embeddings = store.embeddings(PassageId(0), 10).unwrap();
-    assert_eq!(embeddings, [(by_words(&store, "lervik")[0], embedding(1.0))]);
 }
 
 #[test]

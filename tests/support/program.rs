@@ -56,6 +56,13 @@ impl Program {
         Self::run(command(data, model))
     }
 
+    /// Starts the server like `start`, with a new data directory.
+    pub fn fresh(model: &str) -> (tempfile::TempDir, Self) {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Self::start(folder.path(), model);
+        (folder, server)
+    }
+
     /// Runs a command that starts the server on a free port, and waits until it is ready.
     pub fn run(command: Command) -> Self {
         let program = Self::spawn(command);

@@ -6,29 +6,53 @@ use crate::cli::error::CliError;
 use crate::cli::files::Input;
 use crate::cli::lines::Line;
 use crate::domain::Limits;
+use crate::domain::json::error_in_line;
 
 /// How many times longer than its text a line of JSON may be, because of six-character escapes and other members.
 const JSON_FACTOR: usize = 8;
 
+/// The lines of a file that labeled texts came from.
+#[derive(Default)]
+pub struct ExampleLines {
+    /// The file's name in error messages.
+    name: String,
+    /// [texts] The line number of each, from 1.
+    numbers: Vec<u64>,
+}
+
 /// Reads labeled texts, one per line: a JSON object in the format of the API, or a label, a tab and the text. Skips blank
 /// lines.
-pub fn read(input: Input) -> Result<Vec<Value>, CliError> {
-    let name = input.name.clone();
+pub fn read(input: Input) -> Result<(Vec<Value>, ExampleLines), CliError> {
+    let mut lines = ExampleLines { name: input.name.clone(), numbers: Vec::new() };
     let mut examples = Vec::new();
     for line in input.lines(Limits::default().text_bytes_max * JSON_FACTOR) {
         let Line { number, text, .. } = line?;
-        let wrong = |problem| CliError::Input(format!("line {number} of {name}: {problem}"));
+        let wrong = |problem| CliError::Input(format!("line {number} of {}: {problem}", lines.name));
         let text = text.map_err(wrong)?;
         if !text.trim().is_empty() {
             examples.push(example(&text).map_err(wrong)?);
+            lines.numbers.push(number);
         }
     }
-    Ok(examples)
+    Ok((examples, lines))
+}
+
+impl ExampleLines {
+    /// Puts file name and line numbers into a refusal, where it names examples.
+    pub fn located(&self, error: CliError) -> CliError {
+        error.located(|location| {
+            let example = location.strip_prefix("/examples/")?;
+            let (at, member) = example.split_once('/').unwrap_or((example, ""));
+            let line = self.numbers.get(at.parse::<usize>().ok()?)?;
+            let separator = if member.is_empty() { "" } else { ", " };
+            Some(format!("line {line} of {}{separator}{member}", self.name))
+        })
+    }
 }
 
 fn example(line: &str) -> Result<Value, String> {
     if line.trim_start().starts_with('{') {
-        return serde_json::from_str(line).map_err(|error| format!("not valid JSON: {error}"));
+        return serde_json::from_str(line).map_err(|error| format!("not valid JSON: {}", error_in_line(&error)));
     }
     match line.split_once('\t') {
         Some((label, text)) => Ok(json!({"text": text, "labels": [label.trim()]})),
@@ -67,7 +91,7 @@ mod tests {
         assert_eq!(example(r#" {"text": "x", "labels": []}"#), Ok(json!({"text": "x", "labels": []})));
         assert_eq!(example(" two words \t x"), Ok(json!({"text": " x", "labels": ["two words"]})));
         assert!(example("no tab").unwrap_err().contains("a tab"));
-        assert!(example("{").unwrap_err().contains("not valid JSON"));
+        assert_eq!(example("{").unwrap_err(), "not valid JSON: EOF while parsing an object at column 1");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::jobs;
 use super::listing::{self, ListColumn};
 use super::output::{Column, Output, count, format_cell, time};
 use crate::domain::{ClassifierKind, ClassifierName, CollectionName, Limits};
+use examples::ExampleLines;
 
 const TEXTS_PER_REQUEST: usize = 256;
 
@@ -208,27 +209,32 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
     listing::list(client, output, &Call::get(&["v1", "classifiers"]), "classifiers", &columns)
 }
 
-/// Returns the request members for the labeled data. `documents` is the request's name for labeled documents.
-fn labeled_members(args: LabeledArgs, documents: &str, output: &Output) -> Result<Map<String, Value>, CliError> {
-    let mut members = Map::new();
+/// Returns the request members for the labeled data, and the lines of its file. `documents` is the request's name for labeled
+/// documents.
+fn labeled_members(args: LabeledArgs, documents: &str, output: &Output) -> Result<(Map<String, Value>, ExampleLines), CliError> {
+    let (mut members, mut lines) = (Map::new(), ExampleLines::default());
     if args.collection.is_some() {
         let source = request_members(&json!({"collection": args.collection, "field": args.field, "filter": args.filter}));
         members.insert(documents.to_owned(), source.into());
     }
     if let Some(path) = args.examples {
-        members.insert("examples".to_owned(), Value::Array(examples::read(Input::open(Some(&path), output)?)?));
+        let (texts, read) = examples::read(Input::open(Some(&path), output)?)?;
+        members.insert("examples".to_owned(), texts.into());
+        lines = read;
     }
-    Ok(members)
+    Ok((members, lines))
 }
 
 fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, CliError> {
     let name = args.classifier.as_str().to_owned();
     let given = request_members(&args);
     let mut body = args.settings.unwrap_or_default();
-    body.extend(labeled_members(args.labeled, "source", output)?);
+    let (labeled, lines) = labeled_members(args.labeled, "source", output)?;
+    body.extend(labeled);
     body.extend(given);
     body.extend((!args.label.is_empty()).then(|| ("labels".to_owned(), examples::group_descriptions(&args.label))));
-    let made = client.send(&Call::post(&["v1", "classifiers"]).json(&Value::Object(body)))?.body;
+    let call = Call::post(&["v1", "classifiers"]).json(&Value::Object(body));
+    let made = client.send(&call).map_err(|error| lines.located(error))?.body;
     if args.detach {
         return jobs::show(output, &made);
     }
@@ -277,7 +283,7 @@ fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), Cl
 fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outcome, CliError> {
     let name = args.target.classifier.as_str();
     let as_job = args.labeled.collection.is_some();
-    let mut body = labeled_members(args.labeled, "documents", output)?;
+    let (mut body, lines) = labeled_members(args.labeled, "documents", output)?;
     body.extend(request_members(&args.target));
     let evaluation = if as_job {
         let call = Call::post(&["v1", "classifiers", name, "evaluations"]).json(&Value::Object(body));
@@ -288,7 +294,7 @@ fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outc
         client.send(&Call::get(&["v1", "jobs", &format_cell(&job["id"]), "evaluation"]))?.body
     } else {
         let call = Call::post(&["v1", "classifiers", name, "evaluate"]).repeatable();
-        client.send(&call.json(&Value::Object(body)))?.body
+        client.send(&call.json(&Value::Object(body))).map_err(|error| lines.located(error))?.body
     };
     if output.json {
         output.object(&evaluation)?;

@@ -7,6 +7,7 @@ use crate::cli::error::CliError;
 use crate::cli::files::{Input, is_blank};
 use crate::cli::lines::Line;
 use crate::domain::Limits;
+use crate::domain::json::error_in_line;
 
 /// Maximum texts per batch. The encoder sorts them by length, so a batch should be larger than one forward pass.
 pub const BATCH_TEXTS_MAX: usize = 256;
@@ -73,7 +74,7 @@ fn item(line: Line, format: InputFormat, text_bytes_max: usize) -> Item {
         (InputFormat::Ndjson, Err(problem)) => (None, Err(problem)),
         (InputFormat::Ndjson, Ok(text)) => match serde_json::from_str::<Row>(&text) {
             Ok(row) => (row.id, Ok(row.text)),
-            Err(error) => (None, Err(format!("is not a JSON object with a text: {error}"))),
+            Err(error) => (None, Err(format!("is not a JSON object with a text: {}", error_in_line(&error)))),
         },
     };
     let text = text.and_then(|text| match text.len() {

@@ -13,6 +13,8 @@ use crate::cli::output::{Output, format_cell};
 const FAILURES_PRINTED_MAX: usize = 20;
 
 pub struct Failures {
+    /// What the lines of the results are in the file.
+    unit: &'static str,
     file: Option<Target>,
     printed: Vec<String>,
     pub count: usize,
@@ -20,8 +22,13 @@ pub struct Failures {
 
 impl Failures {
     /// Starts without failures. Writes one line of JSON per failure to the file, if given.
-    pub fn new(file: Option<&Path>) -> Result<Self, CliError> {
-        Ok(Self { file: file.map(Target::create).transpose()?, printed: Vec::new(), count: 0 })
+    pub fn of_lines(file: Option<&Path>) -> Result<Self, CliError> {
+        Ok(Self { unit: "line", file: file.map(Target::create).transpose()?, printed: Vec::new(), count: 0 })
+    }
+
+    /// The same for the records of an export, of which several may be on a line.
+    pub fn of_records(file: Option<&Path>) -> Result<Self, CliError> {
+        Ok(Self { unit: "record", ..Self::of_lines(file)? })
     }
 
     /// Adds a line in the format of a job's results.
@@ -30,7 +37,7 @@ impl Failures {
             file.write_all(format!("{line}\n").as_bytes()).map_err(file.write_error())?;
         }
         if self.printed.len() < FAILURES_PRINTED_MAX {
-            self.printed.push(failure(line));
+            self.printed.push(failure(self.unit, line));
         }
         self.count += 1;
         Ok(())
@@ -55,7 +62,7 @@ impl Failures {
     }
 }
 
-fn failure(line: &str) -> String {
+fn failure(unit: &str, line: &str) -> String {
     let result: Value = serde_json::from_str(line).unwrap_or(Value::Null);
     let id = result["id"].as_str().map(|id| format!(" ({})", format_cell(&json!(id)))).unwrap_or_default();
     let error = &result["error"];
@@ -65,7 +72,7 @@ fn failure(line: &str) -> String {
         .map(|pointer| format!("{}: ", format_cell(&json!(pointer))));
     let location = location.unwrap_or_default();
     format!(
-        "line {}{id}: {}: {location}{}",
+        "{unit} {}{id}: {}: {location}{}",
         format_cell(&result["line"]),
         format_cell(&error["code"]),
         format_cell(&error["detail"])
@@ -80,6 +87,6 @@ mod tests {
     fn a_failed_line_is_reported_on_one_line() {
         let line =
             r#"{"line": 3, "id": "a", "status": "failed", "error": {"code": "invalid_request", "detail": "/text: is\nblank"}}"#;
-        assert_eq!(failure(line), "line 3 (a): invalid_request: /text: is blank");
+        assert_eq!(failure("line", line), "line 3 (a): invalid_request: /text: is blank");
     }
 }

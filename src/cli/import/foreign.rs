@@ -67,7 +67,7 @@ pub enum Source {
 }
 
 /// A reader that converts the records of an export to NDJSON documents. A record that cannot be converted gives an empty line,
-/// so that line numbers are record numbers.
+/// so that line numbers of the results are record numbers.
 pub struct Documents {
     records: Box<dyn Records>,
     fields: Fields,

@@ -63,7 +63,7 @@ pub fn run(args: ImportArgs, output: &Output, client: &Client) -> Result<Outcome
     let (job, mut failures) = match args.foreign.from {
         None => {
             let input = Input::open(args.file.as_deref(), output)?;
-            let failures = Failures::new(args.failures.as_deref())?;
+            let failures = Failures::of_lines(args.failures.as_deref())?;
             let input = if args.create {
                 let checked = header::check(input, (format, compression), args.types.as_deref())?;
                 create(client, output, args.collection.as_str())?;
@@ -158,7 +158,7 @@ fn send_foreign(
     let name = args.collection.as_str();
     let file = args.file.as_deref().filter(|file| !is_standard(file));
     let about = file.map(|file| file.metadata().map_err(CliError::io(format!("read {}", file.display())))).transpose()?;
-    let failures = Failures::new(args.failures.as_deref())?;
+    let failures = Failures::of_records(args.failures.as_deref())?;
     // A new collection embeds texts itself, so no vector could be imported into it.
     if args.create && args.foreign.vector_name.is_none() {
         create(client, output, name)?;

@@ -45,20 +45,7 @@ struct NumberedFile {
 impl Corpora {
     /// Puts file names and line numbers into a refusal, where it names parts of the request that came from files.
     pub fn located(&self, error: CliError) -> CliError {
-        let mut response = match error {
-            CliError::Refused(response) => response,
-            other => return other,
-        };
-        for (location, _) in &mut response.problems {
-            if let Some(found) = self.locate(location) {
-                // The detail begins with the first location.
-                if let Some(rest) = response.detail.strip_prefix(location.as_str()) {
-                    response.detail = format!("{found}{rest}");
-                }
-                *location = found;
-            }
-        }
-        CliError::Refused(response)
+        error.located(|location| self.locate(location))
     }
 
     fn locate(&self, location: &str) -> Option<String> {

@@ -10,7 +10,7 @@ use super::DocumentList;
 use super::changes::{deserialize_nullable, expiry_change, merge_patch};
 use crate::domain::{
     Code, Document, DocumentId, DocumentOrder, DocumentPatch, Facet, Field, Filter, Limits, MetadataObject, Scalar,
-    ScrollPosition, ScrollRequest, Test, TitleChange,
+    ScrollPosition, ScrollRequest, Test,
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
@@ -264,14 +264,7 @@ pub async fn update_documents(
     if body.metadata.is_none() && expires_at_ms.is_none() {
         return invalid("", "must have metadata, expires_at or ttl_seconds");
     }
-    let patch = DocumentPatch {
-        title: TitleChange::Keep,
-        metadata: merge_patch(body.metadata)?,
-        language: None,
-        expires_at_ms,
-        metadata_bytes_max: limits.metadata_bytes_max,
-        metadata_depth_max: limits.metadata_depth_max,
-    };
+    let patch = DocumentPatch { expires_at_ms, ..limits.metadata_patch(merge_patch(body.metadata)?) };
     let [matched, updated] = api.service.collection(&collection)?.update_matching(filter, patch, key).await?;
     Ok(Json(UpdatedDocuments { matched, updated }))
 }

@@ -127,15 +127,7 @@ pub async fn patch_document(
     };
     let metadata = merge_patch(body.metadata)?;
     let language = body.language.as_deref().map(parse_language).transpose()?;
-    let limits = api.service.limits();
-    let patch = DocumentPatch {
-        title,
-        metadata,
-        language,
-        expires_at_ms,
-        metadata_bytes_max: limits.metadata_bytes_max,
-        metadata_depth_max: limits.metadata_depth_max,
-    };
+    let patch = DocumentPatch { title, language, expires_at_ms, ..api.service.limits().metadata_patch(metadata) };
     let document = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await?;
     Ok(([(ETAG, etag(document.sequence))], Json(document)))
 }

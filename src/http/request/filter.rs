@@ -405,6 +405,7 @@ mod tests {
         refuse(json!({"field": "language", "in": ["fr", "french"]}), "/filter/in/1", "BCP 47");
         refuse(json!({"field": "id", "eq": 3}), "/filter/eq", "must be a string");
         refuse(json!({"field": "created_at", "gte": "yesterday"}), "/filter/gte", "RFC 3339");
+        refuse(json!({"field": "created_at", "gte": "2026-01-01T00:00:00+24:00"}), "/filter/gte", "RFC 3339");
         refuse(json!({"field": "created_at", "any": []}), "/filter/any", "does not work on created_at");
         refuse(json!({"not": {"field": r"a\b", "eq": 1}}), "/filter/not/field", "backslash");
         refuse(json!({"field": "a..b", "eq": 1}), "/filter/field", "single dots");

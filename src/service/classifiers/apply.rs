@@ -15,12 +15,12 @@ use super::planned::{ClassifierJobPlan, collection_deleted_error};
 use super::texts::inputs_from_documents_patiently;
 use super::trained::{LabelScores, TrainedClassifier};
 use crate::domain::{
-    ApplyRequest, ClassifierName, CollectionName, Document, DocumentId, DocumentPatch, Job, JobId, JobType, JobUnit,
-    LabeledDocuments, Limits, Metadata, MetadataPath, Scope, TitleChange,
+    ApplyRequest, ClassifierName, Document, DocumentId, Job, JobId, JobType, JobUnit, LabeledDocuments, Metadata, MetadataPath,
+    Scope,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
+use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::store::{Patched, SearchFilter, StoreError, TextPatch};
@@ -92,21 +92,17 @@ impl Service {
         let documents = ClassifierJobPlan { classifier, name: name.clone(), collection_id, filter, field, threshold };
         let request = ClassifyPlan { documents, probability_field };
         let details = ClassifyDetails { classifier: name.clone(), counts: None };
-        let (id, unit) = (new_job_id()?, JobUnit::Documents);
-        let own_name = Some(collection.row.name.clone());
-        let new: NewJob<ClassifyJob> = NewJob { id, collection: own_name, request, details, total, unit };
-        self.submit_job(permit, new).await
+        let (id, collection) = (new_job_id()?, Some(collection.row.name.clone()));
+        self.submit_job::<ClassifyJob>(permit, NewJob { id, collection, request, details, total, folder: None }).await
     }
 }
 
 impl JobKind for ClassifyJob {
     const TYPE: JobType = JobType::Classify;
+    const SCOPE: Scope = Scope::Write;
+    const UNIT: JobUnit = JobUnit::Documents;
     type Request = ClassifyPlan;
     type Details = ClassifyDetails;
-
-    fn access(_: &ClassifyPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, visibility: JobVisibility::for_collection(collection) }
-    }
 
     /// Labels the documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ClassifyPlan) -> Result<(), JobError> {
@@ -190,7 +186,7 @@ async fn step(
     let state = context.state()?;
     let patches = documents.into_iter().zip(answers).map(|(document, (labels, share))| {
         let metadata = plan.patch(&document, labels, share, trained.definition.multi_label);
-        let patch = patch(metadata, &state.limits);
+        let patch = state.limits.metadata_patch(metadata);
         TextPatch { id: document.id, title: document.title, text: document.text, patch }
     });
     let patches: Vec<TextPatch> = patches.collect();
@@ -204,17 +200,6 @@ async fn step(
     .await?;
     *done = next(&outcomes);
     Ok(full)
-}
-
-fn patch(metadata: Metadata, limits: &Limits) -> DocumentPatch {
-    DocumentPatch {
-        title: TitleChange::Keep,
-        metadata,
-        language: None,
-        expires_at_ms: None,
-        metadata_bytes_max: limits.metadata_bytes_max,
-        metadata_depth_max: limits.metadata_depth_max,
-    }
 }
 
 impl Checkpoint {

@@ -8,7 +8,7 @@ use super::examples;
 use super::training::{TrainDetails, TrainJob, TrainPlan};
 use crate::domain::{
     Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, CollectionName, Job, JobFailure, JobId,
-    JobUnit, LabeledText, NewClassifier, RequestKey,
+    LabeledText, NewClassifier, RequestKey,
 };
 use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
@@ -75,7 +75,7 @@ impl Service {
             }
             for example in &new.examples {
                 if let Some(label) = example.labels.iter().find(|label| !labels.contains(label.as_str())) {
-                    let item = format!("example {:?}", example.text.chars().take(40).collect::<String>());
+                    let item = examples::example_name(&example.text);
                     return Err(ClassifierError::UnknownLabel { name: new.name.clone(), label: label.clone(), item }.into());
                 }
             }
@@ -195,6 +195,6 @@ fn training_job(row: &StoredClassifier, id: JobId, source: Option<SourceNames>, 
         request: TrainPlan { classifier: row.id.clone(), name: row.record.name.clone(), source },
         details: TrainDetails { classifier: row.record.name.clone() },
         total: texts as u64 + 1,
-        unit: JobUnit::Steps,
+        folder: None,
     }
 }

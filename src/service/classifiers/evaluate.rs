@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::embedded_text::PredictionInput;
 use super::error::ClassifierError;
 use super::evaluated::EvaluatedPredictions;
+use super::examples::example_name;
 use super::neighbor_source::{NeighborSource, labeled_filter};
 use super::persisted_evaluation;
 use super::planned::{ClassifierJobPlan, collection_deleted_error};
@@ -23,7 +24,7 @@ use crate::domain::{
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::folders::{read_file, replace_durably};
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
+use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 use crate::store::EmbeddedDocument;
@@ -128,9 +129,8 @@ impl Service {
         let documents = ClassifierJobPlan { classifier, name: name.clone(), collection_id, filter, field, threshold };
         let request = EvaluatePlan { documents, collections: Some(sources) };
         let details = EvaluateDetails { classifier: name.clone(), result: None };
-        let (id, total, unit) = (new_job_id()?, total as u64, JobUnit::Documents);
-        let new: NewJob<EvaluateJob> = NewJob { id, collection: Some(own_name), request, details, total, unit };
-        self.submit_job(permit, new).await
+        let (id, collection, total) = (new_job_id()?, Some(own_name), total as u64);
+        self.submit_job::<EvaluateJob>(permit, NewJob { id, collection, request, details, total, folder: None }).await
     }
 
     /// Returns the result of a job that `start_evaluation` accepted.
@@ -151,7 +151,7 @@ impl Service {
     async fn known_texts(&self, texts: Vec<LabeledText>) -> Result<TestSet, Error> {
         let bodies = texts.iter().map(|one| one.text.clone().into()).collect();
         let embedded = embed_texts(&self.state, bodies).await?;
-        let names = (0..texts.len()).map(|number| format!("example {number}")).collect();
+        let names = texts.iter().map(|one| example_name(&one.text)).collect();
         let inputs = texts.iter().zip(embedded).map(|(text, (detected, embedding))| PredictionInput {
             document: None,
             position: None,
@@ -191,15 +191,16 @@ impl Service {
 
 impl JobKind for EvaluateJob {
     const TYPE: JobType = JobType::Evaluate;
+    const SCOPE: Scope = Scope::Write;
+    const UNIT: JobUnit = JobUnit::Documents;
     type Request = EvaluatePlan;
     type Details = EvaluateDetails;
 
-    fn access(plan: &EvaluatePlan, collection: Option<&CollectionName>) -> JobAccess {
-        let visibility = match (&plan.collections, collection) {
+    fn visibility(plan: &EvaluatePlan, collection: Option<&CollectionName>) -> JobVisibility {
+        match (&plan.collections, collection) {
             (Some(named), Some(evaluated)) => JobVisibility::Collections(named.iter().chain([evaluated]).cloned().collect()),
             _ => JobVisibility::Everything,
-        };
-        JobAccess { scope: Scope::Write, visibility }
+        }
     }
 
     /// Evaluates from the beginning.

@@ -19,6 +19,8 @@ use crate::store::EmbeddedDocument;
 pub(super) const DOCUMENTS_MAX: usize = 100_000;
 pub(super) const LABELS_MAX: usize = 1_000;
 pub(super) const LABEL_BYTES_MAX: usize = 256;
+/// Maximum characters of an example's text in an error.
+const NAME_CHARS_MAX: usize = 40;
 /// Documents read at a time.
 const PAGE: usize = 500;
 
@@ -72,6 +74,11 @@ impl Examples {
         };
         TrainingReport { trained_in: report.language_of_training(), ..report }
     }
+}
+
+/// Names an example of a request in an error.
+pub(super) fn example_name(text: &str) -> String {
+    format!("example {:?}", text.chars().take(NAME_CHARS_MAX).collect::<String>())
 }
 
 /// Returns each label with its number of examples, sorted by name.

@@ -21,11 +21,11 @@ use super::texts::embed_texts_patiently;
 use crate::classify::{LabelNames, Targets, Training, fit_temperature, strata_of_label_sets, stratified_split};
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, CollectionName, Embedding, JobFailure, JobId, JobStatus, JobType,
-    Language, Scope, TrainingReport,
+    JobUnit, Language, Scope, TrainingReport,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility};
+use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility};
 use crate::service::state::State;
 use crate::store::system_clock as now_ms;
 use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
@@ -54,15 +54,16 @@ pub(crate) struct TrainDetails {
 
 impl JobKind for TrainJob {
     const TYPE: JobType = JobType::Train;
+    const SCOPE: Scope = Scope::Write;
+    const UNIT: JobUnit = JobUnit::Steps;
     type Request = TrainPlan;
     type Details = TrainDetails;
 
     /// Every key may see a classifier that learned only from texts of the request, so every key may see its training. Otherwise
     /// those with access to the collection that the classifier's definition names.
-    fn access(plan: &TrainPlan, collection: Option<&CollectionName>) -> JobAccess {
+    fn visibility(plan: &TrainPlan, collection: Option<&CollectionName>) -> JobVisibility {
         let learned = plan.source.as_ref().or(collection);
-        let visibility = learned.map_or(JobVisibility::Server, |learned| JobVisibility::for_collection(Some(learned)));
-        JobAccess { scope: Scope::Write, visibility }
+        learned.map_or(JobVisibility::Server, |learned| JobVisibility::Collections(vec![learned.clone()]))
     }
 
     async fn run(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {

@@ -21,7 +21,13 @@ pub(crate) fn write(outcomes: &[UpsertOutcome]) -> String {
 pub(crate) fn read(text: &str, documents: usize) -> Result<Vec<UpsertOutcome>, Error> {
     let kept: Vec<Value> = serde_json::from_str(text).map_err(|_| Error::CorruptIdempotencyRecord)?;
     let outcomes: Option<Vec<UpsertOutcome>> = kept.iter().map(outcome).collect();
-    outcomes.filter(|outcomes| outcomes.len() == documents).ok_or(Error::CorruptIdempotencyRecord)
+    match outcomes {
+        Some(outcomes) if outcomes.len() == documents => Ok(outcomes),
+        Some(outcomes) if outcomes.len() < documents => {
+            Err(Error::IncompleteIdempotencyRecord { recorded: outcomes.len(), documents })
+        }
+        _ => Err(Error::CorruptIdempotencyRecord),
+    }
 }
 
 fn outcome(kept: &Value) -> Option<UpsertOutcome> {
@@ -60,7 +66,15 @@ mod tests {
         ];
         assert_eq!(read(&write(&outcomes), 4).unwrap(), outcomes);
         assert!(read("{}", 0).is_err() && read(r#"[{"id": "a"}]"#, 1).is_err());
-        assert!(read(&write(&outcomes), 5).is_err(), "one outcome is missing");
+        assert!(read(&write(&outcomes), 3).is_err(), "one outcome has no document");
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_version_without_some_refused_documents_is_a_conflict() {
+        let record = r#"[{"id": "a", "status": "created", "version": 7}]"#;
+        let error = read(record, 2).unwrap_err();
+        assert_eq!(error.code(), Code::IdempotencyConflict);
+        assert!(error.to_string().contains("only 1 of its 2 documents"), "{error}");
     }
 
     #[test]

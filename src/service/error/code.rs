@@ -31,7 +31,7 @@ impl Error {
             Self::LastAdminKey => Code::LastAdminKey,
             Self::TooManyKeys { .. } => Code::TooManyKeys,
             Self::CollectionExists { .. } => Code::CollectionExists,
-            Self::CreatedAndGone { .. } => Code::IdempotencyConflict,
+            Self::CreatedAndGone { .. } | Self::IncompleteIdempotencyRecord { .. } => Code::IdempotencyConflict,
             Self::StillIndexing | Self::NotEmbedded { .. } => Code::DocumentPending,
             Self::CorruptIdempotencyRecord => Code::Internal,
             Self::CallerGone => Code::RequestTimeout,
@@ -72,6 +72,7 @@ impl Error {
             | Self::EmbeddedStoreExists { .. }
             | Self::EncoderAnswers { .. }
             | Self::JobState { .. }
+            | Self::ResultsTruncated { .. }
             | Self::Id(_)
             | Self::Random(_)
             | Self::Task(_)
@@ -127,6 +128,7 @@ fn store_code(error: &StoreError) -> Code {
         | StoreError::Thread { .. }
         | StoreError::LexicalIncomplete { .. } => Code::Unavailable,
         StoreError::Sqlite { .. }
+        | StoreError::OpenFiles { .. }
         | StoreError::Server { .. }
         | StoreError::UnsuitableServer { .. }
         | StoreError::UnsuitableReplica { .. }

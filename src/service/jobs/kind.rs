@@ -8,21 +8,24 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::access::{JobAccess, JobVisibility};
 use super::context::{JobContext, JobError};
 use super::running::RunningJob;
 use super::stored;
-use crate::domain::{CollectionId, CollectionName, Job, JobFailure, JobId, JobStatus, JobType, Metadata, Scope};
+use crate::domain::{CollectionId, CollectionName, Job, JobFailure, JobId, JobStatus, JobType, JobUnit, KeyId, Metadata, Scope};
 use crate::service::error::Error;
 use crate::service::state::State;
 
 /// A job type.
 ///
-/// Only `access` and `run` are required. The methods that remove something may run twice, because a crash can come before the
+/// Only what has no default is required. The methods that remove something may run twice, because a crash can come before the
 /// end of the job is recorded.
 pub(crate) trait JobKind: Send + Sync + 'static {
     /// The name in the API and in the catalog.
     const TYPE: JobType;
+    /// The scope that a key needs to start and cancel the job.
+    const SCOPE: Scope;
+    /// What its progress counts.
+    const UNIT: JobUnit;
     /// What the job needs to run. The catalog stores it, so requests written by earlier versions must stay readable.
     type Request: Serialize + DeserializeOwned + Send;
     /// The job's initial details. It may add more while it runs.
@@ -31,9 +34,10 @@ pub(crate) trait JobKind: Send + Sync + 'static {
     /// Whether the job also needs the files in its folder, which only one server has.
     const NEEDS_FILES: bool = false;
 
-    /// Returns which keys may see and cancel the job. `collection` is the collection that the job is about, if it is about a
-    /// single one.
-    fn access(request: &Self::Request, collection: Option<&CollectionName>) -> JobAccess;
+    /// Returns what the job reveals. `collection` is the collection that the job is about, if it is about a single one.
+    fn visibility(_request: &Self::Request, collection: Option<&CollectionName>) -> JobVisibility {
+        JobVisibility::for_collection(collection)
+    }
 
     /// Runs the job. If the server restarts meanwhile, it runs again.
     fn run(context: &JobContext, request: Self::Request) -> impl Future<Output = Result<(), JobError>> + Send;
@@ -66,13 +70,46 @@ pub(crate) trait JobKind: Send + Sync + 'static {
     }
 }
 
+/// Which keys may access a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobAccess {
+    /// The scope that a key needs to start and cancel such a job.
+    pub scope: Scope,
+    /// What the job reveals. A key may see the job only if it may access all of that.
+    pub visibility: JobVisibility,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobVisibility {
+    /// Nothing about any collection, so every key may see it.
+    Server,
+    /// Something about each of these collections. A restricted key may see the job if it may access all of them.
+    Collections(Vec<CollectionName>),
+    /// Something about each of these collections, and texts of the request. Among restricted keys, only the caller's own may
+    /// see the job.
+    Texts {
+        collections: Vec<CollectionName>,
+        /// The key of the caller, if it has one.
+        caller: Option<KeyId>,
+    },
+    /// More than a restricted key may access, so only unrestricted keys may see it.
+    Everything,
+}
+
+impl JobVisibility {
+    /// Returns the visibility of a job about one collection. `None` stands for a job about several collections or none.
+    pub(crate) fn for_collection(collection: Option<&CollectionName>) -> Self {
+        collection.map_or(Self::Everything, |only| Self::Collections(vec![only.clone()]))
+    }
+}
+
 /// The object-safe form of `JobKind`, the same for all job types. It reads the typed request from the stored JSON.
 pub(super) trait AnyJobKind: Send + Sync {
     /// `JobKind::TYPE`.
     #[cfg(test)]
     fn job_type(&self) -> JobType;
 
-    /// `JobKind::access`. A job whose request cannot be read needs an unrestricted admin key.
+    /// `JobKind::SCOPE` and `JobKind::visibility`. A job whose request cannot be read needs an unrestricted admin key.
     fn access(&self, job: &Job) -> JobAccess;
 
     fn run<'c>(&self, context: &'c JobContext) -> BoxFuture<'c, Result<(), JobError>>;
@@ -113,7 +150,7 @@ impl<J: JobKind> AnyJobKind for JobKindAdapter<J> {
 
     fn access(&self, job: &Job) -> JobAccess {
         match stored::read(&job.id, &job.request) {
-            Ok(request) => J::access(&request, job.collection.as_ref()),
+            Ok(request) => JobAccess { scope: J::SCOPE, visibility: J::visibility(&request, job.collection.as_ref()) },
             Err(_) => JobAccess { scope: Scope::Admin, visibility: JobVisibility::Everything },
         }
     }

@@ -1,12 +1,11 @@
 //! Accepts, lists, watches and cancels jobs. `scheduler` runs them. A job type consists of an implementation of `kind::JobKind`
 //! in the module of its resource, a variant of `JobType`, and a line in `kind_of`.
 
-mod access;
 mod context;
 mod embedding;
-pub(super) mod folder;
-pub(super) mod kind;
+mod kind;
 mod new_job;
+pub(super) mod result_lines;
 mod running;
 mod scheduler;
 mod steps;
@@ -20,11 +19,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use access::{JobAccess, JobVisibility};
 pub(super) use context::{JobContext, JobError};
 pub(super) use embedding::{embed_with_retry, try_embed};
 pub(super) use kind::JobKind;
-pub(super) use new_job::{NewJob, new_job_id};
+pub use kind::{JobAccess, JobVisibility};
+pub(super) use new_job::{Folder, NewJob, new_job_id};
 pub(super) use running::{Jobs, RunningJob};
 pub(super) use steps::Steps;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -35,7 +34,6 @@ use super::state::{Service, State};
 use super::{classifiers, collections, documents, mining, snapshots};
 use crate::domain::{CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Page, RequestKey};
 use crate::store::system_clock as now_ms;
-use folder::Folder;
 use kind::{AnyJobKind, JobKindAdapter};
 
 /// The folder of the data directory that holds the files of jobs, with one folder per job.
@@ -141,11 +139,11 @@ impl Service {
     pub async fn job_results(&self, id: &JobId) -> Result<Option<(File, u64)>, Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
-            let kind = state.job(&id)?.kind;
-            if kind != JobType::Import {
-                return Err(Error::NoLines { id, kind });
+            let job = state.job(&id)?;
+            if job.kind != JobType::Import {
+                return Err(Error::NoLines { id, kind: job.kind });
             }
-            documents::import::open_results(&state.job_dir(&id))
+            documents::import::open_results(&state.job_dir(&id), &job)
         })
         .await
     }
@@ -175,38 +173,32 @@ impl Service {
 
     /// Accepts a job. It is durable when this returns.
     pub(super) async fn submit_job<J: JobKind>(&self, permit: OwnedSemaphorePermit, new: NewJob<J>) -> Result<Job, Error> {
-        self.submit(permit, new, None).await.map(|(job, _)| job)
+        self.submit(permit, new, None).await
     }
 
-    /// Accepts the job that `prepared` returns, with the folder of its files if it has one. If an earlier request with this key
-    /// created a job, returns that one in its current state instead.
+    /// Accepts the job that `prepared` returns. If an earlier request with this key created a job, returns that one in its
+    /// current state instead.
     pub(super) async fn accept_job<J: JobKind>(
         &self,
         request: Option<RequestKey>,
-        prepared: impl Future<Output = Result<(NewJob<J>, Option<Folder>), Error>>,
+        prepared: impl Future<Output = Result<NewJob<J>, Error>>,
     ) -> Result<Job, Error> {
         self.check_running()?;
         if let Some(job) = self.find_accepted_job(request.as_ref()).await? {
             return Ok(job);
         }
         let permit = self.job_permit()?;
-        let (new, folder) = prepared.await?;
-        let (job, is_new) = self.submit(permit, new, request).await?;
-        if let Some(folder) = folder.filter(|_| is_new) {
-            folder.retain();
-        }
-        Ok(job)
+        self.submit(permit, prepared.await?, request).await
     }
 
-    /// Returns the job, and whether it is new.
     async fn submit<J: JobKind>(
         &self,
         permit: OwnedSemaphorePermit,
         new: NewJob<J>,
         request_key: Option<RequestKey>,
-    ) -> Result<(Job, bool), Error> {
+    ) -> Result<Job, Error> {
         let state = Arc::clone(&self.state);
-        let NewJob { id, collection, request, details, total, unit } = new;
+        let NewJob { id, collection, request, details, total, folder } = new;
         let job = Job {
             id,
             kind: J::TYPE,
@@ -214,25 +206,27 @@ impl Service {
             collection,
             request: stored::write(&request),
             details: stored::write(&details),
-            progress: JobProgress { done: 0, total, unit, rate: None, eta_s: None },
+            progress: JobProgress { done: 0, total, unit: J::UNIT, rate: None, eta_s: None },
             error: None,
             cancel_requested: false,
             created_at_ms: now_ms(),
             started_at_ms: None,
             finished_at_ms: None,
         };
+        // A caller that goes away does not stop this, so the folder stays with what accepts the job.
         blocking(move || {
             state.check_directory()?;
             if let Some(request) = &request_key
                 && let Some(before) = state.catalog.create_job_once(&job, request)?
             {
-                return Ok((state.accepted_job(&before, request)?, false));
+                return state.accepted_job(&before, request);
             }
             if request_key.is_none() {
                 state.catalog.create_job(&job)?;
             }
+            folder.into_iter().for_each(Folder::retain);
             state.enqueue(Arc::new(RunningJob::new(&job, Some(permit))));
-            Ok((job, true))
+            Ok(job)
         })
         .await
     }

@@ -1,9 +1,12 @@
-//! A job that is about to be accepted.
+//! A job that is about to be accepted, and the folder of its files.
+
+use std::path::{Path, PathBuf};
 
 use super::kind::JobKind;
-use crate::domain::{CollectionName, JobId, JobUnit};
+use crate::domain::{CollectionName, JobId};
 use crate::new_id::new_uuid;
 use crate::service::error::Error;
+use crate::service::folders::sync_dir;
 
 /// A job that is about to be accepted.
 pub(crate) struct NewJob<J: JobKind> {
@@ -14,9 +17,45 @@ pub(crate) struct NewJob<J: JobKind> {
     /// Its initial details.
     pub(crate) details: J::Details,
     pub(crate) total: u64,
-    pub(crate) unit: JobUnit,
+    /// The folder of its files, if it has any.
+    pub(crate) folder: Option<Folder>,
 }
 
 pub(crate) fn new_job_id() -> Result<JobId, Error> {
     Ok(JobId::parse(&new_uuid().to_string())?)
+}
+
+/// The folder for a new job's files. Dropping it removes the folder, unless the job was accepted.
+pub(crate) struct Folder {
+    path: PathBuf,
+    retained: bool,
+}
+
+impl Folder {
+    pub(crate) fn create(path: PathBuf) -> Result<Self, Error> {
+        let create = || {
+            std::fs::create_dir(&path)?;
+            path.parent().map_or(Ok(()), sync_dir)
+        };
+        create().map_err(|source| Error::Folder { path: path.clone(), source })?;
+        Ok(Self { path, retained: false })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Retains the folder, because the job was accepted.
+    pub(crate) fn retain(mut self) {
+        self.retained = true;
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.retained {
+            // If this fails, the next start removes it.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
 }

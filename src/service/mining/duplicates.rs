@@ -27,8 +27,7 @@ use crate::domain::{
 use crate::mining::{Clusters, DuplicateRule, cluster};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::folder::Folder;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
+use crate::service::jobs::{Folder, JobContext, JobError, JobKind, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 use crate::service::upload_receiver::check_disk_space;
@@ -110,7 +109,7 @@ impl Service {
         &self,
         collection: Arc<OpenCollection>,
         request: DuplicatesRequest,
-    ) -> Result<(NewJob<DuplicatesJob>, Option<Folder>), Error> {
+    ) -> Result<NewJob<DuplicatesJob>, Error> {
         let DuplicatesRequest { only, unit, settings } = request;
         let name = collection.row.name.clone();
         let found = find_passages(collection, only)?.into_unit(unit, self.limits())?;
@@ -125,15 +124,14 @@ impl Service {
         let plan = DuplicatesPlan { side: found.planned(), settings };
         let of = |counted| Some(positions).filter(|_| counted == unit);
         let [passages, documents, sentences] = [MiningUnit::Passage, MiningUnit::Document, MiningUnit::Sentence].map(of);
-        let new = NewJob {
+        Ok(NewJob {
             id,
             collection: Some(name),
             request: plan,
             details: DuplicatesDetails { passages, documents, sentences, memory_bytes, disk_bytes },
             total: positions,
-            unit: JobUnit::Sentences,
-        };
-        Ok((new, Some(folder)))
+            folder: Some(folder),
+        })
     }
 }
 
@@ -148,14 +146,12 @@ fn counted(unit: MiningUnit) -> &'static str {
 
 impl JobKind for DuplicatesJob {
     const TYPE: JobType = JobType::Duplicates;
+    const SCOPE: Scope = Scope::Write;
+    const UNIT: JobUnit = JobUnit::Sentences;
     type Request = DuplicatesPlan;
     type Details = DuplicatesDetails;
 
     const NEEDS_FILES: bool = true;
-
-    fn access(_: &DuplicatesPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, visibility: JobVisibility::for_collection(collection) }
-    }
 
     async fn run(context: &JobContext, plan: DuplicatesPlan) -> Result<(), JobError> {
         let result = find(context, &plan).await;

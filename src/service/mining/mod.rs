@@ -36,12 +36,12 @@ pub use error::{MineError, too_few_sentences};
 pub use request::{Cut, MineRequest, MiningSettings, Sentences};
 pub(super) use submit::find_passages;
 
-use crate::domain::{CollectionName, JobStatus, JobType, Metadata, MiningUnit, Scope, ScoredPair};
+use crate::domain::{CollectionName, JobStatus, JobType, JobUnit, Metadata, MiningUnit, Scope, ScoredPair};
 use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
 pub use crate::mining::{Margin, Strategy};
 use crate::service::blocking::blocking;
 use crate::service::error::{Error, shorten_fingerprint};
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, Steps};
+use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility, Steps};
 use crate::service::state::{Service, State};
 use comparing::BidirectionalNeighbors;
 use corpus::Source;
@@ -69,19 +69,20 @@ pub(crate) struct MineDetails {
 
 impl JobKind for MineJob {
     const TYPE: JobType = JobType::Mine;
+    const SCOPE: Scope = Scope::Write;
+    const UNIT: JobUnit = JobUnit::Sentences;
     type Request = MinePlan;
     type Details = MineDetails;
 
     const NEEDS_FILES: bool = true;
 
     /// The job may be about two collections, and its results show texts of both.
-    fn access(plan: &MinePlan, _: Option<&CollectionName>) -> JobAccess {
+    fn visibility(plan: &MinePlan, _: Option<&CollectionName>) -> JobVisibility {
         let collections = plan.collections.clone();
-        let visibility = match plan.has_lists() {
+        match plan.has_lists() {
             true => JobVisibility::Texts { collections, caller: plan.key.clone() },
             false => JobVisibility::Collections(collections),
-        };
-        JobAccess { scope: Scope::Write, visibility }
+        }
     }
 
     async fn run(context: &JobContext, plan: MinePlan) -> Result<(), JobError> {

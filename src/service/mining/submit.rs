@@ -12,14 +12,13 @@ use super::size::Size;
 use super::split_sentences::{self, SplitSentence};
 use super::{MineDetails, MineError, MineJob, Strategy};
 use crate::domain::{
-    CollectionName, DocumentId, Job, JobId, JobStatus, JobType, JobUnit, Limits, MiningUnit, ModelInfo, PassageId, RequestKey,
+    CollectionName, DocumentId, Job, JobId, JobStatus, JobType, Limits, MiningUnit, ModelInfo, PassageId, RequestKey,
     SearchFilter,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::folders::open_with_length;
-use crate::service::jobs::folder::Folder;
-use crate::service::jobs::{NewJob, new_job_id};
+use crate::service::jobs::result_lines::{count, open_results};
+use crate::service::jobs::{Folder, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 use crate::service::upload_receiver::check_disk_space;
@@ -66,8 +65,11 @@ impl Service {
             if job.kind != of || job.status != JobStatus::Succeeded {
                 return Err(MineError::NoResults { id, kind: job.kind, status: job.status, what, of }.into());
             }
-            let path = state.job_dir(&id).join(format!("{what}.ndjson"));
-            open_with_length(&path).map_err(|source| Error::Folder { path, source })
+            let lines = match of {
+                JobType::Duplicates => count(&job.details, "clusters"),
+                _ => count(&job.details, "pairs").saturating_sub(count(&job.details, "gone")),
+            };
+            open_results(&state.job_dir(&id).join(format!("{what}.ndjson")), &job, lines)
         })
         .await
     }
@@ -101,7 +103,7 @@ impl Service {
         request: &MineRequest,
         first: &SelectedSentences,
         second: &SelectedSentences,
-    ) -> Result<(NewJob<MineJob>, Option<Folder>), Error> {
+    ) -> Result<NewJob<MineJob>, Error> {
         if let (Some((name, one)), Some((_, other))) = (&first.collection, &second.collection)
             && one.row.id == other.row.id
             && (first.unit, &first.ids, &first.sentences) == (second.unit, &second.ids, &second.sentences)
@@ -152,15 +154,14 @@ impl Service {
         };
         let (first_sentences, second_sentences) = (first.ids.len() as u64, second.ids.len() as u64);
         let of_one = first.collection.as_ref().or(second.collection.as_ref()).filter(|_| names.len() == 1);
-        let new = NewJob {
+        Ok(NewJob {
             id,
             collection: of_one.map(|(name, _)| name.clone()),
             request: plan,
             details: MineDetails { first_sentences, second_sentences, memory_bytes, disk_bytes },
             total: first_sentences + second_sentences,
-            unit: JobUnit::Sentences,
-        };
-        Ok((new, Some(folder)))
+            folder: Some(folder),
+        })
     }
 }
 

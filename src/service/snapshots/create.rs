@@ -15,7 +15,7 @@ use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::folders::ignore_not_found;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
+use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::Description;
 use crate::service::snapshots::archive::{AliasEntry, ArchiveWriter, CATALOG, Entry, Manifest, file_name, invalid};
@@ -93,20 +93,17 @@ impl Service {
             _ => None,
         };
         let details = SnapshotDetails { snapshot: snapshot.clone(), skipped: Vec::new() };
-        let (id, request, unit) = (new_job_id()?, SnapshotPlan { snapshot, collections }, JobUnit::Collections);
-        let new: NewJob<SnapshotJob> = NewJob { id, collection, request, details, total, unit };
-        self.submit_job(permit, new).await
+        let (id, request) = (new_job_id()?, SnapshotPlan { snapshot, collections });
+        self.submit_job::<SnapshotJob>(permit, NewJob { id, collection, request, details, total, folder: None }).await
     }
 }
 
 impl JobKind for SnapshotJob {
     const TYPE: JobType = JobType::Snapshot;
+    const SCOPE: Scope = Scope::Admin;
+    const UNIT: JobUnit = JobUnit::Collections;
     type Request = SnapshotPlan;
     type Details = SnapshotDetails;
-
-    fn access(_: &SnapshotPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Admin, visibility: JobVisibility::for_collection(collection) }
-    }
 
     async fn run(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> {
         make(context, plan).await

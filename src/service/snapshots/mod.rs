@@ -2,7 +2,7 @@
 //! and `schedule` makes snapshots at regular intervals.
 //!
 //! A snapshot is the file `<id>.tar.zst` with a description `<id>.json`. The description is written last and removed first.
-//! Without it there is no snapshot, and the next start removes the archive.
+//! Without it there is no snapshot. An archive without one stays until it is deleted: it has its name only if it is complete.
 
 pub(super) mod archive;
 pub(super) mod create;
@@ -107,6 +107,7 @@ impl Service {
             match state.describe(&id) {
                 // Whatever is left of a damaged one can be deleted.
                 Ok(_) | Err(Error::InvalidSnapshot { .. }) => (),
+                Err(Error::SnapshotNotFound { .. }) if state.snapshot_archive(&id).exists() => (),
                 Err(error) => return Err(error),
             }
             for path in [state.snapshot_file(&id, DESCRIPTION), state.snapshot_archive(&id)] {
@@ -155,7 +156,7 @@ impl Service {
         .await
     }
 
-    /// Creates the folder of the snapshots and removes partial files.
+    /// Creates the folder of the snapshots, removes partial files, and logs the archives that have no description.
     pub(crate) fn prepare_snapshots(&self) -> Result<(), Error> {
         let folder = self.state.snapshots_dir();
         let access = |source| Error::Folder { path: folder.clone(), source };
@@ -163,17 +164,15 @@ impl Service {
         for entry in std::fs::read_dir(&folder).map_err(access)? {
             let path = entry.map_err(access)?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let described = |id: &str| folder.join(format!("{id}{DESCRIPTION}")).exists();
-            let is_id = |id: &str| SnapshotId::parse(id).is_ok();
-            let left = match (name.strip_suffix(PARTIAL), name.strip_suffix(ARCHIVE)) {
-                (Some(id), _) => is_id(id),
-                (None, Some(id)) => is_id(id) && !described(id),
-                (None, None) => false,
-            };
-            if left {
+            let Some(id) = name.split_once('.').and_then(|(id, _)| SnapshotId::parse(id).ok()) else { continue };
+            if name.ends_with(PARTIAL) {
                 tracing::info!(path = %path.display(), "removing an incomplete snapshot");
                 let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
                 removed.map_err(access)?;
+            } else if path == self.state.snapshot_archive(&id) && !self.state.snapshot_file(&id, DESCRIPTION).exists() {
+                let problem = format!("{id}{DESCRIPTION} is missing, so the archive is not listed, but it stays as it is");
+                let help = format!("upload it with PUT /v1/snapshots/{id}/archive to restore it, or delete the snapshot");
+                tracing::warn!(path = %path.display(), help, problem, "a snapshot has no description");
             }
         }
         Ok(())

@@ -21,7 +21,7 @@ use crate::service::classifiers::check_restored;
 use crate::service::error::Error;
 use crate::service::folders::orphaned::{self, DATABASE};
 use crate::service::folders::{ignore_not_found, sync_dir};
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
+use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::repair::recover;
 use crate::service::search;
@@ -125,8 +125,8 @@ impl Service {
             targets,
             replace: request.replace,
         };
-        let new: NewJob<RestoreJob> = NewJob { id: new_job_id()?, collection, request, details, total, unit: JobUnit::Bytes };
-        self.submit_job(permit, new).await
+        let new = NewJob { id: new_job_id()?, collection, request, details, total, folder: None };
+        self.submit_job::<RestoreJob>(permit, new).await
     }
 
     /// Returns the collections to restore, each with a new id.
@@ -154,14 +154,15 @@ impl Service {
 
 impl JobKind for RestoreJob {
     const TYPE: JobType = JobType::Restore;
+    const SCOPE: Scope = Scope::Admin;
+    const UNIT: JobUnit = JobUnit::Bytes;
     type Request = RestorePlan;
     type Details = RestoreDetails;
 
-    fn access(plan: &RestorePlan, collection: Option<&CollectionName>) -> JobAccess {
+    fn visibility(plan: &RestorePlan, collection: Option<&CollectionName>) -> JobVisibility {
         // The details name them.
         let restores_more = !plan.aliases.is_empty() || !plan.classifiers.is_empty();
-        let visibility = if restores_more { JobVisibility::Everything } else { JobVisibility::for_collection(collection) };
-        JobAccess { scope: Scope::Admin, visibility }
+        if restores_more { JobVisibility::Everything } else { JobVisibility::for_collection(collection) }
     }
 
     async fn run(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {

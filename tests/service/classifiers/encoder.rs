@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::{WORDS, field, of_texts, topics};
-use crate::{Running, Setting, document, eventually, name, open, open_with};
+use crate::{Running, Setting, document, eventually, fresh, name, open_with};
 
 /// The queue's capacity in texts: fewer than a job embeds at a time.
 const QUEUE_TEXTS: usize = 8;
@@ -105,8 +105,7 @@ async fn apply_and_evaluation_jobs_wait_for_space_in_the_encoder_queue() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_overtake_the_passages_of_a_long_text_to_classify() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
     let before = running.control.batches().len();
     running.control.pause();

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{WORDS, definition, field, of_texts, topics};
 use crate::jobs::{REPLACE, snapshot};
-use crate::{Running, document, eventually, id, name, one_job_at_a_time, open, open_with};
+use crate::{Running, document, eventually, fresh, fresh_with, id, name, one_job_at_a_time, open};
 
 fn documents() -> LabeledDocuments {
     LabeledDocuments { collection: name("news"), field: field("topic"), filter: Filter::default() }
@@ -35,8 +35,7 @@ impl Running {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_evaluation_restarts_after_a_crash_with_the_same_result() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.fill_judged(4_000, Wait::Indexed).await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
     let job = running.start_evaluation().await;
@@ -82,8 +81,7 @@ async fn an_evaluation_fails_if_its_classifier_or_collection_is_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_apply_job_fails_if_its_collection_is_deleted() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
     running.create("news").await;
     running.control.pause();
@@ -98,8 +96,7 @@ async fn an_apply_job_fails_if_its_collection_is_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_evaluation_fails_if_the_collection_that_its_classifier_reads_is_deleted() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.fill_judged(40, Wait::Indexed).await;
     let definition = ClassifierDefinition { source: Some(documents()), ..definition(ClassifierKind::Knn) };
     running.train(NewClassifier { name: topics(), definition, examples: Vec::new(), labels: Vec::new() }).await;
@@ -121,8 +118,7 @@ async fn an_evaluation_fails_if_the_collection_that_its_classifier_reads_is_dele
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_evaluation_runs_on_what_a_restore_has_put_in_place_of_its_collection() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open_with(folder.path(), one_job_at_a_time()).await;
+    let (_folder, running) = fresh_with(one_job_at_a_time()).await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
     running.fill_judged(20, Wait::Indexed).await;
     let id = snapshot(&running).await;
@@ -143,8 +139,7 @@ async fn a_waiting_evaluation_runs_on_what_a_restore_has_put_in_place_of_its_col
 
 #[tokio::test(flavor = "multi_thread")]
 async fn batch_predictions_agree_with_single_ones() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     // Too many documents to compare one text with each of them, but few enough for a batch of many texts.
     running.fill_judged(4_500, Wait::Indexed).await;
     let definition = ClassifierDefinition { source: Some(documents()), ..definition(ClassifierKind::Knn) };

@@ -8,7 +8,7 @@ use dragoman::embed::FakeOptions;
 use serde_json::json;
 
 use super::{WORDS, definition, field, of_texts, topics};
-use crate::{Running, Setting, document, name, open, open_with};
+use crate::{Running, Setting, document, fresh, fresh_with, name, open, open_with};
 
 /// A service with a different model.
 async fn open_other(folder: &std::path::Path) -> Running {
@@ -51,8 +51,7 @@ impl Running {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retraining_an_mlp_learns_new_labels() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.fill_labeled().await;
     running.train(of_documents(ClassifierKind::Mlp)).await;
     let before = running.service.get_classifier(&topics()).await.unwrap();
@@ -77,8 +76,7 @@ async fn retraining_an_mlp_learns_new_labels() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retraining_for_another_model_resumes_after_a_crash() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.train(of_texts(ClassifierKind::Knn, 400)).await;
     running.shutdown().await;
     let running = open_other(folder.path()).await;
@@ -103,8 +101,7 @@ async fn retraining_for_another_model_resumes_after_a_crash() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_old_version_answers_after_a_crashed_or_canceled_retraining() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.train(of_texts(ClassifierKind::Knn, 400)).await;
     running.shutdown().await;
     for canceled in [false, true] {
@@ -136,8 +133,7 @@ async fn the_old_version_answers_after_a_crashed_or_canceled_retraining() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_retraining_keeps_the_old_version() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.fill_labeled().await;
     running.train(of_documents(ClassifierKind::Mlp)).await;
     let weather = (0..60).filter(|n| n % 2 == 1).map(|n| labeled(n, "sports", "goal"));
@@ -155,8 +151,7 @@ async fn a_refused_retraining_keeps_the_old_version() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_classifier_can_be_retrained() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.control.pause();
     let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 300), None).await.unwrap();
     running.control.wait_until_blocked();
@@ -174,8 +169,7 @@ async fn a_failed_classifier_can_be_retrained() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deleting_a_classifier_cancels_its_retraining() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (folder, running) = fresh().await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
     running.shutdown().await;
     let running = open_other(folder.path()).await;
@@ -191,9 +185,8 @@ async fn deleting_a_classifier_cancels_its_retraining() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_training_keeps_the_alias_target_it_was_accepted_with() {
-    let folder = tempfile::tempdir().unwrap();
     let limits = Limits { jobs_running_max: 1, ..Limits::default() };
-    let running = open_with(folder.path(), Setting { limits, ..Setting::default() }).await;
+    let (_folder, running) = fresh_with(Setting { limits, ..Setting::default() }).await;
     running.fill_labeled().await;
     running.create("other").await;
     let alias_of = |collection: &str| Alias { name: name("latest"), collection: name(collection) };
@@ -213,8 +206,7 @@ async fn a_training_keeps_the_alias_target_it_was_accepted_with() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retraining_learns_from_the_new_target_of_an_alias() {
-    let folder = tempfile::tempdir().unwrap();
-    let running = open(folder.path()).await;
+    let (_folder, running) = fresh().await;
     running.fill_labeled().await;
     running.create("other").await;
     let words = [("weather", "rain"), ("economy", "stocks")];

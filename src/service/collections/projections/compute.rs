@@ -23,8 +23,7 @@ use crate::service::blocking::blocking;
 use crate::service::collections::projections::ProjectionError;
 use crate::service::collections::projections::file::{EmbeddingsMark, Origin, ProjectionFile};
 use crate::service::error::Error;
-use crate::service::jobs::folder::Folder;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, Steps, new_job_id, stored};
+use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, Steps, new_job_id, stored};
 use crate::service::mining::{MineError, memory};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
@@ -77,11 +76,7 @@ impl Service {
         self.accept_job(key, self.prepare_projection(name, request)).await
     }
 
-    async fn prepare_projection(
-        &self,
-        name: &CollectionName,
-        request: ProjectionRequest,
-    ) -> Result<(NewJob<ProjectJob>, Option<Folder>), Error> {
+    async fn prepare_projection(&self, name: &CollectionName, request: ProjectionRequest) -> Result<NewJob<ProjectJob>, Error> {
         let collection = self.state.collection(name)?;
         let ProjectionRequest { center, documents_max, neighbors } = request;
         let documents = collection.run(|collection| {
@@ -98,15 +93,14 @@ impl Service {
         if let Some(job) = running {
             return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
         }
-        let new = NewJob {
+        Ok(NewJob {
             id: new_job_id()?,
             collection: Some(collection.row.name.clone()),
             request,
             details: ProjectDetails { center, documents, memory_bytes, disk_bytes },
             total: steps(documents),
-            unit: JobUnit::Steps,
-        };
-        Ok((new, None))
+            folder: None,
+        })
     }
 }
 
@@ -123,12 +117,10 @@ impl State {
 
 impl JobKind for ProjectJob {
     const TYPE: JobType = JobType::Project;
+    const SCOPE: Scope = Scope::Write;
+    const UNIT: JobUnit = JobUnit::Steps;
     type Request = ProjectionRequest;
     type Details = ProjectDetails;
-
-    fn access(_: &ProjectionRequest, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, visibility: JobVisibility::for_collection(collection) }
-    }
 
     async fn run(context: &JobContext, plan: ProjectionRequest) -> Result<(), JobError> {
         let Some(name) = &context.job.collection else {

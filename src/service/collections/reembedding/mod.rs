@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::domain::{CollectionCounts, CollectionId, CollectionName, Job, JobId, JobType, JobUnit, PassageBounds, Scope, chain};
+use crate::domain::{CollectionCounts, CollectionId, Job, JobId, JobType, JobUnit, PassageBounds, Scope, chain};
 use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::handle::CollectionHandle;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id, stored};
+use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, new_job_id, stored};
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::restore::build_index;
@@ -100,10 +100,10 @@ impl CollectionHandle {
             memory_bytes,
             disk_bytes,
         };
-        let (id, total, unit) = (new_job_id()?, counts.documents, JobUnit::Documents);
+        let (id, total) = (new_job_id()?, counts.documents);
         let (name, collection_id) = (row.name.clone(), plan.collection_id.clone());
-        let new: NewJob<ReembedJob> = NewJob { id, collection: Some(name.clone()), request: plan, details, total, unit };
-        match service.submit_job(permit, new).await {
+        let new = NewJob { id, collection: Some(name.clone()), request: plan, details, total, folder: None };
+        match service.submit_job::<ReembedJob>(permit, new).await {
             // Another server has just accepted such a job.
             Err(Error::Store(StoreError::JobUnfinished)) => {
                 let state = Arc::clone(&service.state);
@@ -150,12 +150,10 @@ fn fit_bounds(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds
 
 impl JobKind for ReembedJob {
     const TYPE: JobType = JobType::Reembed;
+    const SCOPE: Scope = Scope::Admin;
+    const UNIT: JobUnit = JobUnit::Documents;
     type Request = ReembedPlan;
     type Details = ReembedDetails;
-
-    fn access(_: &ReembedPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Admin, visibility: JobVisibility::for_collection(collection) }
-    }
 
     /// Builds the replacement and swaps it in. Waits while the database server is unreachable.
     async fn run(context: &JobContext, plan: ReembedPlan) -> Result<(), JobError> {

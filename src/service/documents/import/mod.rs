@@ -22,8 +22,7 @@ use crate::service::documents::input::read_document;
 use crate::service::error::Error;
 use crate::service::folders::ignore_not_found;
 use crate::service::handle::CollectionHandle;
-use crate::service::jobs::folder::Folder;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
+use crate::service::jobs::{Folder, JobContext, JobError, JobKind, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
 use crate::service::upload_receiver::{UploadBounds, check_disk_space, receive};
@@ -34,8 +33,8 @@ use results::{Checkpoint, Counts, Line, Results};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Code, Collection, CollectionId, CollectionName, ColumnTypes, DocumentFailure, DocumentId, FileEncoding, FileFormat, Job,
-    JobId, JobStatus, JobType, JobUnit, NewDocument, RefusedDocument, Scope,
+    Code, Collection, CollectionId, ColumnTypes, DocumentFailure, DocumentId, FileEncoding, FileFormat, Job, JobId, JobStatus,
+    JobType, JobUnit, NewDocument, RefusedDocument, Scope,
 };
 use crate::store::{PreparedDocument, StoreError, Upserted};
 
@@ -87,10 +86,8 @@ impl CollectionHandle {
         let collection = self.open();
         let request = ImportPlan { format, types, collection_id: collection.row.id.clone() };
         let collection = Some(collection.row.name.clone());
-        let new: NewJob<ImportJob> = NewJob { id, collection, request, details: None, total, unit: JobUnit::Bytes };
-        let job = service.submit_job(permit, new).await?;
-        folder.retain();
-        Ok(job)
+        let new = NewJob { id, collection, request, details: None, total, folder: Some(folder) };
+        service.submit_job::<ImportJob>(permit, new).await
     }
 }
 
@@ -109,15 +106,13 @@ pub(crate) struct ImportPlan {
 
 impl JobKind for ImportJob {
     const TYPE: JobType = JobType::Import;
+    const SCOPE: Scope = Scope::Write;
+    const UNIT: JobUnit = JobUnit::Bytes;
     type Request = ImportPlan;
     /// `None` before anything is stored.
     type Details = Option<Counts>;
 
     const NEEDS_FILES: bool = true;
-
-    fn access(_: &ImportPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, visibility: JobVisibility::for_collection(collection) }
-    }
 
     /// Stores the file's documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::records::RecordPosition;
-use crate::domain::{RefusedDocument, UpsertCounts};
+use crate::domain::{Job, RefusedDocument, UpsertCounts};
 use crate::service::error::Error;
-use crate::service::folders::{create_file, open_regular, open_with_length, sync_dir};
+use crate::service::folders::{create_file, open_regular, sync_dir};
+use crate::service::jobs::result_lines::{count, open_results};
 
 const RESULTS: &str = "results.ndjson";
 
@@ -148,11 +149,11 @@ impl Results {
 }
 
 /// Opens the results of a job and returns their length in bytes. `None` if the job has no results.
-pub(crate) fn open(folder: &Path) -> Result<Option<(File, u64)>, Error> {
-    let path = folder.join(RESULTS);
-    match open_with_length(&path) {
+pub(crate) fn open(folder: &Path, job: &Job) -> Result<Option<(File, u64)>, Error> {
+    let lines = ["created", "updated", "failed"].iter().map(|name| count(&job.details, name)).sum();
+    match open_results(&folder.join(RESULTS), job, lines) {
         Ok(opened) => Ok(Some(opened)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::Folder { path, source }),
+        Err(Error::Folder { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -1,0 +1,46 @@
+//! Opens files of results, which have one line per result, and checks that those of finished jobs are complete.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::domain::{Job, Metadata};
+use crate::service::error::Error;
+use crate::service::folders::open_with_length;
+
+const BYTES_PER_READ: usize = 256 << 10;
+
+/// Opens the results of a job, and returns their length in bytes. Fails if the job has ended and the file has fewer lines than
+/// `expected`, because it has lost its end. Blocks.
+pub(crate) fn open_results(path: &Path, job: &Job, expected: u64) -> Result<(File, u64), Error> {
+    let access = |source| Error::Folder { path: path.to_owned(), source };
+    let (mut file, bytes) = open_with_length(path).map_err(access)?;
+    if job.status.is_finished() {
+        let got = count_lines(&mut file).map_err(access)?;
+        if got < expected {
+            return Err(Error::ResultsTruncated { path: path.to_owned(), expected, got });
+        }
+    }
+    Ok((file, bytes))
+}
+
+/// Returns one of the counts in a job's details, or 0 if it is not there.
+pub(crate) fn count(details: &Metadata, name: &str) -> u64 {
+    details.get(name).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// Counts the line ends of a file, and goes back to its beginning.
+fn count_lines(file: &mut File) -> io::Result<u64> {
+    let mut piece = vec![0; BYTES_PER_READ];
+    let mut lines = 0;
+    loop {
+        let read = file.read(&mut piece)?;
+        if read == 0 {
+            file.rewind()?;
+            return Ok(lines);
+        }
+        lines += piece[..read].iter().filter(|byte| **byte == b'\n').count() as u64;
+    }
+}
