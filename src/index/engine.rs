@@ -9,6 +9,8 @@
 //! node keeps its values and links, and other nodes stay reachable through it. It gets a key from `REMOVED_KEYS_START` on, which no search
 //! returns. `hnsw::compact` rebuilds the graph when there are many removed nodes.
 
+mod read_buffers;
+
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +22,7 @@ use usearch::{IndexMetadata, IndexOptions, MetricKind, ScalarKind, b1x8};
 use super::{IndexError, IndexParameters};
 use crate::domain::embedding::{dot, squared_distance};
 use crate::domain::{Embedding, Metric, Quantization};
+pub(super) use read_buffers::{ReadBuffers, integers};
 
 /// The first key of a removed node. The others follow without gaps, so that a loaded graph needs no list of them.
 pub(super) const REMOVED_KEYS_START: u64 = 1 << 63;
@@ -39,61 +42,14 @@ pub(super) struct Engine {
 /// for being a key.
 const SQUARE_PER_TEST: u64 = 256;
 
-/// The possible arithmetic error of a cosine.
-const ROUNDING: f32 = 1e-5;
-
 /// A node with its score.
 pub(super) type Scored = (u64, f32);
-
-/// Buffers for the values of one node.
-pub(super) struct ReadBuffers {
-    integers: Vec<i8>,
-    bits: Vec<i16>,
-    halves: Vec<half::f16>,
-    values: Vec<f32>,
-    /// Length of the shortest integer vector read so far.
-    shortest: f32,
-}
 
 /// Values in the form that a node stores.
 pub(super) enum Values<'a> {
     Floats(Cow<'a, [f32]>),
     Integers(Vec<i8>),
     Bits(Vec<u8>),
-}
-
-impl ReadBuffers {
-    pub(super) fn new(dimension: usize) -> Self {
-        Self {
-            integers: vec![0; dimension],
-            bits: vec![0; dimension],
-            halves: vec![half::f16::ZERO; dimension],
-            values: vec![0.0; dimension],
-            shortest: f32::INFINITY,
-        }
-    }
-
-    /// Returns the maximum error of a cosine computed from values that were read so far. Each integer was rounded by at most a
-    /// half, so the distance between the integers and the exact values is at most the root of a quarter of the dimension. That
-    /// bounds the sine of the angle between the two, and the chord of that angle bounds the change of any cosine.
-    pub(super) fn error(&self) -> f32 {
-        if self.shortest.is_infinite() {
-            return 0.0;
-        }
-        let sine = (0.5 * (self.values.len() as f32).sqrt() / self.shortest).min(1.0);
-        2.0 * (sine.asin() / 2.0).sin() + ROUNDING
-    }
-
-    /// Scales the integers to a vector of unit length.
-    fn scale_integers(&mut self) {
-        let squares: i32 = self.integers.iter().map(|value| i32::from(*value) * i32::from(*value)).sum();
-        let length = (squares as f32).sqrt();
-        self.shortest = self.shortest.min(length);
-        let scale = if length > 0.0 { 1.0 / length } else { 0.0 };
-        for (value, integer) in self.values.iter_mut().zip(&self.integers) {
-            *value = f32::from(*integer) * scale;
-        }
-    }
 }
 
 impl Engine {
@@ -401,11 +357,7 @@ impl Engine {
                 Values::Floats(Cow::Owned(unit.as_slice().to_vec()))
             }
             Quantization::F32 | Quantization::Bf16 | Quantization::F16 => Values::Floats(Cow::Borrowed(values)),
-            Quantization::I8 => {
-                let largest = values.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
-                let scale = if largest > 0.0 { 127.0 / largest } else { 0.0 };
-                Values::Integers(values.iter().map(|value| (value * scale).round() as i8).collect())
-            }
+            Quantization::I8 => Values::Integers(integers(values)),
             Quantization::B1 => {
                 let byte = |eight: &[f32]| {
                     eight.iter().enumerate().fold(0, |byte, (bit, value)| if *value > 0.0 { byte | 128 >> bit } else { byte })

@@ -4,20 +4,21 @@
 //! Of many passages, the signs of their values (`vectors::signs`) first choose some thousands to compare: of a passage, that
 //! reads an eighth of its row.
 //!
-//! A row stores x as c + s q, where c is about the mean of all vectors, q are integers from -127 to 127 and s is the step of that
-//! row. The product of c and the query is the same for all, so it is left out. Without c, rounding would hide what vectors do not
-//! have in common. It changes the product of two unit vectors of 256 values by some 0.001, so the scores only make a first
-//! selection: a caller that needs the order compares a few more than requested by their exact values. Distances cannot be
-//! compared like this, only cosines and products.
+//! If the index keeps 8-bit integers, a row has the same. Otherwise it stores x as c + s q, where c is about the mean of all
+//! vectors, q are integers from -127 to 127 and s is the step of that row. The product of c and the query is the same for all,
+//! so it is left out. Without c, rounding would hide what vectors do not have in common. Rounding, in the index or of the query
+//! alone, changes the product of two unit vectors of 256 values by some 0.001, so the scores only make a first selection: a
+//! caller that needs the order compares a few more than requested by their exact values. Distances cannot be compared like this,
+//! only cosines and products.
 
 use std::ops::Range;
 
 use numkong::Dot as _;
 use rustc_hash::FxHashMap;
 
-use super::Neighbor;
 use super::nearest::Nearest;
-use crate::domain::{Embedding, Metric, PassageId};
+use super::{IndexParameters, Neighbor, engine};
+use crate::domain::{Embedding, Metric, PassageId, Quantization};
 use crate::vectors::{PREFETCHED_ROWS, Signs, prefetch};
 
 const LARGEST: f32 = 127.0;
@@ -62,13 +63,16 @@ pub(super) struct Scan {
     integers: Vec<i8>,
     /// The value of 1 in each row.
     steps: Vec<f32>,
+    /// Whether the integers are those of the index.
+    has_index_integers: bool,
     /// Of all rows, if they are long enough. Without them, rows are compared all the same.
     signs: Option<Signs>,
 }
 
 impl Scan {
     /// No rows yet; those to come lie around the mean of `sample`, vectors of them.
-    pub(super) fn centered_on(sample: &[Vec<f32>], dimension: usize, metric: Metric) -> Self {
+    pub(super) fn centered_on(sample: &[Vec<f32>], parameters: &IndexParameters) -> Self {
+        let IndexParameters { dimension, metric, quantization, .. } = *parameters;
         let mut center = vec![0.0; dimension];
         for values in sample {
             let part = scale(values, metric) / sample.len() as f32;
@@ -76,7 +80,8 @@ impl Scan {
         }
         let (positions, keys, integers, steps) = Default::default();
         let signs = (dimension >= SIGNS_MIN).then(|| Signs::new(dimension));
-        Self { metric, center, positions, keys, integers, steps, signs }
+        let has_index_integers = (metric, quantization) == (Metric::Cosine, Quantization::I8);
+        Self { metric, center, positions, keys, integers, steps, has_index_integers, signs }
     }
 
     pub(super) fn reserve(&mut self, passages: usize) {
@@ -93,7 +98,7 @@ impl Scan {
     /// Adds a passage, or its new values.
     pub(super) fn insert(&mut self, key: u64, values: &[f32]) {
         let (dimension, centered) = (self.center.len(), self.centered(values));
-        let (step, integers) = round(&centered);
+        let (step, integers) = if self.has_index_integers { unit_integers(values) } else { round(&centered) };
         let position = match self.positions.get(&key) {
             Some(&position) => {
                 let start = position as usize * dimension;
@@ -129,6 +134,17 @@ impl Scan {
         if let Some(signs) = &mut self.signs {
             signs.swap_remove(position);
         }
+    }
+
+    /// Whether `index_integers` has those of the index.
+    pub(super) fn has_index_integers(&self) -> bool {
+        self.has_index_integers
+    }
+
+    /// Returns the integers of a passage in the index, if it has them.
+    pub(super) fn index_integers(&self, key: u64) -> Option<&[i8]> {
+        let position = *self.positions.get(&key).filter(|_| self.has_index_integers)? as usize;
+        Some(&self.integers[position * self.center.len()..][..self.center.len()])
     }
 
     /// Approximately the nearest `limit` of those passages, nearest first. Scores lack what is the same for all.
@@ -194,6 +210,13 @@ impl Scan {
 fn scale(values: &[f32], metric: Metric) -> f32 {
     let length = values.iter().map(|value| value * value).sum::<f32>().sqrt();
     if metric == Metric::Cosine && length > 0.0 { 1.0 / length } else { 1.0 }
+}
+
+/// The integers of a vector in the index, and the step that gives them unit length.
+fn unit_integers(values: &[f32]) -> (f32, Vec<i8>) {
+    let integers = engine::integers(values);
+    let squares: i32 = integers.iter().map(|value| i32::from(*value) * i32::from(*value)).sum();
+    ((squares.max(1) as f32).sqrt().recip(), integers)
 }
 
 /// The step of a vector, and its integers.

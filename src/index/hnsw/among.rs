@@ -1,10 +1,11 @@
 //! Searches among some of the passages: through the graph with a predicate, or by comparing with each of them.
 
-use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, Neighbor};
+use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, Neighbor, Scan};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 use crate::index::engine::ReadBuffers;
 use crate::index::nearest::Nearest;
+use crate::vectors::{PREFETCHED_ROWS, prefetch};
 
 /// Passages that were compared one by one.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,10 +59,11 @@ impl Index {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
         let metric = self.parameters.metric;
-        let mut parts: Vec<Vec<u64>> = vec![Vec::new(); KEY_LOCKS];
-        passages.for_each(|passage| parts[(passage.0 % KEY_LOCKS as u64) as usize].push(passage.0));
         let mut reading = ReadBuffers::new(query.dimension());
         let mut nearest = Nearest::new(limit);
+        let others = self.compare_rows(query, passages.map(|passage| passage.0).collect(), &mut reading, &mut nearest);
+        let mut parts: Vec<Vec<u64>> = vec![Vec::new(); KEY_LOCKS];
+        others.into_iter().for_each(|key| parts[(key % KEY_LOCKS as u64) as usize].push(key));
         for (keys, mut part) in self.keys.iter().zip(parts).filter(|(_, part)| !part.is_empty()) {
             // usearch publishes a key before it has copied the values. The lock of the key excludes a thread that is adding it.
             let _keys = keys.lock();
@@ -75,6 +77,30 @@ impl Index {
             }
         }
         Ok(Some(Compared { neighbors: nearest.into_sorted(), error: reading.error() }))
+    }
+
+    /// Compares by the rows of the scan, if they have the index's own values: they are in memory, while the graph may be mapped
+    /// from its file, and they are read ahead. Returns the keys that are not there.
+    fn compare_rows(&self, query: &Embedding, mut keys: Vec<u64>, reading: &mut ReadBuffers, nearest: &mut Nearest) -> Vec<u64> {
+        let metric = self.parameters.metric;
+        if !self.scan.read().as_ref().is_some_and(Scan::has_index_integers) {
+            return keys;
+        }
+        self.graph.read().near_duplicates.read().take_scored(&mut keys, (metric, query), nearest);
+        let scan = self.scan.read();
+        let Some(rows) = scan.as_ref() else { return keys };
+        let mut others = Vec::new();
+        for part in keys.chunks(PREFETCHED_ROWS) {
+            let part: Vec<_> = part.iter().map(|key| (*key, rows.index_integers(*key))).collect();
+            prefetch(part.iter().filter_map(|(_, integers)| *integers));
+            for (key, integers) in part {
+                match integers {
+                    Some(integers) => nearest.offer(key, metric.score_values(query.as_slice(), reading.scaled(integers))),
+                    None => others.push(key),
+                }
+            }
+        }
+        others
     }
 }
 
@@ -113,6 +139,22 @@ mod tests {
 
     fn keys(found: &[Neighbor]) -> Vec<u64> {
         found.iter().map(|neighbor| neighbor.passage.0).collect()
+    }
+
+    #[test]
+    fn rows_of_the_scan_give_the_same_scores_as_the_graph() {
+        let [with_rows, without] = [(), ()].map(|()| filled_with(Metric::Cosine, Quantization::I8, 2_000));
+        assert!(with_rows.prepare_scan().unwrap());
+        for index in [&with_rows, &without] {
+            (1..500).step_by(3).for_each(|key| index.add(PassageId(key), &random(key + 10_000)).unwrap());
+            (500..600).for_each(|key| assert!(index.remove(PassageId(key)).unwrap()));
+            (2_001..2_050).for_each(|key| index.add(PassageId(key), &random(key)).unwrap());
+        }
+        for query in (5_000..5_010).map(random) {
+            let found = |index: &Index| index.search_among(&query, usize::MAX, (1..2_100).map(PassageId)).unwrap().unwrap();
+            assert_eq!(found(&with_rows), found(&without));
+            assert_eq!(found(&with_rows).neighbors.len(), 1_949);
+        }
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Index {
         for key in keys.iter().step_by(keys.len().div_ceil(SAMPLE).max(1)) {
             sample.extend(graph.engine.read(*key, &mut reading)?.map(<[f32]>::to_vec));
         }
-        let mut rows = Scan::centered_on(&sample, self.parameters.dimension, self.parameters.metric);
+        let mut rows = Scan::centered_on(&sample, &self.parameters);
         rows.reserve(graph.len() + graph.len() / ROOM_PART);
         for key in keys {
             if let Some(values) = graph.engine.read(key, &mut reading)? {
@@ -261,9 +261,9 @@ mod tests {
 
     #[test]
     fn an_index_beyond_the_scan_limit_drops_its_rows() {
-        let mut rows = Scan::centered_on(&[], 24, Metric::Cosine);
-        (0..SCAN_SIZE_MAX as u64).for_each(|key| rows.insert(key, embedding(key).as_slice()));
         let index = filled(Metric::Cosine, Quantization::F16, 1..10);
+        let mut rows = Scan::centered_on(&[], &index.parameters);
+        (0..SCAN_SIZE_MAX as u64).for_each(|key| rows.insert(key, embedding(key).as_slice()));
         *index.scan.write() = Some(rows);
         index.update_scan(PassageId(0), Some(&embedding(3)));
         assert!(index.scan.read().is_some());
