@@ -19,6 +19,9 @@ use rusqlite::Connection;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+/// The folders of migrations: of the catalog, of a collection's database, and of both on a database server.
+const KINDS: [&str; 3] = ["catalog", "collection", "postgres"];
+
 /// Every migration with its SHA-256. Never edit a released one: add a new file, and its line here.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("catalog/0001_collections.sql", "29e000847f3aa32caab3ab5346d3a162262917071e4513475822c83be1c3cfc5"),
@@ -36,6 +39,11 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("collection/0010_beginnings.sql", "f3343410b4edeb45a3bbac4cdbb6862ded0358dfbbb360f0435f4f492f952786"),
     ("collection/0011_letters_within_words.sql", "9bdcfe7520a7ee18e7567cdbf08775a0ba28844f95058bb27075d505688652b8"),
     ("collection/0012_parts_of_words.sql", "bc21bf913863254f34517ba185bf8be19f0c9c622e83b3ee551f0f07766b65fa"),
+    ("postgres/0001_collections.sql", "69ffcf38d7d9520e7231ff3f52c9832834d813d84da56029f4a3383cb6afd865"),
+    ("postgres/0002_catalog.sql", "b7d54f498c3fb31d1c9812c309cca20da8c39d765e355aff3e8ca9081a79d95e"),
+    ("postgres/0003_servers.sql", "ee799f44976769f2563ed7266acfd4c3198d9b85b97d9aff401727875fc71516"),
+    ("postgres/0004_timelines.sql", "57b0068fb29ec4d64ddd3c839124d2303fdbc84c2908ada1c94d1cc12cbe1e58"),
+    ("postgres/0005_replacements.sql", "73a5a451d15957a9482b649e064f2c8ae6d08c083ecb0008cfaa2b61c418da7e"),
 ];
 
 static OPTIONS: LazyLock<StoreOptions> = LazyLock::new(|| {
@@ -77,7 +85,7 @@ fn newest(kind: &str) -> i64 {
 #[test]
 fn released_migrations_never_change() {
     let mut found = Vec::new();
-    for kind in ["catalog", "collection"] {
+    for kind in KINDS {
         for file in files(&root().join("migrations").join(kind)) {
             let hash: String = Sha256::digest(fs::read(&file).unwrap()).iter().map(|byte| format!("{byte:02x}")).collect();
             found.push((format!("{kind}/{}", file.file_name().unwrap().to_str().unwrap()), hash));
@@ -89,7 +97,7 @@ fn released_migrations_never_change() {
 
 #[test]
 fn migrations_are_numbered_consecutively_and_start_with_a_comment() {
-    for kind in ["catalog", "collection"] {
+    for kind in KINDS {
         for (place, file) in files(&root().join("migrations").join(kind)).iter().enumerate() {
             let name = file.file_name().unwrap().to_str().unwrap();
             assert!(name.starts_with(&format!("{:04}_", place + 1)), "{name} is not number {}", place + 1);

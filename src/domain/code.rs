@@ -222,7 +222,7 @@ codes! {
     /// The idempotency key was already used for a different request.
     IdempotencyConflict = ("idempotency_conflict", 409, Client,
         "idempotency key \"first-load\" was already used for a different request",
-        "Use a new key for a new request.");
+        "Use a new key for a new request. If the detail speaks of missing results, read the documents first.");
     /// The document does not have the version that the request requires.
     PreconditionFailed = ("precondition_failed", 412, Client,
         "document fr-1 has version 11",

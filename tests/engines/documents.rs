@@ -213,11 +213,14 @@ over_both_engines! {
         let first = engine.put(two_passages("a"));
         let gone = engine.put(document("b", "weg"));
         engine.delete_if(&id("b"), Precondition::None).unwrap();
-        let all = [first.pending.clone(), gone.pending].concat();
+        let replaced = engine.put(document("c", "alt"));
+        let newer = engine.put(document("c", "neu"));
+        let all = [first.pending.clone(), gone.pending, replaced.pending].concat();
         let stored = engine.embed(&all);
         assert_eq!(stored.iter().map(|(passage, _)| *passage).collect::<Vec<_>>(), keys(&first.pending));
         assert_eq!(engine.embeddings_of(&[all[1].id, all[2].id, all[0].id]).unwrap(), [stored[1].clone(), stored[0].clone()]);
         assert!(engine.get(&id("a")).unwrap().unwrap().indexed);
+        assert_eq!(keys(&engine.pending(PassageId(0), 9).unwrap()), keys(&newer.pending), "the new text still waits");
     }
 
     fn passages_are_returned_in_the_requested_order(engine) {

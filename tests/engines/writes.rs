@@ -133,8 +133,12 @@ over_both_engines! {
         let resplit = |keeps_embedding, text: &str| ResplitText {
             title: Some("Gare".to_owned()), text: text.to_owned(), passages: vec![(0..text.len()).into()], keeps_embedding
         };
-        let stale = engine.patch(&id("a"), titled.clone(), Some(resplit(true, "un bus")), Precondition::None).unwrap();
-        assert_eq!(stale, PatchOutcome::Conflict);
+        let other_title = ResplitText { title: Some("Port".to_owned()), ..resplit(true, "un train") };
+        for stale in [resplit(true, "un bus"), other_title] {
+            let before = engine.get(&id("a")).unwrap();
+            let outcome = engine.patch(&id("a"), titled.clone(), Some(stale), Precondition::None).unwrap();
+            assert_eq!((outcome, engine.get(&id("a")).unwrap()), (PatchOutcome::Conflict, before));
+        }
         let kept = patched(engine, titled.clone(), Some(resplit(true, "un train")));
         assert_eq!((kept.title.as_deref(), kept.indexed), (Some("Gare"), true));
         assert_eq!(engine.passage_embeddings(&id("a")).unwrap().unwrap(), [embedding(5.0)]);

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use dragoman::domain::{Page, PassageId};
+use dragoman::domain::{Field, Filter, Page, PassageId, Test};
 use dragoman::store::{Change, CopiedDocument, DocumentStore, PreparedDocument, SearchFilter, StoreError};
 use rusqlite::Connection;
 
@@ -48,7 +48,10 @@ fn after_a_restart_expired_documents_are_hidden_and_then_deleted() {
     let store = DocumentStore::open_with_clock(folder.path(), &OPTIONS, clock).unwrap();
     assert!(store.expiry_due());
     assert_eq!(document_ids(&store), ["stays"]);
-    assert_eq!(store.matching_passages(&SearchFilter::default(), None).unwrap().passages, [PassageId(1)]);
+    let with_id = SearchFilter { filter: Filter::Field(Field::Id, Test::Exists(true)), ..SearchFilter::default() };
+    for filter in [SearchFilter::default(), with_id] {
+        assert_eq!(store.matching_passages(&filter, None).unwrap().passages, [PassageId(1)]);
+    }
     let before = store.sequence().unwrap();
     assert_eq!(store.delete_expired().unwrap().rows.len(), 1);
     assert!(matches!(store.changes(before, 10).unwrap()[..], [(_, Change::Removed(PassageId(2)))]));

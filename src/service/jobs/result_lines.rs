@@ -1,4 +1,4 @@
-//! Opens files of results, which have one line per result, and checks that those of finished jobs are complete.
+//! Opens files of results, which have one line per result, and checks that those of jobs that succeeded are complete.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -6,18 +6,18 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::domain::{Job, Metadata};
+use crate::domain::{Job, JobStatus, Metadata};
 use crate::service::error::Error;
 use crate::service::folders::open_with_length;
 
 const BYTES_PER_READ: usize = 256 << 10;
 
-/// Opens the results of a job, and returns their length in bytes. Fails if the job has ended and the file has fewer lines than
-/// `expected`, because it has lost its end. Blocks.
+/// Opens the results of a job, and returns their length in bytes. Fails if the job succeeded and the file has fewer lines
+/// than `expected`, because it has lost its end. Blocks.
 pub(crate) fn open_results(path: &Path, job: &Job, expected: u64) -> Result<(File, u64), Error> {
     let access = |source| Error::Folder { path: path.to_owned(), source };
     let (mut file, bytes) = open_with_length(path).map_err(access)?;
-    if job.status.is_finished() {
+    if job.status == JobStatus::Succeeded {
         let got = count_lines(&mut file).map_err(access)?;
         if got < expected {
             return Err(Error::ResultsTruncated { path: path.to_owned(), expected, got });

@@ -295,7 +295,7 @@ impl Plan<'_> {
     }
 
     /// Sets the similarity of every listed passage from the same values, because relevance must not depend on which list has
-    /// the passage. If the nearest embeddings were found roughly, also sets their ranks.
+    /// the passage. Unless the request wants a more exact comparison, the ranks of the nearest embeddings follow from it, too.
     fn compare(&self, embedding: &Embedding, listed: &mut FxHashMap<PassageId, ListedPassage>) -> Result<(), Error> {
         let all: PassageSet = listed.keys().copied().collect();
         let (ranks_follow, mut rank) = (self.compares_listed(), 1);

@@ -2,7 +2,8 @@
 //! and `schedule` makes snapshots at regular intervals.
 //!
 //! A snapshot is the file `<id>.tar.zst` with a description `<id>.json`. The description is written last and removed first.
-//! Without it there is no snapshot. An archive without one stays until it is deleted: it has its name only if it is complete.
+//! Without it there is no snapshot. If a start finds an archive without one, it writes it again: an archive has its name only if
+//! it is complete.
 
 pub(super) mod archive;
 pub(super) mod create;
@@ -35,6 +36,7 @@ const DESCRIPTION: &str = ".json";
 /// Number of collections in the listed snapshots after which a page ends early.
 const COLLECTIONS_LISTED: usize = 10_000;
 const PARTIAL: &str = ".partial";
+const DESCRIPTION_PARTIAL: &str = ".description.partial";
 
 /// The content of `<id>.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -107,7 +109,6 @@ impl Service {
             match state.describe(&id) {
                 // Whatever is left of a damaged one can be deleted.
                 Ok(_) | Err(Error::InvalidSnapshot { .. }) => (),
-                Err(Error::SnapshotNotFound { .. }) if state.snapshot_archive(&id).exists() => (),
                 Err(error) => return Err(error),
             }
             for path in [state.snapshot_file(&id, DESCRIPTION), state.snapshot_archive(&id)] {
@@ -156,25 +157,25 @@ impl Service {
         .await
     }
 
-    /// Creates the folder of the snapshots, removes partial files, and logs the archives that have no description.
+    /// Creates the folder of the snapshots and removes partial files. In the background, writes missing descriptions again.
     pub(crate) fn prepare_snapshots(&self) -> Result<(), Error> {
         let folder = self.state.snapshots_dir();
         let access = |source| Error::Folder { path: folder.clone(), source };
         std::fs::create_dir_all(&folder).map_err(access)?;
+        let mut undescribed = Vec::new();
         for entry in std::fs::read_dir(&folder).map_err(access)? {
             let path = entry.map_err(access)?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let Some(id) = name.split_once('.').and_then(|(id, _)| SnapshotId::parse(id).ok()) else { continue };
-            if name.ends_with(PARTIAL) {
+            let id = |end: &str| name.strip_suffix(end).and_then(|id| SnapshotId::parse(id).ok());
+            if id(PARTIAL).or_else(|| id(DESCRIPTION_PARTIAL)).is_some() {
                 tracing::info!(path = %path.display(), "removing an incomplete snapshot");
                 let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
                 removed.map_err(access)?;
-            } else if path == self.state.snapshot_archive(&id) && !self.state.snapshot_file(&id, DESCRIPTION).exists() {
-                let problem = format!("{id}{DESCRIPTION} is missing, so the archive is not listed, but it stays as it is");
-                let help = format!("upload it with PUT /v1/snapshots/{id}/archive to restore it, or delete the snapshot");
-                tracing::warn!(path = %path.display(), help, problem, "a snapshot has no description");
             }
+            undescribed.extend(id(ARCHIVE).filter(|id| !self.state.snapshot_file(id, DESCRIPTION).exists()));
         }
+        let state = Arc::clone(&self.state);
+        self.state.runtime.spawn_blocking(move || undescribed.iter().for_each(|id| state.describe_again(id)));
         Ok(())
     }
 }
@@ -263,6 +264,36 @@ impl State {
             rename_durably(&new, &path)
         };
         publish().map_err(|source| Error::Folder { path: path.clone(), source })
+    }
+
+    /// Writes the description of an archive that has lost it, or that a crash left without one. Blocks.
+    fn describe_again(&self, id: &SnapshotId) {
+        let path = self.snapshot_archive(id);
+        let written = || {
+            let (bytes_max, collections_max) = (UploadBounds::new(&self.limits).bytes_max, self.limits.collections_max);
+            let bounds = ArchiveBounds { bytes_max, collections_max };
+            let unpacked = unpack(&path, bounds, |_| None, |_| self.check_running())?;
+            let description = Description { archive: unpacked.sum, manifest: unpacked.manifest };
+            snapshot_info(id.clone(), &description)?;
+            let (new, described) = (self.snapshot_file(id, DESCRIPTION_PARTIAL), self.snapshot_file(id, DESCRIPTION));
+            let write = || {
+                write_durably(&new, &serde_json::to_vec_pretty(&description)?)?;
+                // Unlike renaming, this never replaces the description of a snapshot that was uploaded meanwhile.
+                let linked = std::fs::hard_link(&new, &described);
+                std::fs::remove_file(&new)?;
+                linked
+            };
+            write().map_err(|source| Error::Folder { path: described.clone(), source })?;
+            self.sync_snapshots()
+        };
+        match written() {
+            Ok(()) => tracing::warn!(path = %path.display(), "the description of a snapshot was missing and is written again"),
+            Err(error) => tracing::warn!(
+                path = %path.display(),
+                error = &error as &dyn std::error::Error,
+                "a snapshot has no description, so it is not listed, and its archive cannot be described; the archive stays",
+            ),
+        }
     }
 
     /// Returns the collections for a snapshot: the named ones, or all. Fails if one of them cannot be opened, even for all
