@@ -1,9 +1,9 @@
 //! What `/v1/collections/{collection}/duplicates` finds among vectors of any length, among equal texts in several languages, and
-//! among more equal texts than a cluster holds.
+//! among more equal texts than a cluster holds; and what happens to damaged results.
 
 use serde_json::{Value, json};
 
-use crate::mining::{lines, sentence, translation};
+use crate::mining::{both, collection, lines, sentence, translation};
 use crate::server::Server;
 
 /// The sorted ids of each cluster.
@@ -139,6 +139,17 @@ async fn unit_document_compares_whole_documents() {
     refused.assert_error(422, "invalid_request", "/unit", &["unknown variant `chapter`", "`document`"]);
 }
 
+/// Cuts the results of a job in half, and checks that they are not sent.
+async fn check_cut(server: &Server, job: &Value, results: &str) {
+    let id = job["id"].as_str().expect("an id");
+    let file = server._folder.path().join(format!("jobs/{id}/{results}.ndjson"));
+    let whole = std::fs::read(&file).expect("results");
+    std::fs::write(&file, &whole[..whole.len() / 2]).expect("cut");
+    for name in [results, &format!("{results}.tsv")] {
+        server.get(&format!("/v1/jobs/{id}/{name}")).await.assert_error(500, "internal", "", &["request id"]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn clusters_that_have_lost_their_end_are_an_error() {
     let server = Server::start();
@@ -146,11 +157,15 @@ async fn clusters_that_have_lost_their_end_are_an_error() {
     points(&server, "short", &(0..4).flat_map(equal).collect::<Vec<_>>()).await;
     let job = server.finished(&server.post("/v1/collections/short/duplicates", &json!({"score_min": 0.97})).await).await;
     assert_eq!(job["details"]["clusters"], 4, "{job}");
-    let id = job["id"].as_str().expect("an id");
-    let file = server._folder.path().join(format!("jobs/{id}/clusters.ndjson"));
-    let whole = std::fs::read(&file).expect("clusters");
-    std::fs::write(&file, &whole[..whole.len() / 2]).expect("truncated");
-    for name in ["clusters", "clusters.tsv"] {
-        server.get(&format!("/v1/jobs/{id}/{name}")).await.assert_error(500, "internal", "", &["request id"]);
-    }
+    check_cut(&server, &job, "clusters").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mined_pairs_that_have_lost_their_end_are_an_error() {
+    let server = Server::start();
+    collection(&server, "one", (0..10).map(|n| (format!("a{n}"), sentence(n)))).await;
+    collection(&server, "other", (0..10).map(|n| (format!("b{n}"), translation(n)))).await;
+    let job = server.finished(&server.post("/v1/mine", &both()).await).await;
+    assert!(job["details"]["pairs"].as_u64().is_some_and(|pairs| pairs > 3), "{job}");
+    check_cut(&server, &job, "pairs").await;
 }
