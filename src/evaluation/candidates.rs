@@ -105,7 +105,7 @@ impl fmt::Display for CandidatesReport {
 mod tests {
     use super::*;
     use crate::evaluation::Embeddings;
-    use crate::evaluation::angles::with_files;
+    use crate::evaluation::test_encoders::with_files;
 
     /// Embeds a sentence `cos sin` as that direction.
     struct Directions;

@@ -267,7 +267,7 @@ impl Transfer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluation::angles::{LetterEncoder, with_files};
+    use crate::evaluation::test_encoders::{LetterEncoder, with_files};
 
     fn measure_files(files: &[(&str, String)]) -> Result<Option<ClassificationReport>, EvaluationError> {
         with_files(files, |folder| measure(folder, &Options::default(), &mut LetterEncoder(4)))

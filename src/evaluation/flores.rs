@@ -128,10 +128,10 @@ fn file(folder: &Path, language: Language) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluation::angles;
+    use crate::evaluation::test_encoders;
 
     fn measure_files(files: &[(&str, &str)]) -> Result<Option<FloresReport>, EvaluationError> {
-        angles::measure_files(files, measure)
+        test_encoders::measure_files(files, measure)
     }
 
     #[test]

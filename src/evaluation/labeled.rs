@@ -116,7 +116,7 @@ fn read_examples(path: &Path) -> Result<Vec<Example>, EvaluationError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluation::angles::with_files;
+    use crate::evaluation::test_encoders::with_files;
 
     fn labels(examples: &[Example]) -> Vec<&str> {
         examples.iter().map(|example| example.label.as_str()).collect()

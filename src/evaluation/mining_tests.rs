@@ -1,7 +1,7 @@
 //! Tests of mining: proposed pairs, thresholds, and invalid files.
 
 use super::*;
-use crate::evaluation::angles;
+use crate::evaluation::test_encoders;
 
 fn pair(first: u32, second: u32, score: f32) -> Candidate {
     Candidate { first, second, score }
@@ -58,7 +58,7 @@ fn quality_is_zero_when_no_pair_is_correct() {
 }
 
 fn measure_files(files: &[(&str, &str)]) -> Result<Option<MiningReport>, EvaluationError> {
-    angles::measure_files(files, |folder, encoder| measure(folder, &mut ExactMiner(encoder)))
+    test_encoders::measure_files(files, |folder, encoder| measure(folder, &mut ExactMiner(encoder)))
 }
 
 /// A split with two translation pairs, one degree apart, and an unrelated sentence in each language. Margin scores over the

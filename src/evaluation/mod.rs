@@ -5,8 +5,6 @@
 //! The trainer evaluates bundles and weights with it, and `dragoman eval` the model that a server has loaded, so their numbers
 //! are comparable.
 
-#[cfg(test)]
-mod angles;
 pub mod candidates;
 pub mod classification;
 pub mod comparison;
@@ -27,6 +25,8 @@ pub mod short;
 pub mod significance;
 pub mod sts;
 pub mod tatoeba;
+#[cfg(test)]
+mod test_encoders;
 
 pub use encoder::{Embeddings, SentenceEncoder};
 pub use error::EvaluationError;

@@ -245,7 +245,7 @@ impl fmt::Display for PassagesReport {
 mod tests {
     use super::*;
     use crate::evaluation::Embeddings;
-    use crate::evaluation::angles::with_files;
+    use crate::evaluation::test_encoders::with_files;
 
     /// Embeds `x y ...` by its first two numbers. Its late-interaction score is the number of shared words.
     struct Numbers;

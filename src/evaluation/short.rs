@@ -68,7 +68,7 @@ pub fn read(path: &Path) -> Result<(Vec<String>, Vec<String>), EvaluationError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluation::angles::{LetterEncoder, with_files};
+    use crate::evaluation::test_encoders::{LetterEncoder, with_files};
 
     fn measure_file(content: &str) -> Result<Option<ShortReport>, EvaluationError> {
         with_files(&[("short.af-en.tsv", content)], |folder| measure(folder, &mut LetterEncoder(26)))

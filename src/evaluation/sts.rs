@@ -113,7 +113,7 @@ impl fmt::Display for StsReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluation::angles::measure_files;
+    use crate::evaluation::test_encoders::measure_files;
 
     fn measure_file(content: &str) -> Result<Option<StsReport>, EvaluationError> {
         measure_files(&[("sts.en-de.tsv", content)], measure)

@@ -156,10 +156,10 @@ const OTHER_CODES: [(&str, &str); 16] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluation::angles;
+    use crate::evaluation::test_encoders;
 
     fn measure_files(files: &[(&str, &str)]) -> Result<Option<TatoebaReport>, EvaluationError> {
-        angles::measure_files(files, measure)
+        test_encoders::measure_files(files, measure)
     }
 
     #[test]

@@ -22,7 +22,7 @@ use usearch::{IndexMetadata, IndexOptions, MetricKind, ScalarKind, b1x8};
 use super::{IndexError, IndexParameters};
 use crate::domain::embedding::{dot, squared_distance};
 use crate::domain::{Embedding, Metric, Quantization};
-pub(super) use read_buffers::{ReadBuffers, integers};
+pub(super) use read_buffers::{ReadBuffers, integers, length};
 
 /// The first key of a removed node. The others follow without gaps, so that a loaded graph needs no list of them.
 pub(super) const REMOVED_KEYS_START: u64 = 1 << 63;

@@ -215,15 +215,13 @@ fn scale(values: &[f32], metric: Metric) -> f32 {
 /// The integers of a vector in the index, and the step that gives them unit length.
 fn unit_integers(values: &[f32]) -> (f32, Vec<i8>) {
     let integers = engine::integers(values);
-    let squares: i32 = integers.iter().map(|value| i32::from(*value) * i32::from(*value)).sum();
-    ((squares.max(1) as f32).sqrt().recip(), integers)
+    (engine::length(&integers).max(1.0).recip(), integers)
 }
 
 /// The step of a vector, and its integers.
 fn round(values: &[f32]) -> (f32, Vec<i8>) {
     let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
-    let step = if largest > 0.0 { largest / LARGEST } else { 1.0 };
-    (step, values.iter().map(|value| (value / step).round() as i8).collect())
+    (largest / LARGEST, engine::integers(values))
 }
 
 /// Passes the rows whose estimates are in a range to `take`, in order.

@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use unicode_categories::UnicodeCategories as _;
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfkc_quick};
 
+use super::runs::is_common_letter;
+
 /// The mark before each word.
 const WORD_MARK: char = '▁';
 /// How much less likely an unknown character is than the least likely piece, as a logarithm.
@@ -307,8 +309,7 @@ fn word_length(text: &str, first: char) -> usize {
 fn is_punctuation(c: char) -> bool {
     match c {
         '\0'..='\u{7f}' => c.is_ascii_punctuation(),
-        // Most other characters, because looking them up takes longer: Latin, Cyrillic and Chinese ones.
-        '\u{c0}'..='\u{24f}' | '\u{400}'..='\u{52f}' | '\u{4e00}'..='\u{9fff}' => false,
+        _ if is_common_letter(c) => false,
         _ => in_ascii(c).is_some() || c.is_punctuation(),
     }
 }

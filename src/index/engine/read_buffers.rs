@@ -20,6 +20,12 @@ pub fn integers(values: &[f32]) -> Vec<i8> {
     values.iter().map(|value| (value * scale).round() as i8).collect()
 }
 
+/// Returns the length of a vector of integers.
+pub fn length(integers: &[i8]) -> f32 {
+    let squares: i32 = integers.iter().map(|value| i32::from(*value) * i32::from(*value)).sum();
+    (squares as f32).sqrt()
+}
+
 impl ReadBuffers {
     pub fn new(dimension: usize) -> Self {
         Self {
@@ -51,8 +57,7 @@ impl ReadBuffers {
 
     /// Does the same for the integers of a node, which were read last.
     pub(super) fn scale_integers(&mut self) {
-        let squares: i32 = self.integers.iter().map(|value| i32::from(*value) * i32::from(*value)).sum();
-        let length = (squares as f32).sqrt();
+        let length = length(&self.integers);
         self.shortest = self.shortest.min(length);
         let scale = if length > 0.0 { 1.0 / length } else { 0.0 };
         for (value, integer) in self.values.iter_mut().zip(&self.integers) {

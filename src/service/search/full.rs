@@ -14,7 +14,7 @@ use super::literal::LiteralMatches;
 use super::marks::QueryMatcher;
 use super::ranking::{ModelEvidence, Plan, Ranking};
 use super::tokens::with_tokens;
-use crate::domain::{DenseMethod, Embedding, HitRanks, Metric, PassageId, QueryTerms, RankedScore, SearchParameters};
+use crate::domain::{DenseMethod, Embedding, HitRanks, Metric, PassageId, QueryTerms, RankedScore};
 use crate::embed::DependentToken;
 use crate::ranking::{Evidence, LateEstimates, Question, TokenIndex, TokenScorer, WordIndex, WordScores, lexical_share};
 use crate::storage::{FirstPassages, NearestSearch, Neighbor, PassageSet};
@@ -238,8 +238,7 @@ impl Plan<'_> {
         listed: &mut FxHashMap<PassageId, ListedPassage>,
     ) -> Result<(bool, Option<DenseMethod>), Error> {
         let Some(embedding) = &self.resolved.embedding else { return Ok((true, None)) };
-        let search = self.nearest_query(embedding, limit, filter);
-        let search = NearestSearch { parameters: self.parameters_without_rescoring(), rough: self.compares_listed(), ..search };
+        let search = NearestSearch { rough: self.compares_listed(), ..self.nearest_query(embedding, limit, filter) };
         let nearest = self.collection.store.nearest(&search)?;
         let exhausted = nearest.neighbors.len() < limit;
         for (rank, Neighbor { passage, score }) in (1..).zip(nearest.neighbors) {
@@ -277,21 +276,11 @@ impl Plan<'_> {
     }
 
     /// Whether the ranks of the nearest embeddings follow from the comparison of all listed passages. They do not if the request
-    /// wants a more exact comparison of the nearest.
+    /// wants a more exact comparison of the nearest, or if the index only has the signs of the values.
     fn compares_listed(&self) -> bool {
         !self.request.exact
             && self.request.parameters.oversampling.is_none()
             && !self.collection.row.quantization.keeps_signs_only()
-    }
-
-    /// Returns the parameters of the search for the nearest embeddings. Relevance does not need rescoring, unless the index
-    /// only has the signs of the values.
-    fn parameters_without_rescoring(&self) -> SearchParameters {
-        let mut parameters = self.request.parameters;
-        if !self.collection.row.quantization.keeps_signs_only() {
-            parameters.oversampling = parameters.oversampling.or(Some(1.0));
-        }
-        parameters
     }
 
     /// Sets the similarity of every listed passage from the same values, because relevance must not depend on which list has

@@ -140,11 +140,7 @@ impl Service {
         receive(body, FileEncoding::Identity, partial.clone(), (bounds, &upload)).await?;
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
-            let (bytes_max, collections_max) = (bounds.bytes_max, state.limits.collections_max);
-            let bounds = ArchiveBounds { bytes_max, collections_max };
-            let kept = unpack(&partial, bounds, |_| None, |_| state.check_running()).and_then(|unpacked| {
-                let description = Description { archive: unpacked.sum, manifest: unpacked.manifest };
-                let snapshot = snapshot_info(id.clone(), &description)?;
+            let kept = state.check_archive(&id, &partial).and_then(|(description, snapshot)| {
                 state.check_directory()?;
                 state.publish_snapshot(&id, &partial, &description)?;
                 Ok(snapshot)
@@ -266,15 +262,21 @@ impl State {
         publish().map_err(|source| Error::Folder { path: path.clone(), source })
     }
 
+    /// Reads an archive to its end, checks all of it, and returns its description. Blocks.
+    fn check_archive(&self, id: &SnapshotId, path: &Path) -> Result<(Description, Snapshot), Error> {
+        let bytes_max = UploadBounds::new(&self.limits).bytes_max;
+        let bounds = ArchiveBounds { bytes_max, collections_max: self.limits.collections_max };
+        let unpacked = unpack(path, bounds, |_| None, |_| self.check_running())?;
+        let description = Description { archive: unpacked.sum, manifest: unpacked.manifest };
+        let snapshot = snapshot_info(id.clone(), &description)?;
+        Ok((description, snapshot))
+    }
+
     /// Writes the description of an archive that has lost it, or that a crash left without one. Blocks.
     fn describe_again(&self, id: &SnapshotId) {
         let path = self.snapshot_archive(id);
         let written = || {
-            let (bytes_max, collections_max) = (UploadBounds::new(&self.limits).bytes_max, self.limits.collections_max);
-            let bounds = ArchiveBounds { bytes_max, collections_max };
-            let unpacked = unpack(&path, bounds, |_| None, |_| self.check_running())?;
-            let description = Description { archive: unpacked.sum, manifest: unpacked.manifest };
-            snapshot_info(id.clone(), &description)?;
+            let (description, _) = self.check_archive(id, &path)?;
             let (new, described) = (self.snapshot_file(id, DESCRIPTION_PARTIAL), self.snapshot_file(id, DESCRIPTION));
             let write = || {
                 write_durably(&new, &serde_json::to_vec_pretty(&description)?)?;

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::{Embedded, RESCORED_MIN};
-use crate::domain::{Embedding, PassageId, SearchParameters};
+use crate::domain::{Embedding, PassageId};
 use crate::index::{Among, Compared, Neighbor, nearer_first, search_exact};
 use crate::storage::error::StorageError;
 use crate::storage::nearest::{EMBEDDINGS_PER_READ, NearestSearch, compare_in_parts};
@@ -61,10 +61,10 @@ impl Embedded {
     }
 
     /// Returns how many passages to rescore with their stored values if `wanted` passages are needed. Returns `None` if the
-    /// scores of the index are good enough.
-    pub(super) fn rescore_count(&self, parameters: SearchParameters, wanted: usize) -> Option<usize> {
-        let oversampling = parameters.oversampling.unwrap_or(self.quantization.oversampling());
-        (oversampling > 1.0).then(|| ((wanted as f32 * oversampling).ceil() as usize).max(RESCORED_MIN))
+    /// scores of the index are good enough for the search.
+    pub(super) fn rescore_count(&self, search: &NearestSearch<'_>, wanted: usize) -> Option<usize> {
+        let oversampling = search.parameters.oversampling.unwrap_or(self.quantization.oversampling());
+        (oversampling > 1.0 && !search.rough).then(|| ((wanted as f32 * oversampling).ceil() as usize).max(RESCORED_MIN))
     }
 
     /// Compares all passages in the scope one by one.

@@ -81,7 +81,7 @@ impl Embedded {
             return compared(self.compare_scope(search)?);
         }
         let set = self.scope_passages(search)?;
-        let wanted = self.rescore_count(search.parameters, limit).unwrap_or(limit);
+        let wanted = self.rescore_count(search, limit).unwrap_or(limit);
         let rescored = |found| if wanted > limit { self.rescore(query, limit, found) } else { Ok(found) };
         if let Some(found) = self.search_by_scan(search, wanted, set.as_deref(), &HashSet::new())? {
             return nearest(rescored(found)?, DenseMethod::Scan);
@@ -110,7 +110,7 @@ impl Embedded {
         search_next: impl Fn(usize, &HashSet<PassageId>) -> Result<Option<Vec<Neighbor>>, StorageError>,
     ) -> Result<bool, StorageError> {
         let passages = self.index()?.0.len();
-        let rescored = self.rescore_count(search.parameters, found.limit()).unwrap_or_default();
+        let rescored = self.rescore_count(search, found.limit()).unwrap_or_default();
         let mut wanted = found.limit().saturating_mul(PASSAGES_PER_HIT).max(PASSAGES_MIN).max(rescored);
         let mut excluded: HashSet<PassageId> = HashSet::new();
         while let Some(neighbors) = search_next(wanted, &excluded)? {
@@ -149,7 +149,7 @@ impl Embedded {
         found: &mut FirstPassages,
     ) -> Result<Vec<DocumentKey>, StorageError> {
         let documents_of = |passages: &[PassageId]| self.store.documents_of(passages);
-        let Some(mut size) = self.rescore_count(search.parameters, found.limit()) else {
+        let Some(mut size) = self.rescore_count(search, found.limit()) else {
             return Ok(found.add(&neighbors, documents_of)?);
         };
         let (mut rest, mut added) = (neighbors.as_slice(), Vec::new());
@@ -165,7 +165,7 @@ impl Embedded {
     /// passage is no more work, does that instead, which finds everything.
     fn find_matching(&self, search: &NearestSearch<'_>, found: &mut FirstPassages) -> Result<DenseMethod, StorageError> {
         let mut set = self.passages_in(search.scope)?;
-        let rescored = self.rescore_count(search.parameters, found.limit()).unwrap_or_default();
+        let rescored = self.rescore_count(search, found.limit()).unwrap_or_default();
         let mut wanted = found.limit().saturating_mul(MATCHING_PER_HIT).max(MATCHING_MIN).max(rescored);
         while let Some(neighbors) = self.search_graph_within(search, &set, wanted)? {
             let added = self.add_documents(search, neighbors, found)?;

@@ -1,4 +1,4 @@
-//! Test encoders whose embeddings can be computed by hand.
+//! Test encoders whose embeddings can be computed by hand, and files for evaluations.
 
 use std::path::Path;
 
