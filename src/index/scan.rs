@@ -226,10 +226,15 @@ fn round(values: &[f32]) -> (f32, Vec<i8>) {
 
 /// Passes the rows whose estimates are in a range to `take`, in order.
 fn ring(estimates: &[f32], range: Range<f32>, mut take: impl FnMut(usize)) {
-    for (first, estimates) in (0..).step_by(LANES).zip(estimates.chunks(LANES)) {
-        // Avoids a branch for each row, because most lanes have none in the range.
+    let mut take_part = |first: usize, estimates: &[f32]| {
+        (first..).zip(estimates).filter(|(_, estimate)| range.contains(estimate)).for_each(|(row, _)| take(row));
+    };
+    let (groups, rest) = estimates.as_chunks::<LANES>();
+    for (first, estimates) in (0..).step_by(LANES).zip(groups) {
+        // Avoids a branch for each row, because most groups have none in the range.
         if estimates.iter().fold(false, |any, estimate| any | (*estimate >= range.start)) {
-            (first..).zip(estimates).filter(|(_, estimate)| range.contains(estimate)).for_each(|(row, _)| take(row));
+            take_part(first, estimates);
         }
     }
+    take_part(estimates.len() - rest.len(), rest);
 }

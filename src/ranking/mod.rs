@@ -42,20 +42,24 @@ fn best(scores: &[f32], passage: impl Fn(usize) -> Option<PassageId>, limit: usi
     if limit == 0 {
         return kept;
     }
-    for (chunk_slot, chunk) in (0..).step_by(CHUNK).zip(scores.chunks(CHUNK)) {
-        // Avoids a branch for each score, because few chunks have a score that counts.
-        if !chunk.iter().fold(false, |any, score| any | (*score >= threshold)) {
-            continue;
-        }
-        for (slot, &score) in (chunk_slot..).zip(chunk).filter(|(_, score)| **score >= threshold) {
+    let mut take = |first_slot: usize, scores: &[f32], threshold: &mut f32| {
+        for (slot, &score) in (first_slot..).zip(scores).filter(|(_, score)| **score >= *threshold) {
             kept.extend(passage(slot).map(|passage| (passage, score)));
         }
         if kept.len() > limit.saturating_mul(2) {
             let (_, (_, last), _) = kept.select_nth_unstable_by(limit - 1, better);
-            threshold = *last;
+            *threshold = *last;
             kept.truncate(limit);
         }
+    };
+    let (chunks, rest) = scores.as_chunks::<CHUNK>();
+    for (first_slot, chunk) in (0..).step_by(CHUNK).zip(chunks) {
+        // Avoids a branch for each score, because few chunks have a score that counts.
+        if chunk.iter().fold(false, |any, score| any | (*score >= threshold)) {
+            take(first_slot, chunk, &mut threshold);
+        }
     }
+    take(scores.len() - rest.len(), rest, &mut threshold);
     kept.sort_unstable_by(better);
     kept.truncate(limit);
     kept

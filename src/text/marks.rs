@@ -12,8 +12,11 @@ use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::{GraphemeIndices, UnicodeSegmentation as _};
 
 use super::plain_words::{self, PlainWord};
-use super::runs::{self, Class, class, is_inner_mark, normalized, normalized_character, pictograph, truncate_term};
-use super::stems::stemmer;
+use super::runs::{
+    self, Class, class, first_letters, is_common_letter, is_inner_mark, is_single_character, normalized, normalized_character,
+    pictograph, truncate_term,
+};
+use super::stems::{keeps_first_letter, stemmer};
 use super::terms::has_term;
 use super::word_parts::parts_of;
 use crate::domain::Language;
@@ -32,6 +35,8 @@ const SHOWN_BYTES_MAX: usize = 64;
 pub struct TermMatcher {
     whole: FxHashSet<String>,
     beginnings: Vec<String>,
+    /// The first letters of all of them.
+    first_letters: FxHashSet<char>,
 }
 
 /// The words of a passage.
@@ -64,8 +69,10 @@ struct Run {
 impl TermMatcher {
     /// Takes the terms of a query.
     pub fn new(terms: QueryTerms) -> Self {
+        let first_letters = terms.terms.iter().filter_map(|term| term.text.chars().next()).collect();
         let (beginnings, whole): (Vec<_>, Vec<_>) = terms.terms.into_iter().partition(|term| term.prefix);
         Self {
+            first_letters,
             whole: whole.into_iter().map(|term| term.text).collect(),
             beginnings: beginnings.into_iter().map(|term| term.text).collect(),
         }
@@ -73,6 +80,15 @@ impl TermMatcher {
 
     fn has(&self, term: &str) -> bool {
         self.whole.contains(truncate_term(term)) || self.has_prefix(term)
+    }
+
+    /// Whether a word may have one of the terms. The first letter rules most words out, and finding the other forms of a word takes
+    /// far longer. `keeps_first_letter` says whether the stem of the word does.
+    fn may_have(&self, word: &str, keeps_first_letter: bool) -> bool {
+        match first_letters(word).filter(|_| keeps_first_letter) {
+            Some(letters) => letters.iter().any(|letter| self.first_letters.contains(letter)),
+            None => true,
+        }
     }
 
     fn has_prefix(&self, term: &str) -> bool {
@@ -164,11 +180,13 @@ impl PassageWords {
     /// Returns the positions of the query's terms: ranges of bytes in the passage, in no particular order.
     pub fn find_terms(&self, term_matcher: &TermMatcher) -> Vec<Range<usize>> {
         let (mut marks, stemmer) = (Vec::new(), self.language.and_then(stemmer));
+        let keeps_first_letter = self.language.is_none_or(keeps_first_letter);
+        let has = |text: &str| has_term(text, stemmer.as_ref(), |term| term_matcher.has(term));
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
             let text = self.text(characters);
             let is_found = match run.class {
-                Class::Word => has_term(text, stemmer.as_ref(), |term| term_matcher.has(term)),
+                Class::Word => term_matcher.may_have(text, keeps_first_letter) && has(text),
                 Class::Pictograph => term_matcher.has(pictograph(text)),
                 Class::Hangul => characters.len() > 2 && term_matcher.has(text),
                 Class::Unspaced => false,
@@ -241,7 +259,10 @@ impl PassageWords {
 /// Whether a character is a mark within a word (`is_inner_mark`) after the character `before` and before the text `after`.
 fn is_within_word(before: &str, mark: &str, after: &str) -> bool {
     // Few characters are marks, and normalizing takes longer than seeing that.
-    let is_letter_or_plain = |c: char| c.is_alphanumeric() || c.is_ascii() && !matches!(c, '\'' | '"');
+    let is_letter_or_plain = |c: char| match c.is_ascii() {
+        true => !matches!(c, '\'' | '"'),
+        false => is_common_letter(c) || c.is_alphanumeric(),
+    };
     if mark.chars().next().is_none_or(is_letter_or_plain) {
         return false;
     }
@@ -254,22 +275,20 @@ fn is_within_word(before: &str, mark: &str, after: &str) -> bool {
     }
 }
 
-/// Returns the graphemes of a text with their positions. Two neighboring ASCII characters are two graphemes, unless they end a
-/// line together, which is faster to see than by the rules for all characters.
+/// Returns the graphemes of a text with their positions. Two neighbors of `is_single_character` are two graphemes, which is faster
+/// to see than by the rules for all characters.
 fn visible_characters(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     // The graphemes from a position on.
     let mut others: Option<(usize, GraphemeIndices<'_>)> = None;
     std::iter::from_fn(move || {
-        let is_plain = match text.as_bytes()[at..] {
-            [] => return None,
-            [one] => one.is_ascii(),
-            [one, next, ..] => one.is_ascii() && next.is_ascii() && one != b'\r',
-        };
+        let mut characters = text[at..].chars();
+        let first = characters.next()?;
+        let is_plain = is_single_character(first) && characters.next().is_none_or(is_single_character);
         let found = match is_plain {
             true => {
                 others = None;
-                (at, &text[at..at + 1])
+                (at, &text[at..at + first.len_utf8()])
             }
             false => {
                 let (from, graphemes) = others.get_or_insert_with(|| (at, text[at..].grapheme_indices(true)));
@@ -456,7 +475,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn visible_characters_are_graphemes(text in "[a\r\n .é\u{301}\u{200d}\u{600}👍🇦न्क각\u{1161}]{0,20}") {
+        fn visible_characters_are_graphemes(text in "[a\r\n .é\u{301}\u{200d}\u{600}👍🇦न्क가각\u{1161}\u{11a8}жά京がハ\u{3099}سٌ\u{6dd}ש]{0,20}") {
             let expect: Vec<_> = text.grapheme_indices(true).collect();
             prop_assert_eq!(visible_characters(&text).collect::<Vec<_>>(), expect);
         }

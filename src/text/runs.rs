@@ -111,6 +111,19 @@ pub(super) fn is_common_letter(c: char) -> bool {
     }
 }
 
+/// Whether a character is certainly visible by itself, before and after any other such character. Says so of most letters in Latin,
+/// Greek, Cyrillic, Hebrew, Arabic, Chinese, Japanese and Korean texts, and of ASCII characters other than the beginning of a line
+/// break.
+pub(super) fn is_single_character(c: char) -> bool {
+    match c {
+        '\r' => false,
+        '\0'..='\u{7f}' => true,
+        '\u{386}'..='\u{3ff}' | '\u{5d0}'..='\u{5ea}' | '\u{620}'..='\u{64a}' | '\u{671}'..='\u{6d3}' => true,
+        '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fc}' | '\u{ac00}'..='\u{d7a3}' => true,
+        _ => is_common_letter(c),
+    }
+}
+
 /// Returns the class of a letter, digit or pictograph. Returns `None` for separators, and for marks, because they belong to the
 /// letter before them.
 pub(super) fn class(c: char) -> Option<Class> {
@@ -212,6 +225,9 @@ pub(super) fn normalized_character(text: &str) -> Option<char> {
     if c.is_ascii() {
         return Some(c.to_ascii_lowercase());
     }
+    if is_normalized_letter(c) || matches!(c, '\u{3041}'..='\u{3096}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}') {
+        return Some(c);
+    }
     let mut lower = lower_case(c);
     let shown = lower.next().filter(|_| lower.next().is_none())?;
     let is_normalized = |c: char| is_nfkc_quick(std::iter::once(c)) == IsNormalized::Yes;
@@ -221,8 +237,24 @@ pub(super) fn normalized_character(text: &str) -> Option<char> {
 /// Whether a text is one word that `normalized` leaves as it is. Says so of words in ASCII and of most others in Latin, Greek and
 /// Cyrillic letters, which is faster than making that form.
 pub(super) fn is_normalized_word(text: &str) -> bool {
-    let is_plain = |c| matches!(c, 'a'..='z' | '0'..='9' | 'ß'..='ö' | 'ø'..='ÿ' | 'а'..='џ' | 'ά'..='ρ' | 'σ'..='ώ');
-    text.chars().all(is_plain)
+    text.chars().all(is_normalized_letter)
+}
+
+fn is_normalized_letter(c: char) -> bool {
+    matches!(c, 'a'..='z' | '0'..='9' | 'ß'..='ö' | 'ø'..='ÿ' | 'а'..='џ' | 'ά'..='ρ' | 'σ'..='ώ')
+}
+
+/// Returns the letters with which the terms of a word may begin: the first letter of the word as it is matched exactly, and that
+/// letter without its accent. `None` if this is not quick to see (`is_normalized_word`).
+pub(super) fn first_letters(word: &str) -> Option<[char; 2]> {
+    let first = word.chars().next().filter(|_| is_normalized_word(word))?;
+    if first.is_ascii() {
+        return Some([first; 2]);
+    }
+    let mut buffer = [0; 4];
+    let text = &*first.encode_utf8(&mut buffer);
+    let (exact, plain) = (exact(text).chars().next(), fold(text).and_then(|plain| plain.chars().next()));
+    Some([exact.unwrap_or(first), plain.unwrap_or(first)])
 }
 
 /// Returns a character in lower case: an ASCII digit for one of another script, one form of sigma, a space for the frame of a keycap,
@@ -362,6 +394,26 @@ mod tests {
         }
         assert!(["größe", "2024", "ёлка", "νερό"].iter().all(|word| is_normalized_word(word)));
         assert!(["Größe", "two words", "हिन्दी", "٣", "ος"].iter().all(|text| !is_normalized_word(text)));
+    }
+
+    #[test]
+    fn single_characters_are_graphemes_of_their_own() {
+        let single = ('\0'..=char::MAX).filter(|c| is_single_character(*c));
+        for c in single.flat_map(|c| [[c, 'a'], ['a', c], [c, '가'], ['각', c], [c, 'ア'], ['س', c], [c, c]]) {
+            assert_eq!(String::from_iter(c).graphemes(true).count(), 2, "{c:?}");
+        }
+    }
+
+    #[test]
+    fn the_terms_of_a_word_begin_with_its_first_letters() {
+        for c in ('\0'..=char::MAX).filter(|c| is_normalized_word(&c.to_string())) {
+            let word = format!("{c}s");
+            let letters = first_letters(&word).expect("letters");
+            let forms = [exact(&word).into_owned(), fold(&word).unwrap_or_default()];
+            let begins = |form: &String| form.chars().next().is_none_or(|first| letters.contains(&first));
+            assert!(forms.iter().all(begins), "{forms:?} {letters:?}");
+        }
+        assert_eq!(first_letters("日本"), None);
     }
 
     #[test]

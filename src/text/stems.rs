@@ -55,6 +55,12 @@ pub(super) fn stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>>
     (!stem.is_empty() && stem != word).then_some(stem)
 }
 
+/// Whether the stem of a word in Latin, Greek or Cyrillic letters begins with the word's own first letter, but for an accent. Some
+/// rules also remove prefixes (Indonesian, Dutch) or change letters (Esperanto, Serbian).
+pub(super) fn keeps_first_letter(language: Language) -> bool {
+    !matches!(language.code(), "ar" | "eo" | "fa" | "hi" | "hy" | "id" | "nl" | "sr" | "ta")
+}
+
 /// Whether there are stemming rules for a language.
 pub fn has_rules(language: Language) -> bool {
     stemmer(language).is_some()
@@ -67,6 +73,10 @@ pub fn stemmed(word: &str, language: Language) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use rand_xoshiro::SplitMix64;
+    use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+
+    use super::super::runs::fold;
     use super::*;
 
     fn check(language: &str, words: &[&str], expect: &str) {
@@ -91,6 +101,29 @@ mod tests {
     fn words_with_digits_have_no_stem() {
         let english = stemmer(Language::parse("en").unwrap()).unwrap();
         assert_eq!(stem(&english, "b52s"), None);
+    }
+
+    /// Tries all pairs of letters as the beginning of words with random endings.
+    #[test]
+    fn most_stems_keep_the_first_letter_without_its_accent() {
+        let letters = [
+            "abcdefghijklmnopqrstuvwxyzàáâäåæçèéêíñòóöøúüýšžčćęąłőűğışșţțăœß",
+            "абвгдежзийклмнопрстуфхцчшщъыьэюяёіїґє",
+            "αάβγδεζηθικλμνξοπρστυφχψω",
+        ];
+        let mut random = SplitMix64::seed_from_u64(1);
+        let first = |word: &str| fold(word).as_deref().unwrap_or(word).chars().next();
+        for language in Language::all().filter(|language| keeps_first_letter(*language)) {
+            let Some(stemmer) = stemmer(language) else { continue };
+            for letters in letters.map(|letters| letters.chars().collect::<Vec<_>>()) {
+                for (one, other) in letters.iter().flat_map(|one| letters.iter().map(move |other| (one, other))) {
+                    let rest = (0..random.next_u64() % 8).map(|_| letters[random.next_u64() as usize % letters.len()]);
+                    let word: String = [*one, *other].into_iter().chain(rest).collect();
+                    let stem = stem(&stemmer, &word).map(Cow::into_owned).unwrap_or_else(|| word.clone());
+                    assert_eq!(first(&stem), first(&word), "{language}: {word} {stem}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -200,10 +200,12 @@ impl<'p> Products<'p> {
     #[inline(always)]
     fn estimate(&self, words: &[[u64; LANES]], group: &Group, estimates: &mut [f32; LANES]) {
         let mut common = [0_u64; LANES];
-        for (rows, planes) in words.iter().zip(&self.planes.words) {
+        // Without `array::map`, whose calls are not always inlined and are then compiled without the wide registers.
+        for (rows, [one, two, four]) in words.iter().zip(&self.planes.words) {
             for lane in 0..LANES {
-                let in_both = planes.map(|plane| u64::from((rows[lane] & plane).count_ones()));
-                common[lane] += in_both[0] + 2 * in_both[1] + 4 * in_both[2];
+                common[lane] += u64::from((rows[lane] & one).count_ones())
+                    + 2 * u64::from((rows[lane] & two).count_ones())
+                    + 4 * u64::from((rows[lane] & four).count_ones());
             }
         }
         for lane in 0..LANES {
