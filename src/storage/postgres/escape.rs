@@ -2,9 +2,11 @@
 //! decimals.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::io;
 
-use serde_json::{Number, Value};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
 use crate::domain::{Metadata, Scalar};
 
@@ -46,24 +48,65 @@ pub(super) fn unescape(text: &str) -> String {
     plain
 }
 
-pub(super) fn filter_json(metadata: &Metadata) -> String {
-    let mut json = String::new();
-    write_object(metadata, format_as_decimal, &mut json);
-    json
-}
-
 /// Converts metadata to JSON to store: as it was sent, but with texts escaped.
 pub(super) fn stored_json(metadata: &Metadata) -> String {
-    let mut json = String::new();
-    write_object(metadata, format_as_sent, &mut json);
-    json
+    json(metadata, StoredJson { with_decimals: false })
 }
 
 /// Converts a value to JSON in the same way as `stored_json`.
 pub(super) fn stored_value_json(value: &Value) -> String {
-    let mut json = String::new();
-    self::write_value(value, format_as_sent, &mut json);
-    json
+    json(value, StoredJson { with_decimals: false })
+}
+
+/// Converts metadata to JSON that filters compare.
+pub(super) fn filter_json(metadata: &Metadata) -> String {
+    json(metadata, StoredJson { with_decimals: true })
+}
+
+/// Converts a scalar to JSON in the same way as `filter_json`. Returns `None` for a number that JSON cannot express.
+pub(super) fn scalar_json(scalar: &Scalar) -> Option<String> {
+    match scalar {
+        Scalar::Real(real) if !real.is_finite() => None,
+        other => Some(json(other, StoredJson { with_decimals: true })),
+    }
+}
+
+fn json(value: &impl Serialize, format: StoredJson) -> String {
+    let mut json = Vec::new();
+    // Serializing maps with text keys to memory cannot fail, and JSON is UTF-8.
+    let _ = value.serialize(&mut Serializer::with_formatter(&mut json, format));
+    String::from_utf8(json).unwrap_or_default()
+}
+
+/// Writes JSON with escaped texts.
+struct StoredJson {
+    /// Whether numbers other than 64-bit integers are written as the decimals that filters compare.
+    with_decimals: bool,
+}
+
+impl Formatter for StoredJson {
+    fn write_u64<W: ?Sized + io::Write>(&mut self, writer: &mut W, number: u64) -> io::Result<()> {
+        match i64::try_from(number) {
+            Err(_) if self.with_decimals => self.write_f64(writer, number as f64),
+            _ => CompactFormatter.write_u64(writer, number),
+        }
+    }
+
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, real: f64) -> io::Result<()> {
+        // As a decimal, it compares like the float with all other decimals and integers.
+        match self.with_decimals && real.abs() >= EXACT_MAX {
+            true => write!(writer, "{real:.0}"),
+            false => CompactFormatter.write_f64(writer, real),
+        }
+    }
+
+    fn write_char_escape<W: ?Sized + io::Write>(&mut self, writer: &mut W, escape: CharEscape) -> io::Result<()> {
+        match escape {
+            CharEscape::AsciiControl(0) => writer.write_all(b"\\u0001\\u0001"),
+            CharEscape::AsciiControl(1) => writer.write_all(b"\\u0001\\u0002"),
+            other => CompactFormatter.write_char_escape(writer, other),
+        }
+    }
 }
 
 pub(super) fn parse_stored_json(json: &str) -> Result<Metadata, serde_json::Error> {
@@ -83,73 +126,6 @@ fn unescape_value(value: Value) -> Value {
         Value::Object(members) => Value::Object(unescape_members(members)),
         other => other,
     }
-}
-
-/// Converts a scalar to JSON in the same way as `filter_json`. Returns `None` for a number that JSON cannot express.
-pub(super) fn scalar_json(scalar: &Scalar) -> Option<String> {
-    let mut json = String::new();
-    match scalar {
-        Scalar::Text(text) => write_string(text, &mut json),
-        Scalar::Integer(integer) => json.push_str(&integer.to_string()),
-        Scalar::Real(real) if real.is_finite() => json.push_str(&format_decimal(*real)),
-        Scalar::Real(_) => return None,
-        Scalar::Bool(truth) => json.push_str(if *truth { "true" } else { "false" }),
-    }
-    Some(json)
-}
-
-/// Formats a number that is not a 64-bit integer.
-type NumberFormat = fn(&Number) -> String;
-
-fn write_value(value: &Value, form: NumberFormat, json: &mut String) {
-    match value {
-        Value::String(text) => write_string(text, json),
-        Value::Number(number) => match number.as_i64() {
-            Some(integer) => json.push_str(&integer.to_string()),
-            None => json.push_str(&form(number)),
-        },
-        Value::Array(elements) => {
-            json.push('[');
-            for (index, element) in elements.iter().enumerate() {
-                json.push_str(if index > 0 { "," } else { "" });
-                self::write_value(element, form, json);
-            }
-            json.push(']');
-        }
-        Value::Object(members) => write_object(members, form, json),
-        Value::Null | Value::Bool(_) => {
-            let _ = write!(json, "{value}");
-        }
-    }
-}
-
-fn write_object(members: &Metadata, form: NumberFormat, json: &mut String) {
-    json.push('{');
-    for (index, (key, member)) in members.iter().enumerate() {
-        json.push_str(if index > 0 { "," } else { "" });
-        write_string(key, json);
-        json.push(':');
-        write_value(member, form, json);
-    }
-    json.push('}');
-}
-
-fn write_string(text: &str, json: &mut String) {
-    let _ = write!(json, "{}", Value::String(escape(text).into_owned()));
-}
-
-fn format_as_sent(number: &Number) -> String {
-    number.to_string()
-}
-
-/// Formats a number as the float that filters compare.
-fn format_as_decimal(number: &Number) -> String {
-    number.as_f64().map_or_else(|| "null".to_owned(), format_decimal)
-}
-
-/// Formats a float as a decimal that compares like the float with all other decimals and integers.
-fn format_decimal(real: f64) -> String {
-    if real.abs() < EXACT_MAX { Value::from(real).to_string() } else { format!("{real:.0}") }
 }
 
 #[cfg(test)]
