@@ -22,8 +22,8 @@ impl DocumentStore {
         limit: usize,
         bytes_max: u64,
     ) -> Result<Vec<DocumentRecord>, StoreError> {
-        let terms_of = self.terms_of.clone();
-        self.read("reading whole documents", |connection| read(connection, after, (limit, bytes_max), &terms_of))
+        let terms_of = &self.connections.terms_of;
+        self.read("reading whole documents", |connection| read(connection, after, (limit, bytes_max), terms_of))
     }
 
     /// Waits for a place in the write queue if the queue is full.
@@ -34,10 +34,10 @@ impl DocumentStore {
         sequence: Sequence,
         checkpoint: String,
     ) -> Result<(), StoreError> {
-        let (job, terms_of) = (job.clone(), self.terms_of.clone());
+        let job = job.clone();
         self.write_patiently("importing documents", move |transaction| {
             transaction.raise_sequence(sequence);
-            documents.into_iter().try_for_each(|document| insert(transaction, document, &terms_of))?;
+            documents.into_iter().try_for_each(|document| insert(transaction, document))?;
             checkpoints::store_checkpoint(transaction, &job, &checkpoint)
         })
     }
@@ -111,11 +111,11 @@ fn passage(row: &Row<'_>, document: &Document, terms_of: &TermsOf) -> Result<Pas
     Ok(PassageRecord { id, span: PassageSpan { range, headings }, embedded, tokens, words })
 }
 
-fn insert(transaction: &mut WriteTransaction<'_>, record: DocumentRecord, terms_of: &TermsOf) -> Result<(), Fault> {
+fn insert(transaction: &mut WriteTransaction<'_>, record: DocumentRecord) -> Result<(), Fault> {
     let DocumentRecord { key, document, passages } = record;
     swap::write_document(transaction, INSERT, key, &document)?;
     let document = PreparedDocument::from(document);
-    let connection = transaction.connection;
+    let (connection, terms_of) = (transaction.connection, transaction.terms_of);
     let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let mut statement = connection.prepare_cached(sql)?;

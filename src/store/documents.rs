@@ -21,7 +21,7 @@ use super::read_only::{check_filled, open_read_only};
 use super::records::{Change, PendingPassage};
 use super::rows::{passage_id, query_all, query_each, query_one, read_embedding, to_sql};
 use super::write_transaction::WriteTransaction;
-use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries, term_rows};
+use super::{StoreError, check, log, metadata_indexes, mutations, queries, term_rows};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, MetadataPath, Page, PassageEmbedding, PassageId,
     SearchFilter, Sequence,
@@ -44,7 +44,6 @@ pub struct DocumentStore {
     indexes: RwLock<Vec<MetadataPath>>,
     /// Held while they change, in the database and then here.
     declaring: Mutex<()>,
-    pub(super) terms_of: TermsOf,
 }
 
 #[derive(Clone)]
@@ -67,7 +66,7 @@ impl DocumentStore {
         let database = folder.join(DATABASE);
         let recovered_log = file_bytes(&log::log_path(&database)) > 0;
         let open = || with_vocabulary(open_writer(&database, &COLLECTION, options.power_safe)?, options);
-        Self::start(Database::new(database.clone(), options, clock), options.terms_of.clone(), recovered_log, open)
+        Self::start(Database::new(database.clone(), options, clock), recovered_log, open)
     }
 
     /// Like `open`, but for an existing database that must contain at least the change `reached`, because its saved index has
@@ -96,7 +95,7 @@ impl DocumentStore {
             with_vocabulary(connection, options)
         };
         let connections = Database::new(database.clone(), options, system_clock);
-        let mut store = Self::start(connections, options.terms_of.clone(), recovered_log, open)?;
+        let mut store = Self::start(connections, recovered_log, open)?;
         store.lost_log = lost;
         Ok(store)
     }
@@ -106,14 +105,13 @@ impl DocumentStore {
     pub fn open_read_only(folder: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
         let open = || open_read_only(&database, &COLLECTION);
-        let store = Self::start(Database::read_only(database.clone(), options), options.terms_of.clone(), false, open)?;
+        let store = Self::start(Database::read_only(database.clone(), options), false, open)?;
         store.read("looking for what an older version left", check_filled)?;
         Ok(store)
     }
 
     fn start(
         connections: Arc<Database>,
-        terms_of: TermsOf,
         recovered_log: bool,
         open: impl FnOnce() -> Result<Connection, StoreError>,
     ) -> Result<Self, StoreError> {
@@ -129,7 +127,6 @@ impl DocumentStore {
             cached_counts: Mutex::default(),
             indexes: RwLock::default(),
             declaring: Mutex::new(()),
-            terms_of,
         };
         let (indexes, first_expiry_ms) = read?;
         *store.indexes.write() = indexes;

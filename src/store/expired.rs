@@ -39,11 +39,7 @@ impl DocumentStore {
             false => self.write_patiently(OPERATION, move |transaction| remove(transaction, &keys))?,
         };
         if !more {
-            // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
-            let next = &self.connections.next_expiry;
-            next.clear();
-            let first = self.read(OPERATION, first_expiry).inspect_err(|_| next.note(i64::MIN))?;
-            next.note(first.unwrap_or(i64::MAX));
+            self.connections.next_expiry.refresh(|| self.read(OPERATION, first_expiry))?;
         }
         Ok(Expired { rows, more, damage })
     }

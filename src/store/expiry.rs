@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use rusqlite::Connection;
 
+use super::StoreError;
 use super::error::Fault;
 
 /// Condition that `documents d` has not expired.
@@ -40,9 +41,13 @@ impl NextExpiry {
         self.0.load(Ordering::SeqCst) <= now_ms
     }
 
-    /// Clears the time. The caller must note the database's own next time afterwards.
-    pub(crate) fn clear(&self) {
+    /// Replaces the time by the one that `first_expiry` reads, or `None` if no document expires.
+    pub(crate) fn refresh(&self, first_expiry: impl FnOnce() -> Result<Option<i64>, StoreError>) -> Result<(), StoreError> {
+        // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
         self.0.store(i64::MAX, Ordering::SeqCst);
+        let first_ms = first_expiry().inspect_err(|_| self.note(i64::MIN))?;
+        self.note(first_ms.unwrap_or(i64::MAX));
+        Ok(())
     }
 }
 

@@ -6,8 +6,8 @@ use rusqlite::{Connection, params_from_iter};
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::rows::{self, DOCUMENT_COLUMNS, document_id, query_all, read_embedding, to_sql};
-use super::{StoreError, checkpoints, conditional, queries};
-use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata, SearchFilter, metadata};
+use super::{Patched, StoreError, TextPatch, checkpoints, patch, queries};
+use crate::domain::{Document, DocumentId, Embedding, JobId, Metadata, SearchFilter};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmbeddedDocument {
@@ -15,27 +15,6 @@ pub struct EmbeddedDocument {
     /// The mean of its passages' embeddings, scaled to unit length. `None` while a passage waits for its embedding, or if the
     /// embeddings cancel each other out.
     pub embedding: Option<Embedding>,
-}
-
-/// A change of a document's metadata that only applies to a certain title and text.
-#[derive(Debug, Clone)]
-pub struct TextPatch {
-    pub id: DocumentId,
-    /// The title of the text that the change applies to.
-    pub title: Option<String>,
-    pub text: String,
-    pub patch: DocumentPatch,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patched {
-    Done,
-    /// The document is gone or has another title or text. It was left unchanged.
-    Conflict,
-    /// The metadata would have become too large or too deep.
-    TooLarge,
-    /// The change would have lost a value that is not an object, because it needs an object in its place.
-    Blocked,
 }
 
 impl DocumentStore {
@@ -84,23 +63,9 @@ impl DocumentStore {
         patches: Vec<TextPatch>,
         checkpoint: impl FnOnce(&[Patched]) -> String + Send + 'static,
     ) -> Result<Vec<Patched>, StoreError> {
-        let (job, terms_of) = (job.clone(), self.terms_of.clone());
+        let job = job.clone();
         self.write_patiently("changing documents of a job", move |transaction| {
-            let mut outcomes = Vec::with_capacity(patches.len());
-            for TextPatch { id, title, text, patch } in patches {
-                let found = queries::get(transaction.connection, &id)?
-                    .filter(|document| (&document.title, &document.text) == (&title, &text));
-                outcomes.push(match found {
-                    None => Patched::Conflict,
-                    Some(document) if metadata::loses_value(&document.metadata, &patch.metadata) => Patched::Blocked,
-                    Some(document) => match conditional::change(transaction, &document, &patch, &terms_of) {
-                        Ok(_) => Patched::Done,
-                        // Nothing of this patch was written.
-                        Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,
-                        Err(fault) => return Err(fault),
-                    },
-                });
-            }
+            let outcomes = patch::patch_texts(transaction, &patches)?;
             checkpoints::store_checkpoint(transaction, &job, &checkpoint(&outcomes))?;
             Ok(outcomes)
         })

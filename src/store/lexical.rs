@@ -11,7 +11,7 @@ use super::error::Fault;
 use super::expiry::EXPIRED_PASSAGES;
 use super::queries::passage_texts;
 use super::rows::{passage_id, query_all, to_sql};
-use super::term_rows::{TermsOf, replace};
+use super::term_rows::replace;
 use super::write_transaction::WriteTransaction;
 use super::{DocumentStore, PendingPassage, SearchFilter, StoreError};
 use crate::domain::{Language, PassageId, QueryTerms, TermPhrase};
@@ -94,8 +94,7 @@ impl DocumentStore {
         for filling in [Filling::Terms, Filling::Stems] {
             let unfilled = self.read("reading passages without terms", |connection| unfilled(connection, filling))?;
             if let Some(passages) = unfilled {
-                let terms_of = self.terms_of.clone();
-                self.write_patiently("storing terms", move |transaction| fill(transaction, filling, &passages, &terms_of))?;
+                self.write_patiently("storing terms", move |transaction| fill(transaction, filling, &passages))?;
                 return Ok(true);
             }
         }
@@ -182,13 +181,8 @@ fn unfilled(connection: &Connection, filling: Filling) -> Result<Option<Vec<Pend
 
 /// Writes the terms of passages that lacked them, in the order of their keys. An empty list ends the filling. A passage that
 /// was deleted meanwhile gets no row.
-fn fill(
-    transaction: &mut WriteTransaction<'_>,
-    filling: Filling,
-    passages: &[PendingPassage],
-    terms_of: &TermsOf,
-) -> Result<(), Fault> {
-    let connection = transaction.connection;
+fn fill(transaction: &mut WriteTransaction<'_>, filling: Filling, passages: &[PendingPassage]) -> Result<(), Fault> {
+    let (connection, terms_of) = (transaction.connection, transaction.terms_of);
     // Reads the language in this transaction, because it may have changed after the passages were read, and the stems depend on
     // it.
     let sql = "select d.language from passages p join documents d on d.key = p.document where p.id = ?1";

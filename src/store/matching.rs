@@ -3,11 +3,11 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::conditional::change;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::filter::{Condition, index_expression, walk};
 use super::mutations::delete_key;
+use super::patch::{FoundDocument, patch_found};
 use super::rows::{self, DOCUMENT_COLUMNS, passage_id, query_all, query_one, to_sql};
 use super::write_transaction::WriteTransaction;
 use super::{StoreError, queries};
@@ -97,7 +97,7 @@ impl DocumentStore {
         patch: DocumentPatch,
     ) -> Result<UpdatedBatch, StoreError> {
         const OPERATION: &str = "changing documents";
-        let (condition, terms_of) = (self.compile(filter), self.terms_of.clone());
+        let condition = self.compile(filter);
         let keys = self.read(OPERATION, |connection| candidates(connection, &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(UpdatedBatch { matched: 0, rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
@@ -107,7 +107,7 @@ impl DocumentStore {
             for key in still_matching(transaction.connection, &condition, until, &keys)? {
                 let Some(document) = query_one(transaction.connection, &sql, [key], rows::document)? else { continue };
                 matched += 1;
-                if change(transaction, &document, &patch, &terms_of)? {
+                if patch_found(transaction, &FoundDocument { key, document }, &patch)? {
                     rows.push(key);
                 }
             }

@@ -3,7 +3,7 @@
 //! Each change gets its own sequence number: one for each passage that is removed or gets its embedding, then one for the
 //! document itself. So changes are totally ordered, and a page of them can end anywhere.
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
 use super::checksum::{DocumentRow, passage_checksum, seal_embedding};
 use super::error::Fault;
@@ -11,12 +11,30 @@ use super::queries::passage_texts;
 use super::rows::{json, passage_id, query_all, to_sql};
 use super::write_transaction::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, term_rows};
-use crate::domain::{Embedding, Language, PassageEmbedding, PassageId, PassageTerms, Sequence};
+use crate::domain::{Document, Embedding, Language, PassageEmbedding, PassageId, PassageTerms, Sequence};
 
 /// Computes the terms of a document's passages.
 pub(super) fn passage_terms(document: &PreparedDocument, terms_of: &TermsOf) -> Result<Vec<PassageTerms>, StoreError> {
     let of_passage = |span| Ok(terms_of.compute(&document.indexed_text(span)?, document.language));
     document.passages.iter().map(of_passage).collect()
+}
+
+impl<'r> DocumentRow<'r> {
+    /// Returns the row of a document whose metadata is `metadata` as JSON.
+    pub(super) fn of(document: &'r Document, metadata: &'r str) -> Self {
+        Self {
+            id: document.id.as_str(),
+            language: document.language.map(|language| language.code()),
+            language_confidence: document.language_confidence,
+            created_at_ms: document.created_at_ms,
+            updated_at_ms: document.updated_at_ms,
+            sequence: to_sql(document.sequence.0),
+            metadata,
+            text: &document.text,
+            title: document.title.as_deref(),
+            expires_at_ms: document.expires_at_ms,
+        }
+    }
 }
 
 /// Inserts a document's row, whose values `write_row` binds.
@@ -113,12 +131,11 @@ pub(super) fn renew_terms(
     transaction: &mut WriteTransaction<'_>,
     document: i64,
     language: Option<Language>,
-    terms_of: &TermsOf,
 ) -> Result<(), Fault> {
     let sql = "select id, document, start, end, headings from passages where document = ?1 order by ordinal";
     let passages = passage_texts(transaction.connection, sql, &[document])?;
     for passage in passages {
-        let terms = terms_of.compute(&passage.context.prepend_to(&passage.text), language);
+        let terms = transaction.terms_of.compute(&passage.context.prepend_to(&passage.text), language);
         replace_terms(transaction, to_sql(passage.id.0), terms)?;
     }
     Ok(())
@@ -130,15 +147,10 @@ pub(super) fn replace_terms(transaction: &mut WriteTransaction<'_>, passage: i64
     Ok(())
 }
 
-/// Returns the passages of a document, in order.
-pub(super) fn passage_ids(connection: &Connection, document: i64) -> Result<Vec<i64>, Fault> {
-    let sql = "select id from passages where document = ?1 order by ordinal";
-    query_all(connection, sql, [document], |row| Ok(row.get(0)?))
-}
-
 pub(super) fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) -> Result<Vec<PassageId>, Fault> {
     let connection = transaction.connection;
-    let ids = passage_ids(connection, key)?;
+    let sql = "select id from passages where document = ?1 order by ordinal";
+    let ids: Vec<i64> = query_all(connection, sql, [key], |row| Ok(row.get(0)?))?;
     let mut remember = connection.prepare_cached("insert into tombstones (sequence, passage) values (?1, ?2)")?;
     for id in &ids {
         remember.execute([transaction.next_sequence(), *id])?;

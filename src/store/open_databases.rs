@@ -21,6 +21,7 @@ use super::expiry::NextExpiry;
 use super::migrate::COLLECTION;
 use super::read_only::open_read_only;
 use super::readers::Readers;
+use super::write_transaction::WriteContext;
 use super::writer::Writer;
 use super::{StoreError, TermsOf};
 
@@ -127,6 +128,7 @@ pub(super) struct Database {
     readers_max: usize,
     clock: Clock,
     pub(super) next_expiry: NextExpiry,
+    pub(super) terms_of: TermsOf,
     deadline: Deadline,
     slots: Arc<OpenDatabases>,
     last_use: AtomicU64,
@@ -210,6 +212,7 @@ impl Database {
             readers_max: options.readers_max,
             clock,
             next_expiry: NextExpiry::default(),
+            terms_of: options.terms_of.clone(),
             deadline: Deadline::default(),
             slots: options.slots.clone().unwrap_or_else(alone),
             last_use: AtomicU64::new(0),
@@ -301,7 +304,9 @@ impl Database {
             let readers = Readers::with_connection(connection, self.path.clone(), self.deadline.clone(), self.clock);
             return Ok(OpenConnections { readers, writer: None });
         }
-        let writer = Some(Writer::start(connection, self.write_queue_max, self.clock, self.next_expiry.clone())?);
+        let (next_expiry, terms_of) = (self.next_expiry.clone(), self.terms_of.clone());
+        let context = WriteContext { clock: self.clock, next_expiry, terms_of };
+        let writer = Some(Writer::start(connection, self.write_queue_max, context)?);
         let readers = Readers::new(self.path.clone(), self.readers_max, self.deadline.clone(), self.clock);
         Ok(OpenConnections { readers, writer })
     }

@@ -1,7 +1,8 @@
-//! Computes the result of a patch, for both engines.
+//! The rules of patches, for both engines. An engine only has the statements.
 
-use super::{PreparedDocument, StoreError};
-use crate::domain::{Document, DocumentPatch, Embedding, Language, Metadata, PassageSpan, metadata};
+use super::precondition::check_precondition;
+use super::{PendingPassage, PreparedDocument, StoreError};
+use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, Language, PassageSpan, Precondition, metadata};
 
 /// A text that was split again because its title changes.
 #[derive(Debug, Clone)]
@@ -14,56 +15,151 @@ pub struct ResplitText {
     pub keeps_embedding: bool,
 }
 
-/// The new values of the fields that a patch can change.
-#[derive(Debug)]
-pub(crate) struct PatchedFields {
-    pub(crate) metadata: Metadata,
-    pub(crate) language: Option<Language>,
-    pub(crate) language_confidence: Option<f32>,
-    pub(crate) title: Option<String>,
-    pub(crate) expires_at_ms: Option<i64>,
-    /// Whether the passages stay but need the terms of another language.
-    pub(crate) renews_terms: bool,
+#[derive(Debug, Clone, PartialEq)]
+pub enum PatchOutcome {
+    Absent,
+    /// The document's text or title is no longer the one that the patch was prepared for. Nothing was changed.
+    Conflict,
+    /// The document as it is now, and its passages that the patch left without embedding.
+    Done(Box<Document>, Vec<PendingPassage>),
 }
 
-/// Returns the result of a patch, or `None` if it changes nothing.
-pub(crate) fn compute_patched_fields(document: &Document, patch: &DocumentPatch) -> Result<Option<PatchedFields>, StoreError> {
-    let mut merged = document.metadata.clone();
-    metadata::merge(&mut merged, &patch.metadata);
+/// A change of a document's metadata that only applies to a certain title and text.
+#[derive(Debug, Clone)]
+pub struct TextPatch {
+    pub id: DocumentId,
+    /// The title of the text that the change applies to.
+    pub title: Option<String>,
+    pub text: String,
+    pub patch: DocumentPatch,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patched {
+    Done,
+    /// The document is gone or has another title or text. It was left unchanged.
+    Conflict,
+    /// The metadata would have become too large or too deep.
+    TooLarge,
+    /// The change would have lost a value that is not an object, because it needs an object in its place.
+    Blocked,
+}
+
+/// A stored document with its key.
+pub(crate) struct FoundDocument {
+    pub(crate) key: i64,
+    pub(crate) document: Document,
+}
+
+/// A transaction of an engine, with the statements that patches need.
+pub(crate) trait PatchTransaction {
+    /// An error that does not name the failed operation yet.
+    type Fault: From<StoreError>;
+
+    fn find(&mut self, id: &DocumentId) -> Result<Option<FoundDocument>, Self::Fault>;
+
+    /// Writes the fields of a document that a patch can change, as a change made now.
+    fn write_patched(&mut self, key: i64, document: &Document) -> Result<(), Self::Fault>;
+
+    /// Recomputes the terms of a document's passages, in its language.
+    fn renew_terms(&mut self, key: i64, language: Option<Language>) -> Result<(), Self::Fault>;
+
+    /// Replaces the passages of a document. Returns those that wait for their embedding.
+    fn replace_passages(
+        &mut self,
+        key: i64,
+        document: &Document,
+        resplit: &ResplitText,
+    ) -> Result<Vec<PendingPassage>, Self::Fault>;
+}
+
+pub(crate) fn patch<T: PatchTransaction>(
+    transaction: &mut T,
+    id: &DocumentId,
+    patch: &DocumentPatch,
+    resplit: Option<&ResplitText>,
+    precondition: &Precondition,
+) -> Result<PatchOutcome, T::Fault> {
+    let Some(found) = transaction.find(id)? else { return Ok(PatchOutcome::Absent) };
+    check_precondition(id, Some(found.document.sequence), precondition)?;
+    let replacing = ResplitText::for_patch(resplit, &found.document, patch);
+    let Some(replacing) = replacing else { return Ok(PatchOutcome::Conflict) };
+    patch_found(transaction, &found, patch)?;
+    let pending = match replacing {
+        Some(resplit) => {
+            let language = patch.language.or(found.document.language);
+            transaction.replace_passages(found.key, &Document { language, ..found.document }, resplit)?
+        }
+        None => Vec::new(),
+    };
+    let changed = transaction.find(id)?;
+    Ok(changed.map_or(PatchOutcome::Absent, |found| PatchOutcome::Done(Box::new(found.document), pending)))
+}
+
+pub(crate) fn patch_texts<T: PatchTransaction>(transaction: &mut T, patches: &[TextPatch]) -> Result<Vec<Patched>, T::Fault> {
+    let mut outcomes = Vec::with_capacity(patches.len());
+    for TextPatch { id, title, text, patch } in patches {
+        let is_same = |found: &FoundDocument| (&found.document.title, &found.document.text) == (title, text);
+        outcomes.push(match transaction.find(id)?.filter(is_same) {
+            None => Patched::Conflict,
+            Some(found) if metadata::loses_value(&found.document.metadata, &patch.metadata) => Patched::Blocked,
+            Some(found) => match apply(&found.document, patch) {
+                Err(StoreError::MetadataTooLarge { .. }) => Patched::TooLarge,
+                patched => {
+                    write(transaction, &found, patched?)?;
+                    Patched::Done
+                }
+            },
+        });
+    }
+    Ok(outcomes)
+}
+
+/// Patches a document that was read in this transaction. Returns whether that changed anything.
+pub(crate) fn patch_found<T: PatchTransaction>(
+    transaction: &mut T,
+    found: &FoundDocument,
+    patch: &DocumentPatch,
+) -> Result<bool, T::Fault> {
+    let patched = apply(&found.document, patch)?;
+    write(transaction, found, patched)
+}
+
+/// Returns a document as a patch leaves it, or `None` if the patch changes nothing.
+fn apply(document: &Document, patch: &DocumentPatch) -> Result<Option<Document>, StoreError> {
+    let mut patched = document.clone();
+    metadata::merge(&mut patched.metadata, &patch.metadata);
     let bounds = [
-        ("bytes as JSON (metadata_bytes_max)", patch.metadata_bytes_max, metadata::bytes(&merged)),
-        ("levels (metadata_depth_max)", patch.metadata_depth_max, metadata::depth(&merged)),
+        ("bytes as JSON (metadata_bytes_max)", patch.metadata_bytes_max, metadata::bytes(&patched.metadata)),
+        ("levels (metadata_depth_max)", patch.metadata_depth_max, metadata::depth(&patched.metadata)),
     ];
     if let Some(&(unit, max, got)) = bounds.iter().find(|(_, max, got)| got > max) {
         return Err(StoreError::MetadataTooLarge { unit, max, got });
     }
-    // A language given by the caller is no longer a guess, even if it is the detected one.
-    let (language, language_confidence) = match patch.language {
-        Some(language) => (Some(language), None),
-        None => (document.language, document.language_confidence),
-    };
-    let title = patch.title.clone().applied(document.title.clone());
-    let expires_at_ms = patch.expires_at_ms.unwrap_or(document.expires_at_ms);
-    let keeps_language = language == document.language;
-    let keeps_title = title == document.title;
-    let keeps_confidence = language_confidence == document.language_confidence;
-    if merged == document.metadata && keeps_language && keeps_confidence && keeps_title && expires_at_ms == document.expires_at_ms
-    {
-        return Ok(None);
+    if patch.language.is_some() {
+        // A language given by the caller is no longer a guess, even if it is the detected one.
+        (patched.language, patched.language_confidence) = (patch.language, None);
     }
+    patched.title = patch.title.clone().applied(patched.title);
+    patched.expires_at_ms = patch.expires_at_ms.unwrap_or(patched.expires_at_ms);
+    Ok((patched != *document).then_some(patched))
+}
+
+/// Writes what a patch changed. Returns whether there is anything.
+fn write<T: PatchTransaction>(transaction: &mut T, found: &FoundDocument, patched: Option<Document>) -> Result<bool, T::Fault> {
+    let Some(patched) = patched else { return Ok(false) };
+    transaction.write_patched(found.key, &patched)?;
     // If the title changes, the caller replaces the passages anyway.
-    let renews_terms = !keeps_language && keeps_title;
-    Ok(Some(PatchedFields { metadata: merged, language, language_confidence, title, expires_at_ms, renews_terms }))
+    if patched.language != found.document.language && patched.title == found.document.title {
+        transaction.renew_terms(found.key, patched.language)?;
+    }
+    Ok(true)
 }
 
 impl ResplitText {
     /// Returns the text whose passages replace those of the document: none if the patch keeps the title. Returns `None` if
     /// `resplit` was not split with the new title, or is not the document's text.
-    pub(crate) fn for_patch<'r>(
-        resplit: Option<&'r Self>,
-        document: &Document,
-        patch: &DocumentPatch,
-    ) -> Option<Option<&'r Self>> {
+    fn for_patch<'r>(resplit: Option<&'r Self>, document: &Document, patch: &DocumentPatch) -> Option<Option<&'r Self>> {
         let title = patch.title.clone().applied(document.title.clone());
         if title == document.title {
             return Some(None);
@@ -74,16 +170,7 @@ impl ResplitText {
     /// Returns the document with the passages that replace its old ones. `embedding` is that of its only passage, if it keeps
     /// one.
     pub(crate) fn prepare(&self, document: &Document, embedding: Option<Embedding>) -> PreparedDocument {
-        PreparedDocument {
-            id: document.id.clone(),
-            title: self.title.clone(),
-            text: self.text.clone(),
-            language: document.language,
-            language_confidence: document.language_confidence,
-            metadata: Default::default(),
-            expires_at_ms: None,
-            passages: self.passages.clone(),
-            embedding,
-        }
+        let (title, passages) = (self.title.clone(), self.passages.clone());
+        PreparedDocument { title, passages, embedding, ..document.clone().into() }
     }
 }

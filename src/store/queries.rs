@@ -4,13 +4,18 @@ use rusqlite::{Connection, Rows, params, params_from_iter};
 
 use super::error::Fault;
 use super::expiry::{EXPIRED_PASSAGES, LIVE};
+use super::patch::FoundDocument;
 use super::rows::{self, DOCUMENT_COLUMNS, passage_id, query_all, query_one, to_sql};
 use super::{PendingPassage, StoreError};
 use crate::domain::{CollectionCounts, Document, DocumentId, DocumentPage, Language, Page, PassageContext, Sequence};
 
 pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Document>, Fault> {
+    Ok(find(connection, id)?.map(|found| found.document))
+}
+
+pub(super) fn find(connection: &Connection, id: &DocumentId) -> Result<Option<FoundDocument>, Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id = ?1 and {LIVE}");
-    query_one(connection, &sql, [id.as_str()], rows::document)
+    query_one(connection, &sql, [id.as_str()], |row| Ok(FoundDocument { key: row.get(0)?, document: rows::document(row)? }))
 }
 
 /// Fills up a page to `limit` documents. Reads fewer, but at least one, if their texts and metadata exceed the bytes that are

@@ -67,7 +67,9 @@ pub(super) fn document(row: &Row<'_>) -> Result<Document, Fault> {
     let key = row.get(0)?;
     read_document(row, key).map_err(|fault| match fault {
         // A text that is not UTF-8, or a value whose type is not that of its column.
-        Fault::Sqlite(error) if error.sqlite_error_code().is_none() => corrupt_document(key, "one of its columns cannot be read"),
+        Fault::Sqlite(error) if error.sqlite_error_code().is_none() => {
+            corrupt_document(key, "one of its columns cannot be read").into()
+        }
         other => other,
     })
 }
@@ -89,10 +91,10 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
         expires_at_ms: row.get(13)?,
     };
     if row.get::<_, Option<i64>>(11)?.is_some_and(|checksum| checksum != i64::from(stored.checksum())) {
-        return Err(corrupt("it does not match its checksum"));
+        return Err(corrupt("it does not match its checksum").into());
     }
     if stored.title.is_some_and(|title| check_title(title).is_err()) {
-        return Err(corrupt("its title is not valid"));
+        return Err(corrupt("its title is not valid").into());
     }
     let metadata = metadata(key, stored.metadata)?;
     Ok(Document {
@@ -111,20 +113,20 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
     })
 }
 
-pub(super) fn document_id(key: i64, text: &str) -> Result<DocumentId, Fault> {
+pub(crate) fn document_id(key: i64, text: &str) -> Result<DocumentId, StoreError> {
     DocumentId::parse(text).map_err(|_| corrupt_document(key, "its id is not valid"))
 }
 
-pub(super) fn language(key: i64, code: Option<&str>) -> Result<Option<Language>, Fault> {
+pub(crate) fn language(key: i64, code: Option<&str>) -> Result<Option<Language>, StoreError> {
     code.map(|code| Language::parse(code).ok_or_else(|| corrupt_document(key, "its language is unknown"))).transpose()
 }
 
-pub(super) fn metadata(key: i64, json: &str) -> Result<Metadata, Fault> {
+pub(super) fn metadata(key: i64, json: &str) -> Result<Metadata, StoreError> {
     serde_json::from_str(json).map_err(|_| corrupt_document(key, "its metadata is not a JSON object"))
 }
 
-pub(super) fn corrupt_document(row: i64, problem: &'static str) -> Fault {
-    StoreError::CorruptRow { table: "documents", row, problem }.into()
+pub(crate) fn corrupt_document(row: i64, problem: &'static str) -> StoreError {
+    StoreError::CorruptRow { table: "documents", row, problem }
 }
 
 /// Returns the sizes of title, metadata and text in `DOCUMENT_COLUMNS`, in bytes.
@@ -177,8 +179,8 @@ pub(super) fn corrupt_passage(row: i64, problem: &'static str) -> StoreError {
     StoreError::CorruptRow { table: "passages", row, problem }
 }
 
-/// Converts a number to SQLite's type. A number beyond its range is beyond every row.
-pub(super) fn to_sql(number: u64) -> i64 {
+/// Converts a number to the type of the database. A number beyond its range is beyond every row.
+pub(crate) fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

@@ -14,7 +14,7 @@ use super::migrate::COLLECTION;
 use super::mutations::{self, INSERT};
 use super::rows::{self, DOCUMENT_COLUMNS, json, query_all, query_one, to_sql};
 use super::write_transaction::WriteTransaction;
-use super::{CopiedDocument, DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf};
+use super::{CopiedDocument, DocumentKey, DocumentStore, PreparedDocument, StoreError};
 use crate::domain::{Document, Sequence};
 
 /// One state of a document. Ordered by the sequence.
@@ -85,9 +85,8 @@ impl DocumentStore {
 
     /// Writes copied documents, replacing what is stored under their keys and ids.
     pub fn write_copies(&self, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
-        let terms_of = self.terms_of.clone();
         self.write_patiently("copying documents", move |transaction| {
-            documents.iter().try_for_each(|document| write_copy(transaction, document, &terms_of))
+            documents.iter().try_for_each(|document| write_copy(transaction, document))
         })
     }
 
@@ -159,7 +158,7 @@ impl DocumentStore {
 const REVISIONS: &str = "select sequence, key from documents indexed by documents_sequence
     where (sequence, key) > (?1, ?2) order by sequence, key limit ?3";
 
-fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, terms_of: &TermsOf) -> Result<(), Fault> {
+fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument) -> Result<(), Fault> {
     let CopiedDocument { key, document, passages } = moved;
     transaction.raise_sequence(document.sequence);
     let Some(passages) = passages else {
@@ -170,7 +169,7 @@ fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, te
         let Some(language) = same else { return Ok(()) };
         write_document(transaction, UPDATE, *key, document)?;
         if language.as_deref() != document.language.map(|language| language.code()) {
-            mutations::renew_terms(transaction, key.0, document.language, terms_of)?;
+            mutations::renew_terms(transaction, key.0, document.language)?;
         }
         return Ok(());
     };
@@ -181,7 +180,7 @@ fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, te
     write_document(transaction, INSERT, *key, document)?;
     let spans = passages.iter().map(|passage| passage.span.clone()).collect();
     let prepared = PreparedDocument { passages: spans, ..document.clone().into() };
-    let terms = mutations::passage_terms(&prepared, terms_of)?;
+    let terms = mutations::passage_terms(&prepared, transaction.terms_of)?;
     let pending = mutations::insert_passages(transaction, key.0, &prepared, terms)?;
     let embedded = pending.into_iter().zip(passages);
     let embedded = embedded.filter_map(|(pending, passage)| Some((pending.id, passage.embedding.clone()?))).collect();
@@ -200,25 +199,14 @@ pub(super) fn write_document(
     key: DocumentKey,
     document: &Document,
 ) -> Result<(), Fault> {
-    let row = DocumentRow {
-        id: document.id.as_str(),
-        language: document.language.map(|language| language.code()),
-        language_confidence: document.language_confidence,
-        created_at_ms: document.created_at_ms,
-        updated_at_ms: document.updated_at_ms,
-        sequence: to_sql(document.sequence.0),
-        metadata: &json(&document.metadata)?,
-        text: &document.text,
-        title: document.title.as_deref(),
-        expires_at_ms: document.expires_at_ms,
-    };
-    mutations::write_row(transaction, sql, Some(key.0), &row)
+    let metadata = json(&document.metadata)?;
+    mutations::write_row(transaction, sql, Some(key.0), &DocumentRow::of(document, &metadata))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::StoreOptions;
     use super::super::connection::open_writer;
+    use super::super::{StoreOptions, TermsOf};
     use super::*;
 
     /// Returns the locks that processes hold on a file, as the system lists them.

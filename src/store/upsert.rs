@@ -8,15 +8,15 @@ use super::checksum::unseal_embedding;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::mutations::{self, INSERT, passage_terms, write_change};
-use super::rows::{passage_id, query_one};
+use super::rows::{passage_id, query_all, query_one, to_sql};
+use super::stored_document::{StoredDocument, StoredPassage};
 use super::write_transaction::WriteTransaction;
 use super::{PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted};
-use crate::domain::{DocumentId, PassageSpan, PassageTerms, Sequence};
+use crate::domain::{DocumentId, PassageTerms, Sequence};
 
 /// Documents to store. One whose title, text and passages are the same as before keeps its passages and their embeddings.
 pub(super) struct Upsert {
     documents: Vec<NewDocument>,
-    terms_of: TermsOf,
 }
 
 struct NewDocument {
@@ -36,11 +36,12 @@ impl Upsert {
         let stored: Vec<bool> = store.try_read("comparing documents", are_stored).unwrap_or_default();
         let mut stored = stored.into_iter();
         let prepare = |document: PreparedDocument| {
-            let terms = if stored.next() == Some(true) { None } else { Some(passage_terms(&document, &store.terms_of)?) };
+            let terms =
+                if stored.next() == Some(true) { None } else { Some(passage_terms(&document, &store.connections.terms_of)?) };
             Ok(NewDocument { document, terms })
         };
         let documents = documents.into_iter().map(prepare).collect::<Result<_, StoreError>>()?;
-        Ok(Self { documents, terms_of: store.terms_of.clone() })
+        Ok(Self { documents })
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = &DocumentId> {
@@ -54,7 +55,7 @@ impl Upsert {
         let mut last: HashMap<DocumentId, usize> = HashMap::with_capacity(self.documents.len());
         for (index, new) in self.documents.into_iter().enumerate() {
             let id = new.document.id.clone();
-            outcomes.push(new.write(transaction, &self.terms_of)?);
+            outcomes.push(new.write(transaction)?);
             if let Some(earlier) = last.insert(id, index) {
                 outcomes[earlier].pending.clear();
             }
@@ -65,82 +66,50 @@ impl Upsert {
 
 /// Whether a stored document could keep its passages and their terms.
 fn is_stored(connection: &Connection, document: &PreparedDocument, now_ms: i64) -> Result<bool, Fault> {
-    let Some(stored) = Stored::find(connection, document)?.filter(|stored| !stored.has_expired(now_ms)) else { return Ok(false) };
-    Ok(stored.has_language_of(document) && stored.reusable_passages(connection, document)?.is_some())
+    let stored = find(connection, document)?.filter(|stored| !stored.has_expired(now_ms) && stored.has_language_of(document));
+    Ok(stored.map(|stored| stored.reusable_passages(document)).transpose()?.flatten().is_some())
 }
 
-/// A document's row before it is replaced.
-struct Stored {
-    key: i64,
-    /// Whether text and title are unchanged.
-    same_text: bool,
-    created_at_ms: i64,
-    updated_at_ms: i64,
-    language: Option<String>,
-    expires_at_ms: Option<i64>,
-}
-
-impl Stored {
-    fn find(connection: &Connection, document: &PreparedDocument) -> Result<Option<Self>, Fault> {
-        let sql = "select key, text = ?2 and title is ?3, created_at_ms, updated_at_ms, language, expires_at_ms
-                   from documents where id = ?1";
-        query_one(connection, sql, params![document.id.as_str(), document.text, document.title], |row| {
-            let (key, same_text, created_at_ms) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            let (updated_at_ms, language, expires_at_ms) = (row.get(3)?, row.get(4)?, row.get(5)?);
-            Ok(Self { key, same_text, created_at_ms, updated_at_ms, language, expires_at_ms })
+fn find(connection: &Connection, document: &PreparedDocument) -> Result<Option<StoredDocument>, Fault> {
+    let sql = "select key, text = ?2 and title is ?3, created_at_ms, updated_at_ms, language, expires_at_ms
+               from documents where id = ?1";
+    query_one(connection, sql, params![document.id.as_str(), document.text, document.title], |row| {
+        let (key, same_text) = (row.get(0)?, row.get(1)?);
+        let with_embeddings = document.embedding.is_some();
+        Ok(StoredDocument {
+            key,
+            same_text,
+            created_at_ms: row.get(2)?,
+            updated_at_ms: row.get(3)?,
+            language: row.get(4)?,
+            expires_at_ms: row.get(5)?,
+            passages: if same_text { passages(connection, key, with_embeddings)? } else { Vec::new() },
         })
-    }
+    })
+}
 
-    fn has_expired(&self, now_ms: i64) -> bool {
-        self.expires_at_ms.is_some_and(|at| at <= now_ms)
-    }
-
-    fn has_language_of(&self, document: &PreparedDocument) -> bool {
-        self.language.as_deref() == document.language.map(|language| language.code())
-    }
-
-    /// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as before
-    /// and its own vector, if it has one, is the same. Otherwise returns `None`.
-    fn reusable_passages(
-        &self,
-        connection: &Connection,
-        document: &PreparedDocument,
-    ) -> Result<Option<Vec<PendingPassage>>, Fault> {
-        if !self.same_text {
-            return Ok(None);
-        }
-        // Embeddings are only read if there is one to compare them with.
-        let sql = "select id, start, end, embedding is null, iif(?2, embedding, null), headings
+fn passages(connection: &Connection, document: i64, with_embeddings: bool) -> Result<Vec<StoredPassage>, Fault> {
+    let sql = "select id, start, end, embedding is null, iif(?2, embedding, null), headings
                from passages where document = ?1 order by ordinal";
-        let own = document.embedding.as_ref();
-        let mut statement = connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params![self.key, own.is_some()])?;
-        let mut pending = Vec::new();
-        let mut spans = document.passages.iter();
-        while let Some(row) = rows.next()? {
-            let (id, start, end): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            let stored: Option<Vec<u8>> = row.get(4)?;
+    query_all(connection, sql, params![document, with_embeddings], |row| {
+        let id = row.get(0)?;
+        let sealed = row.get_ref(4)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+        Ok(StoredPassage {
+            id: passage_id(id)?,
+            start: row.get(1)?,
+            end: row.get(2)?,
+            headings: row.get(5)?,
+            is_pending: row.get(3)?,
             // A damaged embedding never counts as the same, so sending it again repairs it.
-            let stored = stored.and_then(|sealed| unseal_embedding(id, &sealed).ok());
-            let same_embedding = own.is_none_or(|own| stored.as_ref() == Some(own));
-            let headings = row.get_ref(5)?.as_str_or_null().map_err(rusqlite::Error::from)?;
-            let is_same = |span: &&PassageSpan| {
-                let same_range = (span.range.start as i64, span.range.end as i64) == (start, end);
-                same_range && span.headings.as_deref() == headings && same_embedding
-            };
-            let Some(span) = spans.next().filter(is_same) else { return Ok(None) };
-            if row.get(3)? {
-                pending.push(document.pending_passage(passage_id(id)?, span)?);
-            }
-        }
-        Ok(spans.next().is_none().then_some(pending))
-    }
+            embedding: sealed.and_then(|sealed| unseal_embedding(id, sealed).ok()),
+        })
+    })
 }
 
 impl NewDocument {
-    fn write(mut self, transaction: &mut WriteTransaction<'_>, terms_of: &TermsOf) -> Result<Upserted, Fault> {
+    fn write(mut self, transaction: &mut WriteTransaction<'_>) -> Result<Upserted, Fault> {
         // An expired document counts as gone, so the new one is created.
-        let (stored, expired) = match Stored::find(transaction.connection, &self.document)? {
+        let (stored, expired) = match find(transaction.connection, &self.document)? {
             Some(stored) if stored.has_expired(transaction.now_ms) => (None, Some(stored.key)),
             stored => (stored, None),
         };
@@ -148,39 +117,33 @@ impl NewDocument {
             let removed = expired.map(|key| mutations::delete_key(transaction, key)).transpose()?;
             let removed = removed.map(|deleted| deleted.removed).unwrap_or_default();
             let (sequence, key) = insert(transaction, &self.document)?;
-            let pending = self.insert_passages(transaction, key, terms_of)?;
+            let pending = self.insert_passages(transaction, key)?;
             return Ok(Upserted { created: true, sequence, pending, removed });
         };
-        self.replace(transaction, &stored, terms_of)
+        self.replace(transaction, &stored)
     }
 
-    fn replace(mut self, transaction: &mut WriteTransaction<'_>, stored: &Stored, terms_of: &TermsOf) -> Result<Upserted, Fault> {
-        let (pending, removed) = match stored.reusable_passages(transaction.connection, &self.document)? {
+    fn replace(mut self, transaction: &mut WriteTransaction<'_>, stored: &StoredDocument) -> Result<Upserted, Fault> {
+        let (pending, removed) = match stored.reusable_passages(&self.document)? {
             Some(pending) => {
                 if !stored.has_language_of(&self.document) {
-                    let passages = mutations::passage_ids(transaction.connection, stored.key)?;
-                    for (passage, terms) in passages.into_iter().zip(self.take_terms(terms_of)?) {
-                        mutations::replace_terms(transaction, passage, terms)?;
+                    for (passage, terms) in stored.passages.iter().zip(self.take_terms(transaction.terms_of)?) {
+                        mutations::replace_terms(transaction, to_sql(passage.id.0), terms)?;
                     }
                 }
                 (pending, Vec::new())
             }
             None => {
                 let removed = mutations::remove_passages(transaction, stored.key)?;
-                (self.insert_passages(transaction, stored.key, terms_of)?, removed)
+                (self.insert_passages(transaction, stored.key)?, removed)
             }
         };
         let sequence = update(transaction, stored, &self.document)?;
         Ok(Upserted { created: false, sequence, pending, removed })
     }
 
-    fn insert_passages(
-        &mut self,
-        transaction: &mut WriteTransaction<'_>,
-        key: i64,
-        terms_of: &TermsOf,
-    ) -> Result<Vec<PendingPassage>, Fault> {
-        let terms = self.take_terms(terms_of)?;
+    fn insert_passages(&mut self, transaction: &mut WriteTransaction<'_>, key: i64) -> Result<Vec<PendingPassage>, Fault> {
+        let terms = self.take_terms(transaction.terms_of)?;
         mutations::insert_passages(transaction, key, &self.document, terms)
     }
 
@@ -195,7 +158,11 @@ fn insert(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -
     Ok((sequence, transaction.connection.last_insert_rowid()))
 }
 
-fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &PreparedDocument) -> Result<Sequence, Fault> {
+fn update(
+    transaction: &mut WriteTransaction<'_>,
+    stored: &StoredDocument,
+    document: &PreparedDocument,
+) -> Result<Sequence, Fault> {
     let sql = "update documents set language = ?3, language_confidence = ?4, updated_at_ms = ?6, sequence = ?7, metadata = ?8,
                text = ?9, title = ?10, expires_at_ms = ?11, checksum = ?12 where key = ?1";
     // A clock that jumps back must not make a document older than it was.
@@ -205,11 +172,10 @@ fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &Pr
 
 #[cfg(test)]
 mod tests {
-    use super::super::clock::system_clock;
     use super::super::connection::{open_reader, open_writer};
-    use super::super::expiry::NextExpiry;
     use super::super::migrate::COLLECTION;
     use super::super::queries;
+    use super::super::write_transaction::WriteContext;
     use super::super::writer::Writer;
     use super::*;
 
@@ -231,13 +197,12 @@ mod tests {
     fn updated_at_never_moves_back_with_the_clock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
-        let writer =
-            Writer::start(open_writer(&path, &COLLECTION, false).unwrap(), 1, system_clock, NextExpiry::default()).unwrap();
+        let writer = Writer::start(open_writer(&path, &COLLECTION, false).unwrap(), 1, WriteContext::for_tests()).unwrap();
         let at = |now_ms: i64, text: &str| {
             let document = document(text);
             let work = move |transaction: &mut WriteTransaction<'_>| {
                 transaction.now_ms = now_ms;
-                NewDocument { document, terms: None }.write(transaction, &TermsOf::new(|_, _| Default::default()))
+                NewDocument { document, terms: None }.write(transaction)
             };
             writer.write("testing", work).unwrap();
             let stored = queries::get(&open_reader(&path).unwrap(), &DocumentId::parse("a").unwrap()).unwrap().unwrap();

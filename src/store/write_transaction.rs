@@ -7,12 +7,30 @@ use rusqlite::Connection;
 use super::clock::Clock;
 use super::error::Fault;
 use super::expiry::NextExpiry;
-use super::{StoreError, term_rows};
+use super::{StoreError, TermsOf, term_rows};
 use crate::domain::{PassageTerms, Sequence};
+
+/// What a writer uses in each of its transactions.
+pub(super) struct WriteContext {
+    pub(super) clock: Clock,
+    pub(super) next_expiry: NextExpiry,
+    pub(super) terms_of: TermsOf,
+}
+
+#[cfg(test)]
+impl WriteContext {
+    /// Uses the system's clock, and computes no terms.
+    pub(super) fn for_tests() -> Self {
+        let terms_of = TermsOf::new(|_, _| Default::default());
+        Self { clock: super::system_clock, next_expiry: NextExpiry::default(), terms_of }
+    }
+}
 
 /// The transaction that a group of commands shares. Dropping it without `commit` rolls it back.
 pub(super) struct WriteTransaction<'c> {
     pub(super) connection: &'c Connection,
+    pub(super) terms_of: &'c TermsOf,
+    next_expiry: &'c NextExpiry,
     /// When the transaction began, in milliseconds since the Unix epoch.
     pub(super) now_ms: i64,
     sequence: u64,
@@ -25,10 +43,11 @@ pub(super) struct WriteTransaction<'c> {
 }
 
 impl<'c> WriteTransaction<'c> {
-    pub(super) fn begin(connection: &'c Connection, clock: Clock) -> Result<Self, Fault> {
+    pub(super) fn begin(connection: &'c Connection, context: &'c WriteContext) -> Result<Self, Fault> {
         connection.prepare_cached("begin immediate")?.execute([])?;
-        let mut transaction =
-            Self { connection, now_ms: clock(), sequence: 0, first_expiry_ms: i64::MAX, added_terms: BTreeMap::new() };
+        let WriteContext { clock, next_expiry, terms_of } = context;
+        let (now_ms, first_expiry_ms, added_terms) = (clock(), i64::MAX, BTreeMap::new());
+        let mut transaction = Self { connection, terms_of, next_expiry, now_ms, sequence: 0, first_expiry_ms, added_terms };
         let sequence: i64 = connection.prepare_cached("select sequence from state")?.query_row([], |row| row.get(0))?;
         transaction.sequence = u64::try_from(sequence).map_err(|_| StoreError::CorruptRow {
             table: "state",
@@ -86,11 +105,11 @@ impl<'c> WriteTransaction<'c> {
         Ok(())
     }
 
-    pub(super) fn commit(self, next_expiry: &NextExpiry) -> Result<(), Fault> {
+    pub(super) fn commit(self) -> Result<(), Fault> {
         self.connection.prepare_cached("update state set sequence = ?1")?.execute([self.sequence as i64])?;
         self.connection.prepare_cached("commit")?.execute([])?;
         // Recorded after the commit: a search for the next expiry that runs before this sees the new documents itself.
-        next_expiry.note(self.first_expiry_ms);
+        self.next_expiry.note(self.first_expiry_ms);
         Ok(())
     }
 }

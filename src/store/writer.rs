@@ -12,10 +12,8 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::StoreError;
-use super::clock::Clock;
 use super::error::Fault;
-use super::expiry::NextExpiry;
-use super::write_transaction::WriteTransaction;
+use super::write_transaction::{WriteContext, WriteTransaction};
 
 /// Maximum number of commands in one transaction.
 const GROUP_COMMANDS_MAX: usize = 256;
@@ -35,17 +33,12 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread, which owns the connection from now on.
-    pub(super) fn start(
-        connection: Connection,
-        write_queue_max: usize,
-        clock: Clock,
-        next_expiry: NextExpiry,
-    ) -> Result<Self, StoreError> {
+    pub(super) fn start(connection: Connection, write_queue_max: usize, context: WriteContext) -> Result<Self, StoreError> {
         let limit = write_queue_max.max(1);
         let (queue, commands) = sync_channel(limit);
         let thread = Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || run(connection, &commands, clock, &next_expiry))
+            .spawn(move || run(connection, &commands, &context))
             .map_err(|error| StoreError::Thread { source: Arc::new(error) })?;
         Ok(Self { queue: Mutex::new(Some(queue)), thread: Mutex::new(Some(thread)), limit })
     }
@@ -158,16 +151,10 @@ impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> C
 }
 
 /// The body of the thread. Runs until every sender is gone and the queue is empty.
-fn run(
-    mut connection: Connection,
-    commands: &Receiver<Box<dyn Command>>,
-    clock: Clock,
-    next_expiry: &NextExpiry,
-) -> Result<(), StoreError> {
+fn run(mut connection: Connection, commands: &Receiver<Box<dyn Command>>, context: &WriteContext) -> Result<(), StoreError> {
     while let Ok(first) = commands.recv() {
         let mut group = Vec::new();
-        let committed =
-            run_group(&connection, first, commands, clock, &mut group).and_then(|transaction| transaction.commit(next_expiry));
+        let committed = run_group(&connection, first, commands, context, &mut group).and_then(WriteTransaction::commit);
         let result = committed.map_err(|fault| fault.into_store_error("committing"));
         for command in group {
             command.answer(&result);
@@ -185,12 +172,12 @@ fn run_group<'c>(
     connection: &'c Connection,
     first: Box<dyn Command>,
     commands: &Receiver<Box<dyn Command>>,
-    clock: Clock,
+    context: &'c WriteContext,
     group: &mut Vec<Box<dyn Command>>,
 ) -> Result<WriteTransaction<'c>, Fault> {
     let rows_before = connection.total_changes();
     group.push(first);
-    let mut transaction = WriteTransaction::begin(connection, clock)?;
+    let mut transaction = WriteTransaction::begin(connection, context)?;
     loop {
         if let Some(command) = group.last_mut() {
             command.run(&mut transaction)?;
@@ -211,7 +198,6 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::super::clock::system_clock;
     use super::super::connection::{open_reader, open_writer};
     use super::super::migrate::COLLECTION;
     use super::*;
@@ -229,7 +215,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let connection = open_writer(&path, &COLLECTION, true).unwrap();
-        let writer = Writer::start(connection, write_queue_max, system_clock, NextExpiry::default()).unwrap();
+        let writer = Writer::start(connection, write_queue_max, WriteContext::for_tests()).unwrap();
         Fixture { path, writer, _folder: folder }
     }
 

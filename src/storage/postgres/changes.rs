@@ -11,19 +11,17 @@ use super::fault::Fault;
 use super::filter::Condition;
 use super::names::time_literal;
 use super::partition::Postgres;
-use super::patch::{change, replace_passages};
-use super::reading::{self, FoundDocument};
-use super::rows::{self, document_columns, keys, passage_id, sequence, to_sql};
+use super::rows::{self, document_columns, keys, passage_id, sequence};
 use super::session::{Parameter, Session, vector};
 use super::upsert::{remove, upsert};
 use super::writing::Writing;
 use crate::domain::{
-    Document, DocumentId, DocumentPatch, Embedding, JobId, PassageEmbedding, PassageId, Precondition, RequestKey, Sequence,
-    metadata,
+    DocumentId, DocumentPatch, Embedding, JobId, PassageEmbedding, PassageId, Precondition, RequestKey, Sequence,
 };
 use crate::store::{
-    ANSWERS_MAX, Deleted, DeletedBatch, Idempotent, PatchOutcome, Patched, PreparedDocument, RECORDS_KEPT_MS, ResplitText,
-    SearchFilter, StoreError, TextPatch, UpdatedBatch, Upserted, check_precondition, replayed,
+    ANSWERS_MAX, Deleted, DeletedBatch, FoundDocument, Idempotent, PatchOutcome, Patched, PreparedDocument, RECORDS_KEPT_MS,
+    ResplitText, SearchFilter, StoreError, TextPatch, UpdatedBatch, Upserted, check_precondition, patch, patch_found,
+    patch_texts, replayed, to_sql,
 };
 
 /// Number of documents deleted or changed in one transaction. Bounds how long other writes wait.
@@ -81,28 +79,11 @@ impl Postgres {
     pub(crate) fn patch(
         &self,
         id: &DocumentId,
-        patch: DocumentPatch,
+        change: DocumentPatch,
         resplit: Option<ResplitText>,
         precondition: Precondition,
     ) -> Result<PatchOutcome, StoreError> {
-        self.write("changing a document", |writing| {
-            let Some(found) = reading::find_document(writing.session, writing.names, &writing.live, id)? else {
-                return Ok(PatchOutcome::Absent);
-            };
-            check_precondition(id, Some(found.document.sequence), &precondition)?;
-            let replacing = ResplitText::for_patch(resplit.as_ref(), &found.document, &patch);
-            let Some(replacing) = replacing else { return Ok(PatchOutcome::Conflict) };
-            change(writing, &found, &patch)?;
-            let pending = match replacing {
-                Some(resplit) => {
-                    let language = patch.language.or(found.document.language);
-                    replace_passages(writing, found.key, &Document { language, ..found.document }, resplit)?
-                }
-                None => Vec::new(),
-            };
-            let changed = reading::find_document(writing.session, writing.names, &writing.live, id)?;
-            Ok(changed.map_or(PatchOutcome::Absent, |found| PatchOutcome::Done(Box::new(found.document), pending)))
-        })
+        self.write("changing a document", |writing| patch(writing, id, &change, resplit.as_ref(), &precondition))
     }
 
     pub(crate) fn patch_for_job(
@@ -113,20 +94,7 @@ impl Postgres {
     ) -> Result<Vec<Patched>, StoreError> {
         self.write_patiently("changing documents of a job", |writing| {
             check_owner(writing, job)?;
-            let mut outcomes = Vec::with_capacity(patches.len());
-            for TextPatch { id, title, text, patch } in &patches {
-                let is_same = |found: &FoundDocument| (&found.document.title, &found.document.text) == (title, text);
-                outcomes.push(match reading::find_document(writing.session, writing.names, &writing.live, id)?.filter(is_same) {
-                    None => Patched::Conflict,
-                    Some(found) if metadata::loses_value(&found.document.metadata, &patch.metadata) => Patched::Blocked,
-                    Some(found) => match change(writing, &found, patch) {
-                        Ok(_) => Patched::Done,
-                        // Nothing of this patch was written.
-                        Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,
-                        Err(fault) => return Err(fault),
-                    },
-                });
-            }
+            let outcomes = patch_texts(writing, &patches)?;
             store_checkpoint(writing, job, &checkpoint(&outcomes))?;
             Ok(outcomes)
         })
@@ -177,7 +145,7 @@ impl Postgres {
             let mut changed = Vec::new();
             for row in &found {
                 let found = FoundDocument { key: row.try_get(0)?, document: rows::document(row)? };
-                if change(writing, &found, &patch)? {
+                if patch_found(writing, &found, &patch)? {
                     changed.push(found.key);
                 }
             }
@@ -196,8 +164,7 @@ impl Postgres {
     pub(crate) fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError> {
         self.run("reading a job's checkpoint", |session| {
             let sql = "select checkpoint from dragoman.job_checkpoints where collection = $1 and job = $2";
-            let row = session.row(sql, &[&self.key, &job.as_str()])?;
-            Ok(row.map(|row| row.try_get(0)).transpose()?)
+            session.value(sql, &[&self.key, &job.as_str()])
         })
     }
 
@@ -225,8 +192,8 @@ fn versions(writing: &mut Writing<'_>, ids: &[&str]) -> Result<Vec<Option<Sequen
         "select d.sequence from unnest($1) with ordinality as n (id, position) left join {} d on d.id = n.id order by n.position",
         writing.live
     );
-    let rows = writing.session.rows(&sql, &[&ids])?;
-    rows.iter().map(|row| Ok(row.try_get::<_, Option<i64>>(0)?.map(sequence))).collect()
+    let versions: Vec<Option<i64>> = writing.session.column(&sql, &[&ids])?;
+    Ok(versions.into_iter().map(|version| version.map(sequence)).collect())
 }
 
 fn candidates(session: &mut Session, documents: &str, condition: &Condition, until: i64, after: i64) -> Result<Vec<i64>, Fault> {
@@ -239,7 +206,7 @@ fn candidates(session: &mut Session, documents: &str, condition: &Condition, unt
     );
     let mut values = condition.parameters();
     values.extend([&until as Parameter<'_>, &after]);
-    session.rows(&sql, &values)?.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    session.column(&sql, &values)
 }
 
 /// Returns those of the documents with these keys that still match and were not changed after `until`, in the order of their
@@ -266,15 +233,16 @@ fn still_matching(
 pub(super) fn delete_keys(writing: &mut Writing<'_>, documents: &[i64]) -> Result<Vec<PassageId>, Fault> {
     let sql =
         format!("select document, passage from {} where document = any($1) order by document, ordinal", writing.names.passages);
-    let mut passages: HashMap<i64, Vec<i64>> = HashMap::new();
+    let mut passages: HashMap<i64, Vec<PassageId>> = HashMap::new();
     for row in writing.session.rows(&sql, &[&documents])? {
-        passages.entry(row.try_get(0)?).or_default().push(row.try_get(1)?);
+        passages.entry(row.try_get(0)?).or_default().push(passage_id(row.try_get(1)?));
     }
     let mut batch = Batch::default();
     let mut removed = Vec::new();
     for document in documents {
         let own = passages.remove(document).unwrap_or_default();
-        removed.extend(remove(writing, &mut batch, *document, &own));
+        remove(writing, &mut batch, *document, &own);
+        removed.extend(own);
     }
     batch.store(writing)?;
     Ok(removed)
@@ -299,8 +267,7 @@ fn set_embeddings(
          where p.passage = n.passage returning p.passage",
         writing.names.passages
     );
-    let rows = writing.session.rows(&sql, &[&passages, &sequences, &vectors])?;
-    let there = rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect::<Result<HashSet<_>, Fault>>()?;
+    let there: HashSet<_> = writing.session.passages(&sql, &[&passages, &sequences, &vectors])?;
     let sql = format!(
         "update {} t set tokens = n.tokens
          from (select distinct on (passage) * from unnest($1, $2, $3) as n (passage, sequence, tokens)

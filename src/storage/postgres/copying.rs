@@ -8,11 +8,10 @@ use super::changes::{check_owner, delete_keys};
 use super::escape::escape;
 use super::fault::Fault;
 use super::partition::Postgres;
-use super::reading;
-use super::rows::{self, document_columns, limit, sequence, to_sql};
+use super::rows::{self, document_columns, limit, sequence};
 use super::writing::Writing;
 use crate::domain::{Document, JobId, TokenSet};
-use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, PreparedDocument, Revision, StoreError};
+use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, PreparedDocument, Revision, StoreError, to_sql};
 
 impl Postgres {
     pub(crate) fn document_count(&self) -> Result<u64, StoreError> {
@@ -96,8 +95,7 @@ fn remove_stale(writing: &mut Writing<'_>, documents: &[CopiedDocument]) -> Resu
         "select document from {0} where document = any($1) union select document from {0} where id = any($2)",
         writing.names.documents
     );
-    let rows = writing.session.rows(&sql, &[&keys, &ids])?;
-    let stale = rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
+    let stale: Vec<i64> = writing.session.column(&sql, &[&keys, &ids])?;
     if stale.is_empty() { Ok(()) } else { delete_keys(writing, &stale).map(drop) }
 }
 
@@ -133,10 +131,7 @@ fn keep_passages(
     let renews_terms = language != moved.document.language.map(|language| language.code());
     let prepared = write_row(writing, batch, key, moved.document);
     if renews_terms {
-        for passage in reading::passages_of(writing.session, writing.names, key)? {
-            let terms = writing.terms_of.compute(&passage.context.prepend_to(&passage.text), prepared.language);
-            batch.renew_terms(key, to_sql(passage.id.0), &terms);
-        }
+        writing.add_renewed_terms(batch, key, prepared.language)?;
     }
     Ok(())
 }

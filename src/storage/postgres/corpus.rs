@@ -9,14 +9,14 @@ use super::filter::Condition;
 use super::hits::REQUESTED_PASSAGES;
 use super::partition::Postgres;
 use super::reading::read_embedding;
-use super::rows::{self, document_columns, document_id, keys, language, limit, metadata, passage_id, sequence, texts, to_sql};
+use super::rows::{self, document_columns, keys, limit, metadata, passage_id, sequence, texts};
 use super::session::{Parameter, Session};
 use crate::domain::{
     Document, DocumentId, Embedding, Metadata, MetadataPath, MiningUnit, PassageId, Sequence, TokenSet, WordCounts,
 };
 use crate::store::{
     DocumentAttributes, DocumentEmbeddings, DocumentKey, EmbeddedDocument, PassageText, SearchFilter, StoreError, TokenChanges,
-    passage_range,
+    document_id, language, passage_range, to_sql,
 };
 
 impl Postgres {
@@ -118,7 +118,7 @@ impl Postgres {
                  order by n.position",
                 self.names.passages
             );
-            session.rows(&sql, &[&keys(ids)])?.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
+            session.passages(&sql, &[&keys(ids)])
         })
     }
 
@@ -135,8 +135,8 @@ impl Postgres {
                 "select p.passage from unnest($1) with ordinality as n (id, position) left join {documents} d on d.id = n.id
                  left join {passages} p on p.document = d.document and p.ordinal = 0 {alone} order by n.position"
             );
-            let read = |row: &Row| Ok(row.try_get::<_, Option<i64>>(0)?.map(passage_id));
-            session.rows(&sql, &[&texts(ids)])?.iter().map(read).collect()
+            let found: Vec<Option<i64>> = session.column(&sql, &[&texts(ids)])?;
+            Ok(found.into_iter().map(|passage| passage.map(passage_id)).collect())
         })
     }
 
@@ -241,8 +241,7 @@ impl Postgres {
             }
             if let Some(after) = after {
                 let sql = "select passage from dragoman.tombstones where collection = $1 and sequence > $2 order by sequence";
-                let removed = session.rows(sql, &[&self.key, &to_sql(after.0)])?;
-                changes.removed = removed.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect::<Result<_, Fault>>()?;
+                changes.removed = session.passages(sql, &[&self.key, &to_sql(after.0)])?;
             }
             let sql = format!(
                 "select t.passage, t.tokens, case when $2 then t.words end from {} p

@@ -11,11 +11,13 @@ use super::changes::store_checkpoint;
 use super::escape::unescape;
 use super::fault::Fault;
 use super::partition::Postgres;
-use super::rows::{self, BYTES, document_columns, limit, passage_id, sequence, to_sql};
+use super::rows::{self, BYTES, document_columns, limit, passage_id, sequence};
 use super::session::{Session, embedding};
 use super::writing::Writing;
 use crate::domain::{Document, JobId, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
-use crate::store::{CUTTING_RULES, DocumentKey, DocumentRecord, PassageRecord, PreparedDocument, StoreError, passage_range};
+use crate::store::{
+    CUTTING_RULES, DocumentKey, DocumentRecord, PassageRecord, PreparedDocument, StoreError, passage_range, to_sql,
+};
 
 impl Postgres {
     pub(crate) fn document_records(

@@ -2,8 +2,7 @@
 //! `Postgres::live`.
 
 use super::changes::{CHANGED_PER_TRANSACTION, delete_keys};
-use super::fault::Fault;
-use super::partition::Postgres;
+use super::partition::{Postgres, first_expiry};
 use crate::store::{Expired, StoreError};
 
 impl Postgres {
@@ -19,9 +18,7 @@ impl Postgres {
              limit {CHANGED_PER_TRANSACTION}",
             self.now()
         );
-        let keys = self.run(OPERATION, |session| {
-            session.rows(&due, &[])?.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()
-        })?;
+        let keys: Vec<i64> = self.run(OPERATION, |session| session.column(&due, &[]))?;
         let more = keys.len() == CHANGED_PER_TRANSACTION;
         let rows = match keys.is_empty() {
             true => Vec::new(),
@@ -31,22 +28,13 @@ impl Postgres {
                     "select document from {documents} where document = any($1) and expires_at_ms <= $2
                      order by expires_at_ms, document"
                 );
-                let found = writing.session.rows(&sql, &[&keys, &writing.now_ms])?;
-                let expired = found.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
+                let expired = writing.session.column(&sql, &[&keys, &writing.now_ms])?;
                 delete_keys(writing, &expired)?;
                 Ok(expired)
             })?,
         };
         if !more {
-            // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
-            self.next_expiry.clear();
-            let sql = format!("select min(expires_at_ms) from {documents} where expires_at_ms is not null");
-            let first = self.run(OPERATION, |session| {
-                let row = session.row(&sql, &[])?;
-                Ok(row.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten())
-            });
-            let first = first.inspect_err(|_| self.next_expiry.note(i64::MIN))?;
-            self.next_expiry.note(first.unwrap_or(i64::MAX));
+            self.next_expiry.refresh(|| self.run(OPERATION, |session| first_expiry(session, documents)))?;
         }
         Ok(Expired { rows, more, damage: Vec::new() })
     }

@@ -8,10 +8,12 @@ use postgres::Row;
 use super::fault::Fault;
 use super::partition::Postgres;
 use super::reading::{embeddings_of_document, read_embedding};
-use super::rows::{self, DOCUMENT_COLUMNS, document_columns, document_id, keys, language, metadata, passage_id};
+use super::rows::{self, DOCUMENT_COLUMNS, document_columns, keys, metadata, passage_id};
 use super::session::Session;
 use crate::domain::{DocumentHead, DocumentId, Embedding, Passage, PassageId};
-use crate::store::{DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError, passage_range};
+use crate::store::{
+    DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError, document_id, language, passage_range,
+};
 
 /// The requested passages in their order, as `n`, to be joined with `passages p`.
 pub(super) const REQUESTED_PASSAGES: &str = "unnest($1) with ordinality as n (passage, position) join";
@@ -127,15 +129,15 @@ impl Postgres {
             );
             let mut values = condition.parameters();
             values.push(&keys);
-            session.rows(&sql, &values)?.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
+            session.passages(&sql, &values)
         })
     }
 
     pub(crate) fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
         self.search_snapshot("reading a document's embeddings", |session| {
             let sql = format!("select d.document from {} d where d.id = $1", self.live());
-            let Some(row) = session.row(&sql, &[&id.as_str()])? else { return Ok(None) };
-            embeddings_of_document(session, &self.names, row.try_get(0)?).map(Some)
+            let Some(key) = session.value(&sql, &[&id.as_str()])? else { return Ok(None) };
+            embeddings_of_document(session, &self.names, key).map(Some)
         })
     }
 }

@@ -2,7 +2,6 @@
 
 use postgres::Row;
 
-use super::fault::Fault;
 use super::partition::Postgres;
 use super::rows::{limit, passage_id};
 use super::session::Parameter;
@@ -183,10 +182,7 @@ impl Postgres {
             "with hits as materialized ({}) select h.passage from hits h group by h.document, h.passage having {}",
             words.hits, words.having
         );
-        let found = self.search("searching by words", |session| {
-            let rows = session.rows(&sql, &words.parameters())?;
-            rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect::<Result<Vec<_>, Fault>>()
-        })?;
+        let found = self.search("searching by words", |session| session.passages(&sql, &words.parameters()))?;
         let found = if terms.required.is_empty() { RequiredMatches::AllBut(found) } else { RequiredMatches::Only(found) };
         Ok(RequiredPassages::from_matches(Some(found)))
     }

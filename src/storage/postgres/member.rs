@@ -25,8 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Whether others may use the database at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sharing {
+pub(super) enum Sharing {
     Shared,
+    /// This process writes nothing.
     Exclusive,
 }
 
@@ -39,18 +40,9 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Joins the servers. Fails with `StoreError::DatabaseInUse` if another server has exclusive use of the database.
-    pub(super) fn join(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        Self::acquire(server, Sharing::Shared)
-    }
-
-    /// Takes the database for this process alone, without writing anything. Fails with `StoreError::DatabaseInUse` if a server
-    /// uses it.
-    pub(super) fn join_exclusively(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        Self::acquire(server, Sharing::Exclusive)
-    }
-
-    fn acquire(server: &Arc<PostgresServer>, sharing: Sharing) -> Result<Self, StoreError> {
+    /// Joins the servers, or takes the database for this process alone. Fails with `StoreError::DatabaseInUse` while another server
+    /// uses the database, unless both share it.
+    pub(super) fn join(server: &Arc<PostgresServer>, sharing: Sharing) -> Result<Self, StoreError> {
         const OPERATION: &str = "joining the servers of a database";
         let begun = Instant::now();
         // Clears the sign bit, because positive numbers are easier to read.
@@ -140,8 +132,7 @@ fn try_lock(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option
         Sharing::Exclusive => "pg_try_advisory_lock",
     };
     for lock in [format!("{common}({SHARED_LOCK})"), format!("pg_try_advisory_lock({id})")] {
-        let row = session.row(&format!("select {lock}"), &[])?;
-        if !row.map(|row| row.try_get::<_, bool>(0)).transpose()?.unwrap_or_default() {
+        if !session.value::<bool>(&format!("select {lock}"), &[])?.unwrap_or_default() {
             return Ok(None);
         }
     }
@@ -155,11 +146,8 @@ fn try_lock(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option
 /// ends, none of the dead ones can come back.
 pub(super) fn remove_dead_servers(session: &mut Session, me: i64) -> Result<Vec<i64>, Fault> {
     let (mut dead, mut others) = (Vec::new(), Vec::new());
-    let ids = session.rows("select id from dragoman.servers where id <> $1 order by id", &[&me])?;
-    for row in ids {
-        let id: i64 = row.try_get(0)?;
-        let taken = session.row("select pg_try_advisory_xact_lock($1)", &[&id])?;
-        let is_dead = taken.map(|row| row.try_get(0)).transpose()?.unwrap_or_default();
+    for id in session.column::<i64>("select id from dragoman.servers where id <> $1 order by id", &[&me])? {
+        let is_dead = session.value("select pg_try_advisory_xact_lock($1)", &[&id])?.unwrap_or_default();
         if is_dead { dead.push(id) } else { others.push(id) }
     }
     if !dead.is_empty() {

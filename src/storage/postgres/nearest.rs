@@ -11,7 +11,7 @@ use super::fault::Fault;
 use super::filter::Condition;
 use super::hits::passage_document;
 use super::partition::{Postgres, indexed_expression};
-use super::rows::{limit, passage_id};
+use super::rows::limit;
 use super::session::{Parameter, Session, embedding, vector};
 use crate::domain::{DenseMethod, Embedding, Metric};
 use crate::index::{Neighbor, nearer_first};
@@ -214,10 +214,7 @@ impl Postgres {
     pub(crate) fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError> {
         let condition = self.compile_scope(scope);
         let sql = format!("select p.passage from {} where {}", self.joined_tables(), condition.sql);
-        let set: PassageSet = self.search("filtering documents", |session| {
-            let rows = session.rows(&sql, &condition.parameters())?;
-            rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
-        })?;
+        let set: PassageSet = self.search("filtering documents", |session| session.passages(&sql, &condition.parameters()))?;
         Ok(Arc::new(set))
     }
 

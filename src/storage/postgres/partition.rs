@@ -133,12 +133,8 @@ impl Postgres {
         let opened = server.session().and_then(|mut session| {
             let key = key_of(&mut session, indexed)?;
             let paths = metadata_indexes(&mut session, key)?;
-            let first = format!(
-                "select min(expires_at_ms) from {} where expires_at_ms is not null",
-                PartitionNames::for_collection(key).documents
-            );
-            let first = session.row(&first, &[])?.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten();
-            Ok((key, paths, first))
+            let first_expiry_ms = first_expiry(&mut session, &PartitionNames::for_collection(key).documents)?;
+            Ok((key, paths, first_expiry_ms))
         });
         let (key, indexes, first_expiry_ms) = opened.map_err(|fault| fault.into_store_error("opening a collection"))?;
         let next_expiry = NextExpiry::default();
@@ -355,8 +351,7 @@ fn existing_key_of(session: &mut Session, id: &CollectionId) -> Result<i64, Faul
 }
 
 fn find_key(session: &mut Session, id: &CollectionId) -> Result<Option<i64>, Fault> {
-    let found = session.row("select key from dragoman.collections where id = $1", &[&id.0])?;
-    Ok(found.map(|row| row.try_get(0)).transpose()?)
+    session.value("select key from dragoman.collections where id = $1", &[&id.0])
 }
 
 /// Drops all rows of a collection, in the caller's transaction.
@@ -364,9 +359,8 @@ pub(super) fn drop_collection(session: &mut Session, id: &CollectionId) -> Resul
     // A write locks the row before it uses the tables, so locking the row first waits for writes. The timeout limits how long
     // this waits for reads.
     session.execute_batch(&format!("set local lock_timeout = '{DROP_PATIENCE_S}s'"))?;
-    let found = session.row("select key from dragoman.collections where id = $1 for update", &[&id.0])?;
-    let Some(found) = found else { return Ok(()) };
-    let key: i64 = found.try_get(0)?;
+    let sql = "select key from dragoman.collections where id = $1 for update";
+    let Some(key) = session.value::<i64>(sql, &[&id.0])? else { return Ok(()) };
     for table in PARTITIONED {
         session.execute_batch(&format!("drop table if exists dragoman.{table}_{key}"))?;
     }
@@ -407,6 +401,12 @@ pub(super) fn indexed_expression(indexed: Indexed, dimension: usize) -> Option<S
         Indexed::Full => Some(format!("embedding::vector({dimension})")),
         Indexed::Not => None,
     }
+}
+
+/// Returns when the first document expires or has expired, or `None` if none will.
+pub(super) fn first_expiry(session: &mut Session, documents: &str) -> Result<Option<i64>, Fault> {
+    let sql = format!("select min(expires_at_ms) from {documents} where expires_at_ms is not null");
+    Ok(session.value::<Option<i64>>(&sql, &[])?.flatten())
 }
 
 pub(super) fn metadata_indexes(session: &mut Session, key: i64) -> Result<Vec<MetadataPath>, Fault> {

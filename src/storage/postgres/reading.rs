@@ -7,17 +7,12 @@ use super::fault::Fault;
 use super::filter::{Condition, index_expressions};
 use super::names::{PARTITIONED, PartitionNames};
 use super::partition::{CachedCounts, Postgres, path};
-use super::rows::{self, BYTES, DOCUMENT_COLUMNS, document_columns, keys, limit, sequence, to_sql};
+use super::rows::{self, BYTES, DOCUMENT_COLUMNS, document_columns, keys, limit, sequence};
 use super::session::{Parameter, Session, embedding};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, MetadataPath, Page, PassageId, Sequence,
 };
-use crate::store::{CUTTING_RULES, PendingPassage, SearchFilter, StoreError};
-
-pub(super) struct FoundDocument {
-    pub(super) key: i64,
-    pub(super) document: Document,
-}
+use crate::store::{CUTTING_RULES, FoundDocument, PendingPassage, SearchFilter, StoreError, to_sql};
 
 /// Reads a document from the table expression `live`.
 pub(super) fn find_document(
@@ -201,8 +196,7 @@ impl Postgres {
     pub(crate) fn sequence(&self) -> Result<Sequence, StoreError> {
         self.run("reading the sequence", |session| {
             let sql = "select sequence from dragoman.collections where key = $1";
-            let Some(row) = session.row(sql, &[&self.key])? else { return Err(StoreError::Closed.into()) };
-            Ok(sequence(row.try_get(0)?))
+            Ok(sequence(session.value(sql, &[&self.key])?.ok_or(StoreError::Closed)?))
         })
     }
 

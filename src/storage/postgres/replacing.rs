@@ -69,8 +69,11 @@ impl Postgres {
             let mut session = self.server.connect_alone()?;
             session.begin_transaction(&format!("begin; set local idle_in_transaction_session_timeout = '{BLOCKED_MAX_S}s'"))?;
             let sql = "select replaced_by is not null from dragoman.collections where key = $1 for update";
-            let Some(row) = session.row(sql, &[&self.key])? else { return Err(StoreError::Closed.into()) };
-            if row.try_get(0)? { Err(StoreError::Replaced.into()) } else { Ok(session) }
+            match session.value(sql, &[&self.key])? {
+                None => Err(StoreError::Closed.into()),
+                Some(true) => Err(StoreError::Replaced.into()),
+                Some(false) => Ok(session),
+            }
         };
         let blocked = run_blocking(block).map_err(|fault: Fault| fault.into_store_error("holding writes"))?;
         Ok(BlockedWrites { session: Some(blocked), key: self.key })
@@ -105,8 +108,7 @@ pub(super) fn remove_unread(session: &mut Session, key: i64) -> Result<bool, Fau
         return Ok(false);
     }
     let sql = "select pg_try_advisory_xact_lock(hashtextextended($1, 0))";
-    let free = session.row(sql, &[&readers_lock(key)])?;
-    if !free.map(|row| row.try_get::<_, bool>(0)).transpose()?.unwrap_or_default() {
+    if !session.value::<bool>(sql, &[&readers_lock(key)])?.unwrap_or_default() {
         return Ok(false);
     }
     drop_collection(session, &CollectionId(row.try_get(0)?))?;

@@ -5,8 +5,8 @@ use postgres::Row;
 use super::escape::{parse_stored_json, unescape};
 use super::fault::Fault;
 use super::names::PartitionNames;
-use crate::domain::{Document, DocumentId, Language, Metadata, PassageContext, PassageId, Sequence};
-use crate::store::{PendingPassage, StoreError, passage_range};
+use crate::domain::{Document, DocumentId, Metadata, PassageContext, PassageId, Sequence};
+use crate::store::{PendingPassage, corrupt_document, document_id, language, passage_range, to_sql};
 
 /// The columns that `document` reads, from `documents d`.
 pub(super) fn document_columns(names: &PartitionNames) -> String {
@@ -45,20 +45,8 @@ pub(super) fn document(row: &Row) -> Result<Document, Fault> {
     })
 }
 
-pub(super) fn document_id(key: i64, text: &str) -> Result<DocumentId, Fault> {
-    DocumentId::parse(text).map_err(|_| corrupt(key, "its id is not valid"))
-}
-
-pub(super) fn language(key: i64, code: Option<&str>) -> Result<Option<Language>, Fault> {
-    code.map(|code| Language::parse(code).ok_or_else(|| corrupt(key, "its language is unknown"))).transpose()
-}
-
 pub(super) fn metadata(key: i64, json: &str) -> Result<Metadata, Fault> {
-    parse_stored_json(json).map_err(|_| corrupt(key, "its metadata is not a JSON object"))
-}
-
-fn corrupt(row: i64, problem: &'static str) -> Fault {
-    StoreError::CorruptRow { table: "documents", row, problem }.into()
+    parse_stored_json(json).map_err(|_| corrupt_document(key, "its metadata is not a JSON object").into())
 }
 
 pub(super) fn sequence(number: i64) -> Sequence {
@@ -77,11 +65,6 @@ pub(super) fn keys(ids: &[PassageId]) -> Vec<i64> {
 /// Converts ids of documents to values of a statement.
 pub(super) fn texts(ids: &[DocumentId]) -> Vec<&str> {
     ids.iter().map(DocumentId::as_str).collect()
-}
-
-/// Converts a number to the type of the database. A number beyond its range is beyond every row.
-pub(super) fn to_sql(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Converts a limit of a statement, leaving room to add one.

@@ -253,10 +253,8 @@ fn check_pgvector(session: &mut Session) -> Result<(), Fault> {
             other => other,
         })?;
     }
-    let found: String = match session.row(version, &[])? {
-        Some(row) => row.try_get(0)?,
-        None => return Err(unsuitable("the extension pgvector is missing").into()),
-    };
+    let found: Option<String> = session.value(version, &[])?;
+    let found = found.ok_or_else(|| unsuitable("the extension pgvector is missing"))?;
     let mut numbers = found.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
     if (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default()) < PGVECTOR_MIN {
         let (major, minor) = PGVECTOR_MIN;

@@ -5,11 +5,12 @@
 
 use pgvector::Vector;
 use postgres::fallible_iterator::FallibleIterator as _;
-use postgres::types::{ToSql, Type};
+use postgres::types::{FromSqlOwned, ToSql, Type};
 use postgres::{CancelToken, Client, Row, SimpleQueryMessage, SimpleQueryRow};
 
 use super::fault::Fault;
-use crate::domain::Embedding;
+use super::rows::passage_id;
+use crate::domain::{Embedding, PassageId};
 use crate::store::StoreError;
 
 pub(super) type Parameter<'p> = &'p (dyn SqlValue + Sync);
@@ -111,6 +112,21 @@ impl Session {
     /// Runs a statement that returns at most one row.
     pub(super) fn row(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Option<Row>, Fault> {
         Ok(self.client.query_typed_opt(sql, &self.types.typed(parameters))?)
+    }
+
+    /// Runs a statement that returns at most one row. Returns its first column.
+    pub(super) fn value<T: FromSqlOwned>(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Option<T>, Fault> {
+        Ok(self.row(sql, parameters)?.map(|row| row.try_get(0)).transpose()?)
+    }
+
+    /// Runs a statement and returns the first column of its rows.
+    pub(super) fn column<T: FromSqlOwned>(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<T>, Fault> {
+        self.rows(sql, parameters)?.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    /// Runs a statement whose only column is the key of a passage.
+    pub(super) fn passages<C: FromIterator<PassageId>>(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<C, Fault> {
+        Ok(self.column(sql, parameters)?.into_iter().map(passage_id).collect())
     }
 
     /// Runs a statement that returns one number. A negative one counts as 0.

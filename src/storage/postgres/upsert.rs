@@ -13,8 +13,8 @@ use super::fault::Fault;
 use super::rows::{self, passage_id};
 use super::session::embedding;
 use super::writing::Writing;
-use crate::domain::{DocumentId, Embedding, PassageId};
-use crate::store::{PendingPassage, PreparedDocument, Upserted};
+use crate::domain::{DocumentId, PassageId};
+use crate::store::{PendingPassage, PreparedDocument, StoredDocument, StoredPassage, Upserted, to_sql};
 
 /// Stores documents. If an id occurs twice, the document is stored twice and the last one stays. Only the last one reports
 /// passages to embed.
@@ -40,53 +40,23 @@ pub(super) fn upsert(writing: &mut Writing<'_>, documents: &[PreparedDocument]) 
     Ok(outcomes)
 }
 
-/// A document's row before it is replaced.
-struct Stored {
-    key: i64,
-    /// Whether text and title are unchanged.
-    same_text: bool,
-    created_at_ms: i64,
-    updated_at_ms: i64,
-    language: Option<String>,
-    /// Whether it has expired. Then it counts as gone, and the new document is created.
-    has_expired: bool,
-    passages: Vec<StoredPassage>,
-}
-
-impl Stored {
-    fn keys(&self) -> Vec<i64> {
-        self.passages.iter().map(|passage| passage.passage).collect()
-    }
-}
-
-struct StoredPassage {
-    passage: i64,
-    begins: i64,
-    ends: i64,
-    headings: Option<String>,
-    is_pending: bool,
-    /// Only read if the new document has one to compare it with.
-    embedding: Option<Embedding>,
-}
-
 fn upsert_distinct(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<Vec<Upserted>, Fault> {
     let mut stored = read_stored(writing, documents)?;
     let mut batch = Batch::default();
     let mut outcomes = Vec::with_capacity(documents.len());
     for document in documents {
-        let (expired, stored) = match stored.remove(document.id.as_str()) {
-            Some(stored) if stored.has_expired => (Some(stored), None),
-            stored => (None, stored),
-        };
-        outcomes.push(match stored {
-            None => {
-                let removed = expired.map(|expired| remove(writing, &mut batch, expired.key, &expired.keys()));
+        outcomes.push(match stored.remove(document.id.as_str()) {
+            Some(stored) if !stored.has_expired(writing.now_ms) => replace(writing, &mut batch, &stored, document)?,
+            expired => {
+                let removed = expired.as_ref().map_or_else(Vec::new, passage_ids);
+                if let Some(expired) = expired {
+                    remove(writing, &mut batch, expired.key, &removed);
+                }
                 let (sequence, key) = (writing.next_sequence(), writing.next_document());
                 batch.add_document(key, document, sequence, writing.now_ms, writing.now_ms);
                 let pending = add_passages(writing, &mut batch, key, document)?;
-                Upserted { created: true, sequence: rows::sequence(sequence), pending, removed: removed.unwrap_or_default() }
+                Upserted { created: true, sequence: rows::sequence(sequence), pending, removed }
             }
-            Some(stored) => replace(writing, &mut batch, &stored, document)?,
         });
     }
     batch.store(writing)?;
@@ -96,24 +66,25 @@ fn upsert_distinct(writing: &mut Writing<'_>, documents: &[PreparedDocument]) ->
 fn replace(
     writing: &mut Writing<'_>,
     batch: &mut Batch,
-    stored: &Stored,
+    stored: &StoredDocument,
     document: &PreparedDocument,
 ) -> Result<Upserted, Fault> {
-    let kept = if stored.same_text { reusable_passages(&stored.passages, document)? } else { None };
-    let (pending, removed) = match kept {
-        Some(pending) => (pending, Vec::new()),
+    let (pending, removed) = match stored.reusable_passages(document)? {
+        Some(pending) => {
+            if !stored.has_language_of(document) {
+                for (passage, span) in stored.passages.iter().zip(&document.passages) {
+                    let terms = writing.terms_of.compute(&document.indexed_text(span)?, document.language);
+                    batch.renew_terms(stored.key, to_sql(passage.id.0), &terms);
+                }
+            }
+            (pending, Vec::new())
+        }
         None => {
-            let removed = remove_passages(writing, batch, stored.key, &stored.keys());
+            let removed = passage_ids(stored);
+            remove_passages(writing, batch, stored.key, &removed);
             (add_passages(writing, batch, stored.key, document)?, removed)
         }
     };
-    if removed.is_empty() && stored.language.as_deref() != document.language.map(|language| language.code()) {
-        let spans = stored.passages.iter().map(|passage| passage.passage).zip(&document.passages);
-        for (passage, span) in spans {
-            let text = document.indexed_text(span)?;
-            batch.renew_terms(stored.key, passage, &writing.terms_of.compute(&text, document.language));
-        }
-    }
     let sequence = writing.next_sequence();
     // A clock that jumps back must not make a document older than it was.
     let updated_at_ms = writing.now_ms.max(stored.updated_at_ms);
@@ -121,8 +92,12 @@ fn replace(
     Ok(Upserted { created: false, sequence: writing.sequence(), pending, removed })
 }
 
+fn passage_ids(stored: &StoredDocument) -> Vec<PassageId> {
+    stored.passages.iter().map(|passage| passage.id).collect()
+}
+
 /// Reads the stored documents with these ids, and their passages.
-fn read_stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<HashMap<String, Stored>, Fault> {
+fn read_stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<HashMap<String, StoredDocument>, Fault> {
     let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     let texts: Vec<_> = documents.iter().map(|document| escape(&document.text)).collect();
     let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
@@ -136,13 +111,13 @@ fn read_stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Res
     );
     let mut found = HashMap::new();
     for row in writing.session.rows(&sql, &[&ids, &texts, &titles])? {
-        let stored = Stored {
+        let stored = StoredDocument {
             key: row.try_get(1)?,
             same_text: row.try_get(2)?,
             created_at_ms: row.try_get(3)?,
             updated_at_ms: row.try_get(4)?,
             language: row.try_get(5)?,
-            has_expired: row.try_get::<_, Option<i64>>(6)?.is_some_and(|at| at <= writing.now_ms),
+            expires_at_ms: row.try_get(6)?,
             passages: Vec::new(),
         };
         found.insert(row.try_get::<_, String>(0)?, stored);
@@ -152,8 +127,12 @@ fn read_stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Res
     Ok(found)
 }
 
-fn read_passages(writing: &mut Writing<'_>, stored: &mut HashMap<String, Stored>, with_embeddings: bool) -> Result<(), Fault> {
-    let mut by_key: HashMap<i64, &mut Stored> = stored.values_mut().map(|stored| (stored.key, stored)).collect();
+fn read_passages(
+    writing: &mut Writing<'_>,
+    stored: &mut HashMap<String, StoredDocument>,
+    with_embeddings: bool,
+) -> Result<(), Fault> {
+    let mut by_key: HashMap<i64, &mut StoredDocument> = stored.values_mut().map(|stored| (stored.key, stored)).collect();
     if by_key.is_empty() {
         return Ok(());
     }
@@ -167,35 +146,15 @@ fn read_passages(writing: &mut Writing<'_>, stored: &mut HashMap<String, Stored>
         let Some(stored) = by_key.get_mut(&row.try_get::<_, i64>(0)?) else { continue };
         let passage: i64 = row.try_get(1)?;
         stored.passages.push(StoredPassage {
-            passage,
-            begins: row.try_get(2)?,
-            ends: row.try_get(3)?,
+            id: passage_id(passage),
+            start: row.try_get(2)?,
+            end: row.try_get(3)?,
             headings: row.try_get::<_, Option<&str>>(4)?.map(unescape),
             is_pending: row.try_get(5)?,
             embedding: row.try_get::<_, Option<Vector>>(6)?.map(|vector| embedding(passage, vector)).transpose()?,
         });
     }
     Ok(())
-}
-
-/// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as before
-/// and its own vector, if it has one, is the same. Otherwise returns `None`.
-fn reusable_passages(stored: &[StoredPassage], document: &PreparedDocument) -> Result<Option<Vec<PendingPassage>>, Fault> {
-    if stored.len() != document.passages.len() {
-        return Ok(None);
-    }
-    let mut pending = Vec::new();
-    for (passage, span) in stored.iter().zip(&document.passages) {
-        let same_range = (span.range.start as i64, span.range.end as i64) == (passage.begins, passage.ends);
-        let same_embedding = document.embedding.as_ref().is_none_or(|own| passage.embedding.as_ref() == Some(own));
-        if !same_range || span.headings != passage.headings || !same_embedding {
-            return Ok(None);
-        }
-        if passage.is_pending {
-            pending.push(document.pending_passage(passage_id(passage.passage), span)?);
-        }
-    }
-    Ok(Some(pending))
 }
 
 /// Adds the passages of a document. Returns those that wait for their embedding.
@@ -219,19 +178,17 @@ pub(super) fn add_passages(
 }
 
 /// Removes the passages of a document, which must be given in order.
-pub(super) fn remove_passages(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[i64]) -> Vec<PassageId> {
+pub(super) fn remove_passages(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[PassageId]) {
     for passage in passages {
         let sequence = writing.next_sequence();
-        batch.add_tombstone(key, *passage, sequence);
+        batch.add_tombstone(key, to_sql(passage.0), sequence);
     }
     batch.remove_passages(key);
-    passages.iter().map(|passage| passage_id(*passage)).collect()
 }
 
 /// Removes a document with its passages, which must be given in order.
-pub(super) fn remove(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[i64]) -> Vec<PassageId> {
-    let removed = remove_passages(writing, batch, key, passages);
+pub(super) fn remove(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[PassageId]) {
+    remove_passages(writing, batch, key, passages);
     writing.next_sequence();
     batch.remove_document(key);
-    removed
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::fault::Fault;
-use super::member::{Member, remove_dead_servers};
+use super::member::{Member, Sharing, remove_dead_servers};
 use super::partition::{drop_collection, path};
 use super::replacing::remove_unread;
 use super::server::{PostgresServer, run_blocking};
@@ -57,7 +57,7 @@ impl PostgresCatalog {
     /// Opens the catalog. Fails with `StoreError::DatabaseInUse` if a server of a version without support for several servers
     /// uses it. Removes what interrupted creations left: collections without a name and without documents.
     pub fn open(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        let member = Member::join(server)?;
+        let member = Member::join(server, Sharing::Shared)?;
         let catalog = Self::with_member(server, member);
         let others =
             catalog.transaction("looking for other servers", |session| remove_dead_servers(session, catalog.member.id()))?;
@@ -71,7 +71,7 @@ impl PostgresCatalog {
     /// Opens the catalog for this process alone, without changing anything. Fails with `StoreError::DatabaseInUse` if a server
     /// uses it.
     pub fn open_read_only(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        let member = Member::join_exclusively(server)?;
+        let member = Member::join(server, Sharing::Exclusive)?;
         Ok(Self::with_member(server, member))
     }
 

@@ -67,8 +67,7 @@ fn transfer_state(session: &mut Session, old_key: i64, new: &CollectionId) -> Re
     let sql = "update dragoman.collections n set sequence = greatest(n.sequence, o.sequence), job = null,
                    documents_drawn = greatest(n.documents_drawn, o.documents_drawn)
                from dragoman.collections o where o.key = $1 and n.id = $2 returning n.key";
-    let Some(row) = session.row(sql, &[old, new])? else { return Err(StoreError::Closed.into()) };
-    let new_key: i64 = row.try_get(0)?;
+    let new_key: i64 = session.value(sql, &[old, new])?.ok_or(StoreError::Closed)?;
     let both: [Parameter<'_>; 2] = [old, &new_key];
     let sql = "insert into dragoman.idempotency_records (collection, key, fingerprint, answer, created_at_ms)
                select $2, key, fingerprint, answer, created_at_ms from dragoman.idempotency_records where collection = $1

@@ -54,8 +54,7 @@ pub(super) fn increment(session: &mut Session, part: CatalogPart, known: i64) ->
     let sql = format!(
         "update dragoman.catalog_state set version = version + 1, {column} = version + 1 where {column} = $1 returning {column}"
     );
-    let row = session.row(&sql, &[&known])?.ok_or(StoreError::CatalogChanged)?;
-    Ok(row.try_get(0)?)
+    Ok(session.value(&sql, &[&known])?.ok_or(StoreError::CatalogChanged)?)
 }
 
 fn column(part: CatalogPart) -> &'static str {

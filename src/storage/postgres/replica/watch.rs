@@ -183,21 +183,18 @@ impl Watch {
 }
 
 fn database_oid(session: &mut Session) -> Result<u32, Fault> {
-    Ok(session.row(DATABASE, &[])?.map_or(Ok(0), |row| row.try_get(0))?)
+    Ok(session.value(DATABASE, &[])?.unwrap_or_default())
 }
 
 /// Returns the mark of a timeline, and creates one if it has none.
 fn timeline_mark(session: &mut Session, timeline: &str) -> Result<String, Fault> {
     let timeline: [Parameter<'_>; 1] = [&timeline];
     let sql = "select mark::text from dragoman.timelines where timeline = $1";
-    if let Some(row) = session.row(sql, &timeline)? {
-        return Ok(row.try_get(0)?);
+    if let Some(mark) = session.value(sql, &timeline)? {
+        return Ok(mark);
     }
     session.execute("insert into dragoman.timelines (timeline) values ($1) on conflict do nothing", &timeline)?;
-    match session.row(sql, &timeline)? {
-        Some(row) => Ok(row.try_get(0)?),
-        None => Err(StoreError::Closed.into()),
-    }
+    Ok(session.value(sql, &timeline)?.ok_or(StoreError::Closed)?)
 }
 
 /// Returns the message of a server that refuses the user or the database. Waiting does not help in that case.
