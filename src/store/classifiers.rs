@@ -7,8 +7,9 @@ use super::classifier_records::{
     ClassifierContents, ClassifierText, FinishedTraining, StoredClassifier, TextEmbedding, TrainingProgress,
 };
 use super::idempotency_records::store_creation;
+use super::jobs::read_failure;
 use super::rows::to_sql;
-use crate::domain::{ClassifierName, ClassifierRecord, Code, Embedding, JobFailure, JobId, Language, Metadata, Page, RequestKey};
+use crate::domain::{ClassifierName, ClassifierRecord, Embedding, JobFailure, JobId, Language, Metadata, Page, RequestKey};
 
 const COLUMNS: &str =
     "key, id, name, job, state, model, model_fingerprint, dimension, definition, report, error_code, error_detail,
@@ -244,12 +245,7 @@ fn read_classifier(row: &dyn Columns) -> Result<StoredClassifier, StoreError> {
     let object = |json: String| -> Result<Metadata, StoreError> {
         serde_json::from_str(&json).map_err(|_| corrupt("it has something other than a JSON object where one belongs"))
     };
-    let (code, detail) = (row.optional_text(10)?, row.optional_text(11)?);
     let next_job = row.optional_text(15)?;
-    let failure = |code: String| {
-        let code = Code::ALL.iter().copied().find(|one| one.name() == code).unwrap_or(Code::Internal);
-        JobFailure { code, detail: detail.unwrap_or_default() }
-    };
     let record = ClassifierRecord {
         name: ClassifierName::parse(&text(2)?).map_err(|_| corrupt("its name is not valid"))?,
         job: JobId::parse(&text(3)?).map_err(|_| corrupt("the id of its job is not valid"))?,
@@ -260,7 +256,7 @@ fn read_classifier(row: &dyn Columns) -> Result<StoredClassifier, StoreError> {
         version: u64::try_from(row.integer(14)?).map_err(|_| corrupt("its version is negative"))?,
         model: text(5)?,
         model_fingerprint: text(6)?,
-        error: code.map(failure),
+        error: read_failure(row, 10)?,
         created_at_ms: row.integer(12)?,
         trained_at_ms: row.optional_integer(13)?,
     };

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use super::connection::{file_error, open_reader};
 use super::error::Fault;
+use super::rows::query_number;
+use super::swap::COUNT_DOCUMENTS;
 use super::{DocumentStore, StoreError};
 use crate::domain::Sequence;
 
@@ -37,9 +39,6 @@ fn copy(from: &Path, to: &Path, stop: impl Fn() -> bool + Send + 'static) -> Res
     connection.execute("vacuum into ?1", [to.to_string_lossy()])?;
     drop(connection);
     let copy = open_reader(to)?;
-    let count = |sql: &str| -> Result<u64, Fault> {
-        Ok(u64::try_from(copy.query_row(sql, [], |row| row.get::<_, i64>(0))?).unwrap_or_default())
-    };
-    let sequence = Sequence(count("select sequence from state")?);
-    Ok(Copied { sequence, documents: count("select coalesce(sum(documents), 0) from language_counts")? })
+    let sequence = Sequence(query_number(&copy, "select sequence from state", [])?);
+    Ok(Copied { sequence, documents: query_number(&copy, COUNT_DOCUMENTS, [])? })
 }

@@ -2,17 +2,18 @@
 //! times, their passages, and the embedding, tokens and words of each passage. Includes documents that have expired but are not
 //! removed yet.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row};
 
-use super::checksum::{passage_checksum, seal_embedding, unseal_embedding, unseal_passage_value};
+use super::changes::store_checkpoint;
+use super::checksum::{unseal_embedding, unseal_passage_value};
 use super::documents::DocumentStore;
 use super::error::Fault;
-use super::mutations::INSERT;
+use super::mutations::{INSERT, insert_passage};
 use super::queries::CUTTING_RULES;
 use super::records::{DocumentRecord, PassageRecord, PreparedDocument};
-use super::rows::{self, DOCUMENT_COLUMNS, corrupt_passage, passage_id, query_all, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, query_all, to_sql};
 use super::write_transaction::WriteTransaction;
-use super::{DocumentKey, StoreError, TermsOf, checkpoints, swap, term_rows};
+use super::{DocumentKey, StoreError, TermsOf, swap, term_rows};
 use crate::domain::{Document, JobId, PassageContext, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
 
 impl DocumentStore {
@@ -38,7 +39,7 @@ impl DocumentStore {
         self.write_patiently("importing documents", move |transaction| {
             transaction.raise_sequence(sequence);
             documents.into_iter().try_for_each(|document| insert(transaction, document))?;
-            checkpoints::store_checkpoint(transaction, &job, &checkpoint)
+            store_checkpoint(transaction, &job, &checkpoint)
         })
     }
 
@@ -87,20 +88,13 @@ fn passages(
 }
 
 fn passage(row: &Row<'_>, document: &Document, terms_of: &TermsOf) -> Result<PassageRecord, Fault> {
-    let stored = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
-    let [key, _, _, start, end] = stored;
-    let headings: Option<String> = row.get(6)?;
-    let checksum: Option<i64> = row.get(5)?;
-    if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored, headings.as_deref()))) {
-        return Err(corrupt_passage(key, "it does not match its checksum").into());
-    }
-    let id = passage_id(key)?;
+    let (id, range, headings) = rows::passage_at(row, 0, &document.text)?;
+    let headings = headings.map(str::to_owned);
     let bytes = |column| row.get_ref(column)?.as_blob_or_null().map_err(rusqlite::Error::from);
     let embedded = match (row.get::<_, Option<i64>>(7)?, bytes(8)?) {
-        (Some(sequence), Some(sealed)) => Some((Sequence(sequence as u64), unseal_embedding(key, sealed)?)),
+        (Some(sequence), Some(sealed)) => Some((Sequence(sequence as u64), unseal_embedding(to_sql(id.0), sealed)?)),
         _ => None,
     };
-    let range = rows::passage_range(key, start, end, &document.text)?;
     let tokens = bytes(9)?.and_then(|sealed| unseal_passage_value(id, sealed)).and_then(TokenSet::from_bytes).unwrap_or_default();
     // Like in search, damaged rows of words and tokens count as missing. Words can be computed again.
     let words = bytes(10)?.and_then(|sealed| unseal_passage_value(id, sealed)).and_then(WordCounts::from_bytes);
@@ -116,17 +110,11 @@ fn insert(transaction: &mut WriteTransaction<'_>, record: DocumentRecord) -> Res
     swap::write_document(transaction, INSERT, key, &document)?;
     let document = PreparedDocument::from(document);
     let (connection, terms_of) = (transaction.connection, transaction.terms_of);
-    let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
-               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    let mut statement = connection.prepare_cached(sql)?;
     for (ordinal, PassageRecord { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {
-        let row = [to_sql(id.0), key.0, ordinal as i64, span.range.start as i64, span.range.end as i64];
-        let checksum = passage_checksum(row, span.headings.as_deref());
-        let embedding = embedded.as_ref().map(|(_, embedding)| seal_embedding(id, embedding));
-        let sequence = embedded.as_ref().map(|(sequence, _)| to_sql(sequence.0));
-        statement.execute(params![row[0], row[1], row[2], row[3], row[4], span.headings, checksum, embedding, sequence])?;
+        let embedded = embedded.as_ref().map(|(sequence, embedding)| (embedding, to_sql(sequence.0)));
+        insert_passage(connection, (key.0, id, ordinal), &span, embedded)?;
         let terms = PassageTerms { plain: words, ..terms_of.compute(&document.indexed_text(&span)?, document.language) };
-        transaction.add_terms(row[0], terms);
+        transaction.add_terms(to_sql(id.0), terms);
         term_rows::insert_tokens(connection, id, &tokens)?;
     }
     Ok(())

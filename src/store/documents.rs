@@ -19,7 +19,7 @@ use super::migrate::COLLECTION;
 use super::open_databases::{Database, StoreOptions};
 use super::read_only::{check_filled, open_read_only};
 use super::records::{Change, PendingPassage};
-use super::rows::{passage_id, query_all, query_each, query_one, read_embedding, to_sql};
+use super::rows::{passage_id, query_all, query_each, query_number, query_one, read_embedding, to_sql};
 use super::write_transaction::WriteTransaction;
 use super::{StoreError, check, log, metadata_indexes, mutations, queries, term_rows};
 use crate::domain::{
@@ -186,8 +186,7 @@ impl DocumentStore {
         self.read("counting changes", |connection| {
             let sql = "select (select count(*) from passages where embedded_sequence > ?1)
                        + (select count(*) from tombstones where sequence > ?1)";
-            let count: i64 = connection.prepare_cached(sql)?.query_row([to_sql(after.0)], |row| row.get(0))?;
-            Ok(u64::try_from(count).unwrap_or_default())
+            query_number(connection, sql, [to_sql(after.0)])
         })
     }
 
@@ -321,8 +320,7 @@ impl DocumentStore {
     pub fn pending_count_excluding(&self, others: &[PassageId]) -> Result<u64, StoreError> {
         self.read("counting passages without embedding", |connection| {
             let sql = "select count(*) from passages where embedding is null";
-            let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-            let mut count = u64::try_from(count).unwrap_or_default();
+            let mut count = query_number(connection, sql, [])?;
             let mut is_pending = connection.prepare_cached("select 1 from passages where id = ?1 and embedding is null")?;
             for other in others {
                 count = count.saturating_sub(u64::from(is_pending.exists([to_sql(other.0)])?));

@@ -8,7 +8,7 @@ use super::StoreError;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::filter::{Condition, walk};
-use super::rows::{query_all, to_sql};
+use super::rows::{from_sql, query_all, query_number, to_sql};
 use crate::domain::{
     Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, MetadataPath, NumberOrTime, Scalar, SearchFilter,
     ValueSummary, timestamps,
@@ -25,7 +25,7 @@ impl DocumentStore {
         let condition = self.compile(filter);
         self.scan("counting values", |connection| {
             let sql = format!("select count(*) from documents d where {}", condition.sql);
-            let documents = number(connection, &sql, &condition.values)?;
+            let documents = query_number(connection, &sql, params_from_iter(&condition.values))?;
             Facets::collect(documents, requests, bytes_max, |request, left| count(connection, &condition, request, left))
         })
     }
@@ -54,7 +54,7 @@ fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Re
         condition.sql
     );
     let mut counts = query_all(connection, &sql, params_from_iter(&condition.values), |row| {
-        Ok((row.get::<_, String>(0)?, unsigned(row.get(1)?)))
+        Ok((row.get::<_, String>(0)?, from_sql(row.get(1)?)))
     })?;
     let none = counts.iter().position(|(language, _)| language == NONE);
     let missing = none.map_or(0, |index| counts.remove(index).1);
@@ -97,7 +97,7 @@ fn metadata(
             (_, ValueRef::Text(text)) => Scalar::Text(String::from_utf8_lossy(text).into_owned()),
             (_, ValueRef::Null | ValueRef::Blob(_)) => continue,
         };
-        let counted = FacetValue { value, documents: unsigned(row.get(2)?) };
+        let counted = FacetValue { value, documents: from_sql(row.get(2)?) };
         bytes += counted.bytes();
         values.push(counted);
         if bytes > bytes_max {
@@ -115,8 +115,7 @@ fn missing(connection: &Connection, condition: &Condition, path: &MetadataPath) 
          and {}",
         condition.sql
     );
-    let all: Vec<Value> = keys.iter().chain(&condition.values).cloned().collect();
-    number(connection, &sql, &all)
+    query_number(connection, &sql, params_from_iter(keys.iter().chain(&condition.values)))
 }
 
 /// Builds the `from` and `where` of a statement over the values at `path` in matching documents. It has a row for each value,
@@ -168,12 +167,4 @@ fn summary(connection: &Connection, condition: &Condition, facet: &FacetRequest)
         }
     }
     Ok(summary)
-}
-
-fn number(connection: &Connection, sql: &str, values: &[Value]) -> Result<u64, Fault> {
-    Ok(unsigned(connection.prepare_cached(sql)?.query_row(params_from_iter(values), |row| row.get(0))?))
-}
-
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or_default()
 }

@@ -10,14 +10,14 @@ use std::path::Path;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::checksum::{passage_checksum, unseal_embedding};
+use super::checksum::unseal_embedding;
 use super::connection::file_error;
 use super::error::Fault;
 use super::foreign::{DatabaseKind, ForeignDatabase, cause};
 use super::metadata_indexes::declare;
 use super::migrate::{apply, migrate};
 use super::queries::CUTTING_RULES;
-use super::rows::{self, DOCUMENT_COLUMNS};
+use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS};
 use super::{StoreError, TermsOf, term_rows};
 use crate::domain::passages::{HEADING_CHARS_MAX, HEADINGS_MAX};
 use crate::domain::{Language, PassageContext, TITLE_CHARS_MAX};
@@ -242,17 +242,17 @@ fn check_rows(ours: &Connection, terms_of: &TermsOf) -> Result<Vec<StoreError>, 
         let mut unreadable = Vec::new();
         let title: Option<String> = row.get(12).unwrap_or_default();
         let language: Option<Language> = row.get::<_, Option<String>>(2).unwrap_or_default().as_deref().and_then(Language::parse);
-        let sql = "select id, document, ordinal, start, end, checksum, embedding, headings
-                   from passages where document = ?1 order by ordinal";
-        let mut select = ours.prepare_cached(sql)?;
+        let sql = format!("select {PASSAGE_COLUMNS}, embedding from passages wanted where document = ?1 order by ordinal");
+        let mut select = ours.prepare_cached(&sql)?;
         let mut passages = select.query([row.get::<_, i64>(0)?])?;
         while let Some(passage) = passages.next()? {
             let id: i64 = passage.get(0)?;
-            check_length(passage, 7, HEADINGS_BYTES_MAX, ("passages", id))?;
-            let context = PassageContext { title: title.clone(), headings: passage.get(7).unwrap_or_default() };
+            check_length(passage, 6, HEADINGS_BYTES_MAX, ("passages", id))?;
+            let context = PassageContext { title: title.clone(), headings: passage.get(6).unwrap_or_default() };
             let terms = |text: &str| terms_of.compute(&context.prepend_to(text), language);
-            if record(passage_text(passage, text).and_then(|text| term_rows::insert(ours, id, &terms(text))))?
-                && let ValueRef::Blob(sealed) = passage.get_ref(6)?
+            let intact = rows::passage_at(passage, 0, text);
+            if record(intact.and_then(|(_, range, _)| term_rows::insert(ours, id, &terms(&text[range]))))?
+                && let ValueRef::Blob(sealed) = passage.get_ref(7)?
                 && unseal_embedding(id, sealed).is_err()
             {
                 unreadable.push(id);
@@ -274,16 +274,4 @@ fn check_length(row: &rusqlite::Row<'_>, column: usize, max: usize, at: (&'stati
     let (table, row) = at;
     let problem = "its title or its headings are longer than this program allows";
     if long { Err(StoreError::CorruptRow { table, row, problem }.into()) } else { Ok(()) }
-}
-
-/// Returns the text of a passage whose row is intact.
-fn passage_text<'t>(row: &rusqlite::Row<'_>, text: &'t str) -> Result<&'t str, Fault> {
-    let stored = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
-    let checksum: Option<i64> = row.get(5)?;
-    let headings = row.get_ref(7)?.as_str_or_null().map_err(rusqlite::Error::from)?;
-    if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored, headings))) {
-        let problem = "it does not match its checksum";
-        return Err(StoreError::CorruptRow { table: "passages", row: stored[0], problem }.into());
-    }
-    Ok(&text[rows::passage_range(stored[0], stored[3], stored[4], text)?])
 }

@@ -7,8 +7,8 @@ use rusqlite::{OptionalExtension, Row, params_from_iter};
 use super::error::Fault;
 use super::expiry::LIVE;
 use super::rows::{
-    self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, document_id, language, metadata, passage_id, query_all, query_one, query_passages,
-    read_embedding, to_sql,
+    self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, document_id, from_sql, language, metadata, passage_id, query_all, query_one,
+    query_passages, read_embedding, to_sql,
 };
 use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError};
 use crate::domain::{DocumentHead, DocumentId, Embedding, PassageId};
@@ -55,10 +55,10 @@ impl DocumentStore {
         // SQLite knows the length of a value without reading it.
         let sql =
             select_live("coalesce(octet_length(d.title), 0), octet_length(d.text), octet_length(d.metadata), p.end - p.start");
-        let bytes = |row: &Row<'_>, column| Ok::<_, Fault>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default());
         self.read("reading sizes", |connection| {
             query_passages(connection, &sql, ids, |row| {
-                Ok(HitSizes { title: bytes(row, 0)?, text: bytes(row, 1)?, metadata: bytes(row, 2)?, passage: bytes(row, 3)? })
+                let bytes = |column: usize| row.get(column).map(from_sql);
+                Ok(HitSizes { title: bytes(0)?, text: bytes(1)?, metadata: bytes(2)?, passage: bytes(3)? })
             })
         })
     }

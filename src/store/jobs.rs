@@ -171,6 +171,13 @@ fn parse_created_job(id: Option<String>) -> Result<Option<JobId>, StoreError> {
     id.map(|id| JobId::parse(&id).map_err(corrupt)).transpose()
 }
 
+/// Reads the code of an error, if there is one, and its detail from the next column.
+pub(super) fn read_failure(row: &dyn Columns, column: usize) -> Result<Option<JobFailure>, StoreError> {
+    let Some(name) = row.optional_text(column)? else { return Ok(None) };
+    let code = Code::ALL.iter().copied().find(|code| code.name() == name).unwrap_or(Code::Internal);
+    Ok(Some(JobFailure { code, detail: row.optional_text(column + 1)?.unwrap_or_default() }))
+}
+
 /// Reads a row of `JOB_COLUMNS`.
 pub(crate) fn read_job(row: &dyn Columns) -> Result<Job, StoreError> {
     let key = row.integer(15)?;
@@ -183,11 +190,6 @@ pub(crate) fn read_job(row: &dyn Columns) -> Result<Job, StoreError> {
         serde_json::from_str(&text(column)?).map_err(|_| corrupt("it has something other than a JSON object where one belongs"))
     };
     let collection = row.optional_text(3)?.map(|name| CollectionName::parse(&name)).transpose();
-    let (code, detail) = (row.optional_text(9)?, row.optional_text(10)?);
-    let failure = |code: String| {
-        let code = Code::ALL.iter().copied().find(|one| one.name() == code).unwrap_or(Code::Internal);
-        JobFailure { code, detail: detail.unwrap_or_default() }
-    };
     Ok(Job {
         id: JobId::parse(&text(0)?).map_err(|_| corrupt("its id is not valid"))?,
         kind: JobType::parse(&text(1)?).ok_or_else(|| corrupt("its type is unknown"))?,
@@ -202,7 +204,7 @@ pub(crate) fn read_job(row: &dyn Columns) -> Result<Job, StoreError> {
             rate: None,
             eta_s: None,
         },
-        error: code.map(failure),
+        error: read_failure(row, 9)?,
         cancel_requested: row.boolean(11)?,
         created_at_ms: row.integer(12)?,
         started_at_ms: row.optional_integer(13)?,

@@ -7,8 +7,8 @@ use super::documents::DocumentStore;
 use super::error::Fault;
 use super::filter::{Condition, index_expression, walk};
 use super::mutations::delete_key;
-use super::patch::{FoundDocument, patch_found};
-use super::rows::{self, DOCUMENT_COLUMNS, passage_id, query_all, query_one, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, passage_id, query_all, query_number, query_one, to_sql};
+use super::write_rules::{FoundDocument, patch_found};
 use super::write_transaction::WriteTransaction;
 use super::{StoreError, queries};
 use crate::domain::{
@@ -64,10 +64,7 @@ impl DocumentStore {
         let condition = self.compile(filter);
         let sql = format!("select count(*) from (select 1 from documents d where {} limit ?)", condition.sql);
         let values = condition.values.into_iter().chain([Value::Integer(to_sql(limit as u64))]);
-        self.scan("counting documents", |connection| {
-            let count: i64 = connection.prepare_cached(&sql)?.query_row(params_from_iter(values), |row| row.get(0))?;
-            Ok(usize::try_from(count).unwrap_or_default())
-        })
+        self.scan("counting documents", |connection| Ok(query_number(connection, &sql, params_from_iter(values))? as usize))
     }
 
     pub fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
@@ -194,14 +191,12 @@ fn scroll(
     let mut documents = Vec::new();
     let without_value = matches!((&key, &request.after), (Some(_), Some(ScrollPosition { value: None, .. })));
     let mut more = false;
-    if !without_value {
-        let part = list_statement(condition, request, key.as_ref(), true);
-        let mut statement = connection.prepare_cached(&part.sql)?;
-        let mut rows = statement.query(params_from_iter(part.values))?;
-        more = queries::add_to_page(&mut documents, &mut rows, request.limit, &mut bytes_max)?;
-    }
-    if !more && matches!(request.order, DocumentOrder::Metadata(_)) {
-        let part = list_statement(condition, request, key.as_ref(), false);
+    for with_value in [true, false] {
+        let is_part = if with_value { !without_value } else { !more && matches!(request.order, DocumentOrder::Metadata(_)) };
+        if !is_part {
+            continue;
+        }
+        let part = list_statement(condition, request, key.as_ref(), with_value);
         let mut statement = connection.prepare_cached(&part.sql)?;
         let mut rows = statement.query(params_from_iter(part.values))?;
         more = queries::add_to_page(&mut documents, &mut rows, request.limit, &mut bytes_max)?;

@@ -3,7 +3,7 @@
 //! Each change gets its own sequence number: one for each passage that is removed or gets its embedding, then one for the
 //! document itself. So changes are totally ordered, and a page of them can end anywhere.
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::checksum::{DocumentRow, passage_checksum, seal_embedding};
 use super::error::Fault;
@@ -11,7 +11,7 @@ use super::queries::passage_texts;
 use super::rows::{json, passage_id, query_all, to_sql};
 use super::write_transaction::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, term_rows};
-use crate::domain::{Document, Embedding, Language, PassageEmbedding, PassageId, PassageTerms, Sequence};
+use crate::domain::{Document, Embedding, Language, PassageEmbedding, PassageId, PassageSpan, PassageTerms, Sequence};
 
 /// Computes the terms of a document's passages.
 pub(super) fn passage_terms(document: &PreparedDocument, terms_of: &TermsOf) -> Result<Vec<PassageTerms>, StoreError> {
@@ -100,9 +100,6 @@ pub(super) fn insert_passages(
     terms: Vec<PassageTerms>,
 ) -> Result<Vec<PendingPassage>, Fault> {
     let connection = transaction.connection;
-    let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
-               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    let mut statement = connection.prepare_cached(sql)?;
     // The checksum includes the key, so the key is allocated here. SQLite's autoincrement counter follows the largest key.
     let mut id: i64 = connection
         .prepare_cached("select coalesce((select seq from sqlite_sequence where name = 'passages'), 0)")?
@@ -112,18 +109,32 @@ pub(super) fn insert_passages(
     for (ordinal, (span, terms)) in document.passages.iter().zip(terms).enumerate() {
         id += 1;
         let key_of = passage_id(id)?;
-        let row = [id, key, ordinal as i64, span.range.start as i64, span.range.end as i64];
         // Inserts the row with its embedding, because in two steps it would move in and out of two indexes.
-        let embedding = document.embedding.as_ref().map(|embedding| seal_embedding(key_of, embedding));
-        let sequence = embedding.as_ref().map(|_| transaction.next_sequence());
-        let checksum = passage_checksum(row, span.headings.as_deref());
-        statement.execute(params![row[0], row[1], row[2], row[3], row[4], span.headings, checksum, embedding, sequence])?;
+        let embedded = document.embedding.as_ref().map(|embedding| (embedding, transaction.next_sequence()));
+        insert_passage(connection, (key, key_of, ordinal), span, embedded)?;
         transaction.add_terms(id, terms);
         if document.embedding.is_none() {
             pending.push(document.pending_passage(key_of, span)?);
         }
     }
     Ok(pending)
+}
+
+/// Inserts the row of a passage, given by its document, its key and its position in the document.
+pub(super) fn insert_passage(
+    connection: &Connection,
+    (document, id, ordinal): (i64, PassageId, usize),
+    span: &PassageSpan,
+    embedded: Option<(&Embedding, i64)>,
+) -> Result<(), Fault> {
+    let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
+               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let row = [to_sql(id.0), document, ordinal as i64, span.range.start as i64, span.range.end as i64];
+    let checksum = passage_checksum(row, span.headings.as_deref());
+    let (embedding, sequence) = embedded.map(|(embedding, sequence)| (seal_embedding(id, embedding), sequence)).unzip();
+    let values = params![row[0], row[1], row[2], row[3], row[4], span.headings, checksum, embedding, sequence];
+    connection.prepare_cached(sql)?.execute(values)?;
+    Ok(())
 }
 
 /// Recomputes the terms of a document's passages, in its language.

@@ -20,7 +20,7 @@ pub type PassageTokens = Vec<(PassageId, TokenSet)>;
 pub type PassageWords = Vec<(PassageId, WordCounts)>;
 
 /// The tokens of passages: either all of them, or the changes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TokenChanges {
     /// The sequence number of the database when they were read.
     pub sequence: Sequence,
@@ -62,7 +62,7 @@ fn token_changes(connection: &Connection, after: Option<Sequence>, words: bool) 
     let sequence = queries::sequence(connection)?;
     let purged_to = queries::tombstones_purged(connection)?;
     let after = after.filter(|after| *after >= purged_to);
-    let mut changes = TokenChanges { complete: after.is_none(), ..TokenChanges::at(sequence) };
+    let mut changes = TokenChanges { sequence, complete: after.is_none(), ..TokenChanges::default() };
     if after.is_some_and(|after| after >= sequence) {
         return Ok(changes);
     }
@@ -103,12 +103,6 @@ fn read_passage_values<T>(
         kept.extend(unseal_passage_value(passage, bytes).and_then(&parse).map(|kept| (passage, kept)));
     }
     Ok(kept)
-}
-
-impl TokenChanges {
-    fn at(sequence: Sequence) -> Self {
-        Self { sequence, complete: false, removed: Vec::new(), passages: Vec::new(), words: Vec::new() }
-    }
 }
 
 /// Reads the next passages that lack their tokens, and their last sequence number. Returns `None` when there are no more.

@@ -4,8 +4,8 @@ use rusqlite::{Connection, Rows, params, params_from_iter};
 
 use super::error::Fault;
 use super::expiry::{EXPIRED_PASSAGES, LIVE};
-use super::patch::FoundDocument;
-use super::rows::{self, DOCUMENT_COLUMNS, passage_id, query_all, query_one, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, from_sql, passage_id, query_all, query_number, query_one, to_sql};
+use super::write_rules::FoundDocument;
 use super::{PendingPassage, StoreError};
 use crate::domain::{CollectionCounts, Document, DocumentId, DocumentPage, Language, Page, PassageContext, Sequence};
 
@@ -95,8 +95,7 @@ pub(crate) const CUTTING_RULES: i64 = 2;
 pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault> {
     let count = |all: &str, of_expired: &str| -> Result<u64, Fault> {
         let sql = format!("select ({all}) - (select count(*) from passages where id in ({EXPIRED_PASSAGES}){of_expired})");
-        let count: i64 = connection.prepare_cached(&sql)?.query_row([], |row| row.get(0))?;
-        Ok(u64::try_from(count).unwrap_or_default())
+        query_number(connection, &sql, [])
     };
     let sql = "with expired as materialized (
                    select coalesce(d.language, '') as language, count(*) as documents from documents d indexed by documents_expiring
@@ -106,7 +105,7 @@ pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault>
                where c.documents > coalesce(e.documents, 0) order by live desc, c.language";
     let languages = query_all(connection, sql, [], |row| {
         let code: String = row.get(0)?;
-        Ok((Language::parse(&code), u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default()))
+        Ok((Language::parse(&code), from_sql(row.get(1)?)))
     })?;
     let cut = "select cutting_rules < ?1 from state";
     Ok(CollectionCounts {

@@ -30,6 +30,11 @@ pub(super) fn query_one<T>(
     connection.prepare_cached(sql)?.query_row(values, |row| Ok(read(row))).optional()?.transpose()
 }
 
+/// Runs a query that returns one number. A negative one counts as 0.
+pub(super) fn query_number(connection: &Connection, sql: &str, values: impl Params) -> Result<u64, Fault> {
+    Ok(from_sql(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?))
+}
+
 /// Runs a query for each of `values`, and reads the first row of each, if there is one.
 pub(super) fn query_each<T>(
     connection: &Connection,
@@ -141,17 +146,26 @@ pub(super) const PASSAGE_COLUMNS: &str =
 
 /// Reads `PASSAGE_COLUMNS`, which follow `DOCUMENT_COLUMNS`.
 pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
-    let at = |index: usize| row.get::<_, i64>(DOCUMENT_COLUMNS_COUNT + index);
+    let text = row.get_ref(8)?.as_str().map_err(rusqlite::Error::from)?;
+    let (id, range, _) = passage_at(row, DOCUMENT_COLUMNS_COUNT, text)?;
+    Ok(Passage { id, start: range.start, end: range.end })
+}
+
+/// Reads and checks `PASSAGE_COLUMNS` from `column` on: the key, the range in the document's text, and the headings.
+pub(super) fn passage_at<'r>(
+    row: &'r Row<'_>,
+    column: usize,
+    text: &str,
+) -> Result<(PassageId, Range<usize>, Option<&'r str>), Fault> {
+    let at = |index: usize| row.get::<_, i64>(column + index);
     let stored = [at(0)?, at(1)?, at(2)?, at(3)?, at(4)?];
     let [id, _, _, start, end] = stored;
-    let checksum: Option<i64> = row.get(DOCUMENT_COLUMNS_COUNT + stored.len())?;
-    let headings = row.get_ref(DOCUMENT_COLUMNS_COUNT + stored.len() + 1)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+    let checksum: Option<i64> = row.get(column + 5)?;
+    let headings = row.get_ref(column + 6)?.as_str_or_null().map_err(rusqlite::Error::from)?;
     if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored, headings))) {
         return Err(corrupt_passage(id, "it does not match its checksum").into());
     }
-    let text = row.get_ref(8)?.as_str().map_err(rusqlite::Error::from)?;
-    let range = passage_range(id, start, end, text)?;
-    Ok(Passage { id: passage_id(id)?, start: range.start, end: range.end })
+    Ok((passage_id(id)?, passage_range(id, start, end, text)?, headings))
 }
 
 /// Checks a passage's byte range: it must lie in the text and split no character.
@@ -182,6 +196,11 @@ pub(super) fn corrupt_passage(row: i64, problem: &'static str) -> StoreError {
 /// Converts a number to the type of the database. A number beyond its range is beyond every row.
 pub(crate) fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Converts a number of the database, in which a negative one counts as 0.
+pub(crate) fn from_sql(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
 }
 
 pub(super) fn json(value: &impl Serialize) -> Result<String, Fault> {

@@ -12,7 +12,7 @@ use super::connection::open_existing_writer;
 use super::error::Fault;
 use super::migrate::COLLECTION;
 use super::mutations::{self, INSERT};
-use super::rows::{self, DOCUMENT_COLUMNS, json, query_all, query_one, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, from_sql, json, query_all, query_number, query_one, to_sql};
 use super::write_transaction::WriteTransaction;
 use super::{CopiedDocument, DocumentKey, DocumentStore, PreparedDocument, StoreError};
 use crate::domain::{Document, Sequence};
@@ -35,34 +35,22 @@ impl Revision {
 pub struct SwapState {
     /// Its last change.
     pub sequence: Sequence,
-    answers: Vec<IdempotencyRecord>,
+    /// Key, fingerprint, answer and creation time of each.
+    answers: Vec<(String, String, String, i64)>,
     /// By job id.
     checkpoints: Vec<(String, String)>,
 }
 
-/// A stored answer for a repeated request.
-#[derive(Debug, Clone)]
-struct IdempotencyRecord {
-    key: String,
-    fingerprint: String,
-    answer: String,
-    created_at_ms: i64,
-}
-
 impl DocumentStore {
     pub fn document_count(&self) -> Result<u64, StoreError> {
-        self.read("counting documents", |connection| {
-            let sql = "select coalesce(sum(documents), 0) from language_counts";
-            Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0))?.unsigned_abs())
-        })
+        self.read("counting documents", |connection| query_number(connection, COUNT_DOCUMENTS, []))
     }
 
     pub fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError> {
         self.read("reading revisions", |connection| {
             let values = [to_sql(after.sequence.0), after.key.0, to_sql(limit as u64)];
             query_all(connection, REVISIONS, values, |row| {
-                let sequence = u64::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
-                Ok(Revision { sequence: Sequence(sequence), key: DocumentKey(row.get(1)?) })
+                Ok(Revision { sequence: Sequence(from_sql(row.get(0)?)), key: DocumentKey(row.get(1)?) })
             })
         })
     }
@@ -100,16 +88,9 @@ impl DocumentStore {
     pub fn swap_state(&self) -> Result<SwapState, StoreError> {
         let (answers, checkpoints) = self.read("reading stored answers and checkpoints", |connection| {
             let sql = "select key, fingerprint, answer, created_at_ms from idempotency_records order by rowid";
-            let answers = query_all(connection, sql, [], |row| {
-                Ok(IdempotencyRecord {
-                    key: row.get(0)?,
-                    fingerprint: row.get(1)?,
-                    answer: row.get(2)?,
-                    created_at_ms: row.get(3)?,
-                })
-            })?;
+            let answers = query_all(connection, sql, [], |row| Ok(row.try_into()?))?;
             let sql = "select job, checkpoint from job_checkpoints order by job";
-            let checkpoints = query_all(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let checkpoints = query_all(connection, sql, [], |row| Ok(row.try_into()?))?;
             Ok((answers, checkpoints))
         })?;
         Ok(SwapState { sequence: self.sequence()?, answers, checkpoints })
@@ -125,13 +106,13 @@ impl DocumentStore {
             let sql =
                 "insert or ignore into idempotency_records (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
             let mut statement = transaction.connection.prepare_cached(sql)?;
-            for IdempotencyRecord { key, fingerprint, answer, created_at_ms } in &answers {
-                statement.execute(params![key, fingerprint, answer, created_at_ms])?;
+            for answer in answers {
+                statement.execute(answer)?;
             }
             let sql = "insert or ignore into job_checkpoints (job, checkpoint) values (?1, ?2)";
             let mut statement = transaction.connection.prepare_cached(sql)?;
-            for (job, checkpoint) in &checkpoints {
-                statement.execute([job, checkpoint])?;
+            for checkpoint in checkpoints {
+                statement.execute(checkpoint)?;
             }
             Ok(())
         })?;
@@ -154,6 +135,9 @@ impl DocumentStore {
         synced.map_err(|error| Fault::from(error).into_store_error("syncing a database"))
     }
 }
+
+/// Counts documents, also those that have expired and are not removed yet.
+pub(super) const COUNT_DOCUMENTS: &str = "select coalesce(sum(documents), 0) from language_counts";
 
 const REVISIONS: &str = "select sequence, key from documents indexed by documents_sequence
     where (sequence, key) > (?1, ?2) order by sequence, key limit ?3";

@@ -9,7 +9,7 @@ use super::documents::DocumentStore;
 use super::error::Fault;
 use super::mutations::{self, INSERT, passage_terms, write_change};
 use super::rows::{passage_id, query_all, query_one, to_sql};
-use super::stored_document::{StoredDocument, StoredPassage};
+use super::write_rules::{StoredDocument, StoredPassage};
 use super::write_transaction::WriteTransaction;
 use super::{PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted};
 use crate::domain::{DocumentId, PassageTerms, Sequence};

@@ -55,8 +55,8 @@ impl Engine {
     /// Creates both engines with this clock.
     pub fn both_at(clock: Clock) -> [Self; 2] {
         let row = collection(DIMENSION, Metric::Cosine);
-        let postgres = Postgres::open_with_clock(&Database::shared().1, &row, terms_of(), WRITES_MAX, clock).unwrap();
-        [Self::embedded_at(&row, clock), Self::Postgres(Box::new(postgres))]
+        let postgres = Postgres::open(&Database::shared().1, &row, terms_of(), WRITES_MAX).unwrap();
+        [Self::embedded_at(&row, clock), Self::Postgres(Box::new(postgres.with_clock(clock)))]
     }
 
     /// Creates the embedded engine for this collection.

@@ -111,17 +111,6 @@ impl Batch {
         span: &PassageSpan,
         embedded: Option<(&Embedding, i64)>,
         terms: &PassageTerms,
-    ) {
-        self.add_passage_record((document, passage, ordinal), span, embedded, terms, &TokenSet::default());
-    }
-
-    /// Adds a new passage that already has its tokens.
-    pub(super) fn add_passage_record(
-        &mut self,
-        (document, passage, ordinal): (i64, i64, usize),
-        span: &PassageSpan,
-        embedded: Option<(&Embedding, i64)>,
-        terms: &PassageTerms,
         tokens: &TokenSet,
     ) {
         let rows = &mut self.passages;

@@ -12,7 +12,7 @@ use super::filter::Condition;
 use super::names::time_literal;
 use super::partition::Postgres;
 use super::rows::{self, document_columns, keys, passage_id, sequence};
-use super::session::{Parameter, Session, vector};
+use super::session::{Session, vector};
 use super::upsert::{remove, upsert};
 use super::writing::Writing;
 use crate::domain::{
@@ -197,16 +197,14 @@ fn versions(writing: &mut Writing<'_>, ids: &[&str]) -> Result<Vec<Option<Sequen
 }
 
 fn candidates(session: &mut Session, documents: &str, condition: &Condition, until: i64, after: i64) -> Result<Vec<i64>, Fault> {
-    let number = condition.next();
+    let mut condition = condition.clone();
+    let (until, after) = (condition.integer(until), condition.integer(after));
     let sql = format!(
-        "select d.document from {documents} d where {} and d.sequence <= ${number} and d.document > ${} order by d.document
+        "select d.document from {documents} d where {} and d.sequence <= {until} and d.document > {after} order by d.document
          limit {CHANGED_PER_TRANSACTION}",
-        condition.sql,
-        number + 1
+        condition.sql
     );
-    let mut values = condition.parameters();
-    values.extend([&until as Parameter<'_>, &after]);
-    session.column(&sql, &values)
+    session.column(&sql, &condition.parameters())
 }
 
 /// Returns those of the documents with these keys that still match and were not changed after `until`, in the order of their
@@ -217,16 +215,13 @@ fn still_matching(
     condition: &Condition,
     (keys, until): (&[i64], i64),
 ) -> Result<Vec<Row>, Fault> {
-    let number = condition.next();
+    let mut condition = condition.clone();
+    let (keys, until) = (condition.integers(keys.to_vec()), condition.integer(until));
     let sql = format!(
-        "select {columns} from {} d where {} and d.document = any(${number}) and d.sequence <= ${} order by d.document",
-        writing.live,
-        condition.sql,
-        number + 1
+        "select {columns} from {} d where {} and d.document = any({keys}) and d.sequence <= {until} order by d.document",
+        writing.live, condition.sql
     );
-    let mut values = condition.parameters();
-    values.extend([&keys as Parameter<'_>, &until]);
-    writing.session.rows(&sql, &values)
+    writing.session.rows(&sql, &condition.parameters())
 }
 
 /// Deletes documents and returns their passages.

@@ -107,9 +107,7 @@ fn languages_of(writing: &mut Writing<'_>, documents: &[CopiedDocument]) -> Resu
     let keys: Vec<i64> = documents.iter().map(|moved| moved.key.0).collect();
     let ids: Vec<&str> = documents.iter().map(|moved| moved.document.id.as_str()).collect();
     let texts: Vec<_> = documents.iter().map(|moved| escape(&moved.document.text)).collect();
-    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
     let titles: Vec<_> = documents.iter().map(|moved| moved.document.title.as_deref().map(escape)).collect();
-    let titles: Vec<Option<&str>> = titles.iter().map(|title| title.as_deref()).collect();
     let sql = format!(
         "select d.document, d.language from unnest($1, $2, $3, $4) as n (document, id, text, title)
          join {} d on d.document = n.document
@@ -145,12 +143,13 @@ fn add(writing: &mut Writing<'_>, batch: &mut Batch, moved: CopiedDocument) -> R
         let terms = writing.terms_of.compute(&prepared.indexed_text(&span)?, prepared.language);
         let none = TokenSet::default();
         let tokens = embedding.as_ref().map_or(&none, |of| &of.tokens);
-        batch.add_passage_record((key, passage, ordinal), &span, embedded, &terms, tokens);
+        batch.add_passage((key, passage, ordinal), &span, embedded, &terms, tokens);
     }
     Ok(())
 }
 
-fn write_row(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, document: Document) -> PreparedDocument {
+/// Adds the row of a document, with its own key, version and times.
+pub(super) fn write_row(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, document: Document) -> PreparedDocument {
     let (version, times) = (to_sql(document.sequence.0), (document.created_at_ms, document.updated_at_ms));
     writing.raise_sequence(version);
     writing.raise_document_key(key);

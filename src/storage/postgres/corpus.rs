@@ -10,7 +10,7 @@ use super::hits::REQUESTED_PASSAGES;
 use super::partition::Postgres;
 use super::reading::read_embedding;
 use super::rows::{self, document_columns, keys, limit, metadata, passage_id, sequence, texts};
-use super::session::{Parameter, Session};
+use super::session::Session;
 use crate::domain::{
     Document, DocumentId, Embedding, Metadata, MetadataPath, MiningUnit, PassageId, Sequence, TokenSet, WordCounts,
 };
@@ -26,20 +26,17 @@ impl Postgres {
         after: Option<&DocumentId>,
         max: usize,
     ) -> Result<Vec<EmbeddedDocument>, StoreError> {
-        let condition = self.compile(filter);
+        let mut condition = self.compile(filter);
+        let after = condition.text(after.map_or("", DocumentId::as_str));
         self.read_latest_snapshot("reading documents with embeddings", |session| {
-            let number = condition.next();
             let sql = format!(
-                "select {} from {} d where {} and d.id > ${number} order by d.id limit ${}",
+                "select {} from {} d where {} and d.id > {after} order by d.id limit {}",
                 document_columns(&self.names),
                 self.live(),
                 condition.sql,
-                number + 1
+                limit(max)
             );
-            let (after, max) = (after.map_or("", DocumentId::as_str), limit(max));
-            let mut values = condition.parameters();
-            values.extend([&after as Parameter<'_>, &max]);
-            let found = session.rows(&sql, &values)?;
+            let found = session.rows(&sql, &condition.parameters())?;
             self.with_means(session, &found)
         })
     }
@@ -234,8 +231,7 @@ impl Postgres {
             let Some(row) = session.row(sql, &[&self.key])? else { return Err(StoreError::Closed.into()) };
             let (now, purged) = (sequence(row.try_get(0)?), sequence(row.try_get(1)?));
             let after = after.filter(|after| *after >= purged);
-            let (removed, passages) = (Vec::new(), Vec::new());
-            let mut changes = TokenChanges { sequence: now, complete: after.is_none(), removed, passages, words: Vec::new() };
+            let mut changes = TokenChanges { sequence: now, complete: after.is_none(), ..TokenChanges::default() };
             if after.is_some_and(|after| after >= now) {
                 return Ok(changes);
             }

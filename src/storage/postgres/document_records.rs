@@ -8,6 +8,7 @@ use postgres::Row;
 
 use super::batch::Batch;
 use super::changes::store_checkpoint;
+use super::copying::write_row;
 use super::escape::unescape;
 use super::fault::Fault;
 use super::partition::Postgres;
@@ -15,9 +16,7 @@ use super::rows::{self, BYTES, document_columns, limit, passage_id, sequence};
 use super::session::{Session, embedding};
 use super::writing::Writing;
 use crate::domain::{Document, JobId, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
-use crate::store::{
-    CUTTING_RULES, DocumentKey, DocumentRecord, PassageRecord, PreparedDocument, StoreError, passage_range, to_sql,
-};
+use crate::store::{CUTTING_RULES, DocumentKey, DocumentRecord, PassageRecord, StoreError, passage_range, to_sql};
 
 impl Postgres {
     pub(crate) fn document_records(
@@ -133,16 +132,13 @@ fn passage_record(row: &Row, text: &str) -> Result<PassageRecord, Fault> {
 
 fn add(writing: &mut Writing<'_>, batch: &mut Batch, record: DocumentRecord) -> Result<(), Fault> {
     let DocumentRecord { key: DocumentKey(key), document, passages } = record;
-    let (version, times) = (to_sql(document.sequence.0), (document.created_at_ms, document.updated_at_ms));
-    let prepared = PreparedDocument::from(document);
-    writing.raise_document_key(key);
-    batch.add_document(key, &prepared, version, times.0, times.1);
+    let prepared = write_row(writing, batch, key, document);
     for (ordinal, PassageRecord { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {
         let passage = to_sql(id.0);
         writing.raise_passage_key(passage);
         let terms = PassageTerms { plain: words, ..writing.terms_of.compute(&prepared.indexed_text(&span)?, prepared.language) };
         let embedded = embedded.as_ref().map(|(sequence, embedding)| (embedding, to_sql(sequence.0)));
-        batch.add_passage_record((key, passage, ordinal), &span, embedded, &terms, &tokens);
+        batch.add_passage((key, passage, ordinal), &span, embedded, &terms, &tokens);
     }
     Ok(())
 }

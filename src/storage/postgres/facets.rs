@@ -10,7 +10,7 @@ use crate::domain::{
     Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, MetadataPath, NumberOrTime, Scalar, ValueSummary,
     timestamps,
 };
-use crate::store::{SearchFilter, StoreError};
+use crate::store::{SearchFilter, StoreError, from_sql};
 
 impl Postgres {
     pub(crate) fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
@@ -49,7 +49,7 @@ impl Postgres {
         );
         let (mut values, mut missing) = (Vec::new(), 0);
         for row in session.rows(&sql, &condition.parameters())? {
-            let documents = unsigned(row.try_get(1)?);
+            let documents = from_sql(row.try_get(1)?);
             match row.try_get::<_, Option<String>>(0)? {
                 Some(language) => values.push(FacetValue { value: Scalar::Text(language), documents }),
                 None => missing = documents,
@@ -102,7 +102,7 @@ impl Postgres {
                 "number" => parse_number(text),
                 _ => Scalar::Text(unescape(text)),
             };
-            let value = FacetValue { value, documents: unsigned(row.try_get(2)?) };
+            let value = FacetValue { value, documents: from_sql(row.try_get(2)?) };
             bytes += value.bytes();
             counted.push(value);
             if bytes > bytes_max {
@@ -185,8 +185,4 @@ fn parse_number(text: &str) -> Scalar {
         Ok(integer) => Scalar::Integer(integer),
         Err(_) => Scalar::Real(text.parse().unwrap_or_default()),
     }
-}
-
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or_default()
 }

@@ -59,17 +59,14 @@ impl Condition {
         self.value(Operand::Integer(integer))
     }
 
+    /// Adds a list of numbers to the statement. Returns its placeholder.
+    pub(super) fn integers(&mut self, integers: Vec<i64>) -> String {
+        self.value(Operand::Integers(integers))
+    }
+
     fn value(&mut self, value: Operand) -> String {
         self.values.push(value);
         format!("${}", self.values.len())
-    }
-
-    /// Adds the condition `sql`, in which `{}` stands for the passages.
-    pub(super) fn with_passages_condition(mut self, sql: &str, passages: Vec<i64>) -> Self {
-        let number = self.next();
-        self.sql.push_str(&format!(" and {}", sql.replace("{}", &format!("${number}"))));
-        self.values.push(Operand::Integers(passages));
-        self
     }
 }
 

@@ -12,7 +12,7 @@ use super::rows::{self, DOCUMENT_COLUMNS, document_columns, keys, metadata, pass
 use super::session::Session;
 use crate::domain::{DocumentHead, DocumentId, Embedding, Passage, PassageId};
 use crate::store::{
-    DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError, document_id, language, passage_range,
+    DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError, document_id, from_sql, language, passage_range,
 };
 
 /// The requested passages in their order, as `n`, to be joined with `passages p`.
@@ -82,7 +82,7 @@ impl Postgres {
         let columns = "p.passage, coalesce(octet_length(d.title), 0)::bigint, octet_length(d.text)::bigint,
                        octet_length(d.metadata)::bigint, p.ends - p.begins";
         self.select_for_passages(session, columns, ids, |row| {
-            let bytes = |column| -> Result<u64, Fault> { Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default()) };
+            let bytes = |column: usize| row.try_get(column).map(from_sql);
             let sizes = HitSizes { title: bytes(1)?, text: bytes(2)?, metadata: bytes(3)?, passage: bytes(4)? };
             Ok((passage_id(row.try_get(0)?), sizes))
         })
@@ -117,19 +117,17 @@ impl Postgres {
     }
 
     pub(crate) fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
-        let condition = self.compile(filter);
+        let mut condition = self.compile(filter);
+        let keys = condition.integers(keys(ids));
         self.search("filtering passages", |session| {
-            let (number, keys) = (condition.next(), keys(ids));
             let sql = format!(
-                "select p.passage from unnest(${number}) with ordinality as n (passage, position)
+                "select p.passage from unnest({keys}) with ordinality as n (passage, position)
                  join {} p on p.passage = n.passage join {} d on d.document = p.document where {} order by n.position",
                 self.names.passages,
                 self.live(),
                 condition.sql
             );
-            let mut values = condition.parameters();
-            values.push(&keys);
-            session.passages(&sql, &values)
+            session.passages(&sql, &condition.parameters())
         })
     }
 

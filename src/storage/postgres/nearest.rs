@@ -18,7 +18,7 @@ use crate::index::{Neighbor, nearer_first};
 use crate::storage::error::StorageError;
 use crate::storage::nearest::{Nearest, NearestSearch, RequiredPassages, Scope, Unit, compare_in_parts};
 use crate::storage::passage_set::PassageSet;
-use crate::store::{PassageDocument, StoreError};
+use crate::store::{PassageDocument, StoreError, to_sql};
 
 /// Up to this many passages are compared one by one.
 const COMPARED_MAX: usize = 4_000;
@@ -81,13 +81,15 @@ impl Postgres {
 
     /// Compiles the scope to a condition on `documents d` and `passages p`.
     fn compile_scope(&self, scope: Scope<'_>) -> Condition {
-        let condition = self.compile(scope.filter);
-        let set = |passages: &PassageSet| passages.iter().map(|passage| passage.0 as i64).collect();
-        match scope.words {
-            None => condition,
-            Some(RequiredPassages::Only(passages)) => condition.with_passages_condition("p.passage = any({})", set(passages)),
-            Some(RequiredPassages::AllBut(passages)) => condition.with_passages_condition("p.passage <> all({})", set(passages)),
-        }
+        let mut condition = self.compile(scope.filter);
+        let (test, passages) = match scope.words {
+            None => return condition,
+            Some(RequiredPassages::Only(passages)) => ("= any", passages),
+            Some(RequiredPassages::AllBut(passages)) => ("<> all", passages),
+        };
+        let passages = condition.integers(passages.iter().map(|passage| to_sql(passage.0)).collect());
+        condition.sql.push_str(&format!(" and p.passage {test}({passages})"));
+        condition
     }
 
     fn joined_tables(&self) -> String {

@@ -101,15 +101,9 @@ impl Postgres {
         Self::open_with_key(create_key, server, row, terms_of, writes_max)
     }
 
-    /// Like `open`, but with another clock than the database server's.
-    pub fn open_with_clock(
-        server: &Arc<PostgresServer>,
-        row: &Collection,
-        terms_of: TermsOf,
-        writes_max: usize,
-        clock: Clock,
-    ) -> Result<Self, StoreError> {
-        Ok(Self { clock: Some(clock), ..Self::open(server, row, terms_of, writes_max)? })
+    /// Uses another clock than the database server's.
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock: Some(clock), ..self }
     }
 
     /// Like `open`, but never creates the collection. Fails with `StoreError::Closed` if it was dropped.

@@ -12,7 +12,7 @@ use super::session::{Parameter, Session, embedding};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, MetadataPath, Page, PassageId, Sequence,
 };
-use crate::store::{CUTTING_RULES, FoundDocument, PendingPassage, SearchFilter, StoreError, to_sql};
+use crate::store::{CUTTING_RULES, FoundDocument, PendingPassage, SearchFilter, StoreError, from_sql, to_sql};
 
 /// Reads a document from the table expression `live`.
 pub(super) fn find_document(
@@ -172,14 +172,14 @@ impl Postgres {
              from dragoman.collections c where c.key = $1"
         );
         let Some(row) = session.row(&sql, &[&self.key])? else { return Err(StoreError::Closed.into()) };
-        let number = |column| -> Result<u64, Fault> { Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default()) };
+        let number = |column: usize| row.try_get(column).map(from_sql);
         let sql = format!(
             "select d.language, count(*) from {} d group by d.language order by count(*) desc, coalesce(d.language, '')",
             self.live()
         );
         let language = |row: &Row| -> Result<(Option<Language>, u64), Fault> {
             let code: Option<&str> = row.try_get(0)?;
-            Ok((code.and_then(Language::parse), u64::try_from(row.try_get::<_, i64>(1)?).unwrap_or_default()))
+            Ok((code.and_then(Language::parse), from_sql(row.try_get(1)?)))
         };
         let languages = session.rows(&sql, &[])?.iter().map(language).collect::<Result<Vec<_>, Fault>>()?;
         let counts = CollectionCounts {

@@ -6,7 +6,7 @@ use super::escape::{parse_stored_json, unescape};
 use super::fault::Fault;
 use super::names::PartitionNames;
 use crate::domain::{Document, DocumentId, Metadata, PassageContext, PassageId, Sequence};
-use crate::store::{PendingPassage, corrupt_document, document_id, language, passage_range, to_sql};
+use crate::store::{PendingPassage, corrupt_document, document_id, from_sql, language, passage_range, to_sql};
 
 /// The columns that `document` reads, from `documents d`.
 pub(super) fn document_columns(names: &PartitionNames) -> String {
@@ -50,11 +50,11 @@ pub(super) fn metadata(key: i64, json: &str) -> Result<Metadata, Fault> {
 }
 
 pub(super) fn sequence(number: i64) -> Sequence {
-    Sequence(u64::try_from(number).unwrap_or_default())
+    Sequence(from_sql(number))
 }
 
 pub(super) fn passage_id(key: i64) -> PassageId {
-    PassageId(u64::try_from(key).unwrap_or_default())
+    PassageId(from_sql(key))
 }
 
 /// Converts keys of passages to values of a statement. No passage has a key beyond the range of the type.

@@ -3,6 +3,8 @@
 //! Statements are not prepared in advance: each one is parsed, bound and run in one round trip. So the planner knows the
 //! values, and a transaction pooler may sit in between.
 
+use std::borrow::Cow;
+
 use pgvector::Vector;
 use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::{FromSqlOwned, ToSql, Type};
@@ -11,7 +13,7 @@ use postgres::{CancelToken, Client, Row, SimpleQueryMessage, SimpleQueryRow};
 use super::fault::Fault;
 use super::rows::passage_id;
 use crate::domain::{Embedding, PassageId};
-use crate::store::StoreError;
+use crate::store::{StoreError, from_sql};
 
 pub(super) type Parameter<'p> = &'p (dyn SqlValue + Sync);
 
@@ -56,7 +58,8 @@ sql_types! { _:
     Type::INT4_ARRAY => Vec<i32>;
     Type::INT8_ARRAY => &[i64], Vec<i64>, Vec<Option<i64>>;
     Type::FLOAT4_ARRAY => Vec<Option<f32>>;
-    Type::TEXT_ARRAY => &[&str], Vec<&str>, Option<Vec<&str>>, Vec<Option<&str>>, Vec<String>, Vec<Option<String>>;
+    Type::TEXT_ARRAY => &[&str], Vec<&str>, Option<Vec<&str>>, Vec<Option<&str>>, Vec<String>, Vec<Option<String>>, Vec<Cow<'_, str>>,
+        Vec<Option<Cow<'_, str>>>;
     Type::BYTEA_ARRAY => Vec<Vec<u8>>, Vec<Option<Vec<u8>>>;
 }
 
@@ -131,8 +134,7 @@ impl Session {
 
     /// Runs a statement that returns one number. A negative one counts as 0.
     pub(super) fn query_number(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
-        let number: i64 = self.client.query_typed_one(sql, &self.types.typed(parameters))?.try_get(0)?;
-        Ok(u64::try_from(number).unwrap_or_default())
+        Ok(from_sql(self.client.query_typed_one(sql, &self.types.typed(parameters))?.try_get(0)?))
     }
 
     /// Runs a statement that returns no rows. Returns how many rows it affected.

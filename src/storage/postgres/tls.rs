@@ -8,10 +8,10 @@ use std::task::{Context, Poll};
 
 use postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
-use tokio_rustls::{Connect, TlsConnector};
 
 /// Makes TLS connections to servers with a certificate of a known authority.
 #[derive(Clone)]
@@ -56,21 +56,10 @@ pub(super) struct Connector {
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Connector {
     type Stream = Encrypted<S>;
     type Error = io::Error;
-    type Future = Connecting<S>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted<S>>> + Send>>;
 
-    fn connect(self, stream: S) -> Connecting<S> {
-        Connecting(self.tls.connect(self.name, stream))
-    }
-}
-
-/// A handshake.
-pub(super) struct Connecting<S>(Connect<S>);
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Future for Connecting<S> {
-    type Output = io::Result<Encrypted<S>>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(context).map_ok(Encrypted)
+    fn connect(self, stream: S) -> Self::Future {
+        Box::pin(async move { Ok(Encrypted(self.tls.connect(self.name, stream).await?)) })
     }
 }
 

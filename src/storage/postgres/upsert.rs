@@ -13,7 +13,7 @@ use super::fault::Fault;
 use super::rows::{self, passage_id};
 use super::session::embedding;
 use super::writing::Writing;
-use crate::domain::{DocumentId, PassageId};
+use crate::domain::{DocumentId, PassageId, TokenSet};
 use crate::store::{PendingPassage, PreparedDocument, StoredDocument, StoredPassage, Upserted, to_sql};
 
 /// Stores documents. If an id occurs twice, the document is stored twice and the last one stays. Only the last one reports
@@ -100,9 +100,7 @@ fn passage_ids(stored: &StoredDocument) -> Vec<PassageId> {
 fn read_stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<HashMap<String, StoredDocument>, Fault> {
     let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     let texts: Vec<_> = documents.iter().map(|document| escape(&document.text)).collect();
-    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
     let titles: Vec<_> = documents.iter().map(|document| document.title.as_deref().map(escape)).collect();
-    let titles: Vec<Option<&str>> = titles.iter().map(|title| title.as_deref()).collect();
     let sql = format!(
         "select d.id, d.document, d.text = n.text and d.title is not distinct from n.title, d.created_at_ms, d.updated_at_ms, d.language,
              d.expires_at_ms
@@ -169,7 +167,7 @@ pub(super) fn add_passages(
         let passage = writing.next_passage();
         let embedded = document.embedding.as_ref().map(|embedding| (embedding, writing.next_sequence()));
         let terms = writing.terms_of.compute(&document.indexed_text(span)?, document.language);
-        batch.add_passage((key, passage, ordinal), span, embedded, &terms);
+        batch.add_passage((key, passage, ordinal), span, embedded, &terms, &TokenSet::default());
         if document.embedding.is_none() {
             pending.push(document.pending_passage(passage_id(passage), span)?);
         }

@@ -5,7 +5,7 @@ use super::fault::Fault;
 use super::names::{PartitionNames, time_literal};
 use super::session::{Parameter, Session};
 use crate::domain::Sequence;
-use crate::store::{StoreError, TermsOf};
+use crate::store::{StoreError, TermsOf, from_sql};
 
 /// Number of changes for which tombstones are kept. A server that asks for changes since an older one has to read everything.
 const TOMBSTONES_KEPT: i64 = 1_000_000;
@@ -93,7 +93,7 @@ impl<'s> Writing<'s> {
 
     /// Returns the last sequence number in use.
     pub(super) fn sequence(&self) -> Sequence {
-        Sequence(u64::try_from(self.sequence).unwrap_or_default())
+        Sequence(from_sql(self.sequence))
     }
 
     pub(super) fn next_document(&mut self) -> i64 {

@@ -45,16 +45,16 @@ pub(super) struct LogEnd {
 
 /// What a read that may see an older state must still see.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::storage::postgres) struct Recent {
+pub(crate) struct Recent {
     /// The log up to this position.
-    pub(in crate::storage::postgres) bytes: i64,
+    pub(crate) bytes: i64,
     /// The mark of the primary's timeline.
-    pub(in crate::storage::postgres) mark: String,
+    pub(crate) mark: String,
     /// The time by the clock of the primary.
-    pub(in crate::storage::postgres) now_ms: i64,
+    pub(crate) now_ms: i64,
 }
 
-pub(in crate::storage::postgres) struct ReplicaTracker {
+pub(crate) struct ReplicaTracker {
     manager: Manager,
     connections_max: u32,
     lag_max: Duration,
@@ -92,7 +92,7 @@ impl ReplicaTracker {
     }
 
     /// Whether reads use the replica.
-    pub(in crate::storage::postgres) fn answers(&self) -> bool {
+    pub(crate) fn answers(&self) -> bool {
         self.state.read().is_usable()
     }
 
@@ -102,7 +102,7 @@ impl ReplicaTracker {
     }
 
     /// Returns the prefix of the names of the primary's timelines.
-    pub(in crate::storage::postgres) fn system(&self) -> String {
+    pub(crate) fn system(&self) -> String {
         self.state.read().system.clone()
     }
 
@@ -112,7 +112,7 @@ impl ReplicaTracker {
     }
 
     /// Returns what a search that may see an older state must still see. `None` if searches may not, or if that is not known.
-    pub(in crate::storage::postgres) fn recent(&self) -> Option<Recent> {
+    pub(crate) fn recent(&self) -> Option<Recent> {
         if self.lag_max.is_zero() {
             return None;
         }
@@ -123,7 +123,7 @@ impl ReplicaTracker {
     }
 
     /// Stops reads from using the replica until `mark_healthy`.
-    pub(in crate::storage::postgres) fn pause(&self) {
+    pub(crate) fn pause(&self) {
         self.state.write().answers = false;
     }
 
