@@ -58,7 +58,6 @@ impl DocumentStore {
         })
     }
 
-    /// Waits for a place in the write queue if the queue is full.
     pub fn patch_for_job(
         &self,
         job: &JobId,

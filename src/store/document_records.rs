@@ -27,7 +27,6 @@ impl DocumentStore {
         self.read("reading whole documents", |connection| read(connection, after, (limit, bytes_max), terms_of))
     }
 
-    /// Waits for a place in the write queue if the queue is full.
     pub fn insert_records(
         &self,
         job: &JobId,

@@ -18,6 +18,7 @@ use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
 use super::open_databases::{Database, StoreOptions};
 use super::read_only::{check_filled, open_read_only};
+use super::readers::Extent;
 use super::records::{Change, PendingPassage};
 use super::rows::{passage_id, query_all, query_each, query_number, query_one, read_embedding, to_sql};
 use super::write_transaction::WriteTransaction;
@@ -117,7 +118,7 @@ impl DocumentStore {
     ) -> Result<Self, StoreError> {
         let lease = connections.lease_opened_by(open)?;
         let read = |connection: &Connection| Ok((metadata_indexes::all(connection)?, expiry::first_expiry(connection)?));
-        let read = lease.opened.readers.read("opening a database", read);
+        let read = lease.opened.readers.read("opening a database", Extent::FewRows, read);
         drop(lease);
         let store = Self {
             recovered_log,
@@ -130,7 +131,7 @@ impl DocumentStore {
         };
         let (indexes, first_expiry_ms) = read?;
         *store.indexes.write() = indexes;
-        store.connections.next_expiry.note(first_expiry_ms.unwrap_or(i64::MAX));
+        store.connections.next_expiry.record(first_expiry_ms.unwrap_or(i64::MAX));
         Ok(store)
     }
 
@@ -151,7 +152,6 @@ impl DocumentStore {
         Ok(())
     }
 
-    /// Waits for a place in the write queue if the queue is full.
     pub fn set_embeddings(
         &self,
         embeddings: Vec<(PassageId, impl Into<PassageEmbedding>)>,
@@ -338,7 +338,7 @@ impl DocumentStore {
         operation: &'static str,
         work: impl FnOnce(&rusqlite::Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.connections.lease()?.opened.readers.read(operation, work)
+        self.connections.lease()?.opened.readers.read(operation, Extent::FewRows, work)
     }
 
     /// Runs a read that may go through all documents. It leaves connections to others.
@@ -347,7 +347,7 @@ impl DocumentStore {
         operation: &'static str,
         work: impl FnOnce(&rusqlite::Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.connections.lease()?.opened.readers.scan(operation, work)
+        self.connections.lease()?.opened.readers.read(operation, Extent::Scan, work)
     }
 
     /// Runs a read that its caller can do without. Opens the database like every read, but returns `None` if all connections to

@@ -200,23 +200,23 @@ pub(crate) enum Fault {
 impl Fault {
     /// Adds the name of the failed operation.
     pub(super) fn into_store_error(self, operation: &'static str) -> StoreError {
-        match self {
-            Self::Store(error) => error,
-            Self::Sqlite(source) => match source.sqlite_error_code() {
-                Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure) => {
-                    StoreError::StorageUnavailable { operation, source: Arc::new(source) }
-                }
-                Some(ErrorCode::CannotOpen) if is_at_file_limit() => {
-                    StoreError::OpenFiles { operation, source: Arc::new(source) }
-                }
-                Some(ErrorCode::OperationInterrupted) => StoreError::Interrupted { operation },
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                    StoreError::Damaged { operation, source: Arc::new(source) }
-                }
-                // A value whose type is not that of its column, or a text that is not UTF-8.
-                None if is_unreadable(&source) => StoreError::Damaged { operation, source: Arc::new(source) },
-                _ => StoreError::Sqlite { operation, source: Arc::new(source) },
-            },
+        let error = match self {
+            Self::Store(error) => return error,
+            Self::Sqlite(error) => error,
+        };
+        let code = error.sqlite_error_code();
+        // A value whose type is not that of its column, or a text that is not UTF-8.
+        let is_unreadable = code.is_none() && is_unreadable(&error);
+        let source = Arc::new(error);
+        match code {
+            Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure) => {
+                StoreError::StorageUnavailable { operation, source }
+            }
+            Some(ErrorCode::CannotOpen) if is_at_file_limit() => StoreError::OpenFiles { operation, source },
+            Some(ErrorCode::OperationInterrupted) => StoreError::Interrupted { operation },
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged { operation, source },
+            None if is_unreadable => StoreError::Damaged { operation, source },
+            _ => StoreError::Sqlite { operation, source },
         }
     }
 }

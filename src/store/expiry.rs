@@ -32,7 +32,7 @@ impl Default for NextExpiry {
 
 impl NextExpiry {
     /// Records when a document of a committed transaction expires.
-    pub(crate) fn note(&self, expires_at_ms: i64) {
+    pub(crate) fn record(&self, expires_at_ms: i64) {
         self.0.fetch_min(expires_at_ms, Ordering::SeqCst);
     }
 
@@ -45,8 +45,8 @@ impl NextExpiry {
     pub(crate) fn refresh(&self, first_expiry: impl FnOnce() -> Result<Option<i64>, StoreError>) -> Result<(), StoreError> {
         // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
         self.0.store(i64::MAX, Ordering::SeqCst);
-        let first_ms = first_expiry().inspect_err(|_| self.note(i64::MIN))?;
-        self.note(first_ms.unwrap_or(i64::MAX));
+        let first_ms = first_expiry().inspect_err(|_| self.record(i64::MIN))?;
+        self.record(first_ms.unwrap_or(i64::MAX));
         Ok(())
     }
 }

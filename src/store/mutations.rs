@@ -64,7 +64,7 @@ pub(super) fn write_row(
         row.expires_at_ms,
         row.checksum(),
     ])?;
-    transaction.note_expiry(row.expires_at_ms);
+    transaction.record_expiry(row.expires_at_ms);
     Ok(())
 }
 

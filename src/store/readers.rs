@@ -16,6 +16,14 @@ use super::{StoreError, caller};
 /// Pause between two checks whether a caller that waits for a connection is gone.
 const CALLER_PAUSE: Duration = Duration::from_millis(100);
 
+/// How much a read may go through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    FewRows,
+    /// All rows. All scans together use at most half of the connections, so reads of a few rows seldom wait.
+    Scan,
+}
+
 /// A pool of at most `connections_max` connections. Further reads wait for one.
 pub(super) struct Readers {
     path: PathBuf,
@@ -49,33 +57,15 @@ impl Readers {
     pub(super) fn read<T>(
         &self,
         operation: &'static str,
-        work: impl FnOnce(&Connection) -> Result<T, Fault>,
-    ) -> Result<T, StoreError> {
-        self.run(operation, false, work)
-    }
-
-    /// Reads like `read`, but may go through all rows. All scans together use at most half of the connections, so reads of a few
-    /// rows seldom wait.
-    pub(super) fn scan<T>(
-        &self,
-        operation: &'static str,
-        work: impl FnOnce(&Connection) -> Result<T, Fault>,
-    ) -> Result<T, StoreError> {
-        self.run(operation, true, work)
-    }
-
-    fn run<T>(
-        &self,
-        operation: &'static str,
-        is_scan: bool,
+        extent: Extent,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let _span = tracing::info_span!("store_read", doing = operation).entered();
-        let run = || self.acquire(operation, is_scan)?.read(work);
-        run().map_err(|fault: Fault| fault.into_store_error(operation))
+        let read = || self.acquire(operation, extent == Extent::Scan)?.read(work);
+        read().map_err(|fault: Fault| fault.into_store_error(operation))
     }
 
-    /// Reads like `read`. Returns `None` if the read fails, or if it would have to wait for a connection.
+    /// Reads a few rows. Returns `None` if the read fails, or if it would have to wait for a connection.
     pub(super) fn try_read<T>(&self, operation: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Option<T> {
         let _span = tracing::info_span!("store_read", doing = operation).entered();
         let pool = self.pool.lock();
@@ -217,7 +207,7 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    readers.read("testing", |connection| {
+                    readers.read("testing", Extent::FewRows, |connection| {
                         all_read.wait();
                         count(connection)
                     })
@@ -231,7 +221,11 @@ mod tests {
     fn a_read_that_the_caller_can_do_without_never_waits_for_a_connection() {
         let (_folder, readers) = readers(1);
         assert_eq!(readers.try_read("testing", count), Some(0));
-        assert_eq!(readers.read("testing", |_| Ok(readers.try_read("testing", count))).unwrap(), None, "the only one is in use");
+        assert_eq!(
+            readers.read("testing", Extent::FewRows, |_| Ok(readers.try_read("testing", count))).unwrap(),
+            None,
+            "the only one is in use"
+        );
         assert_eq!(readers.try_read("testing", |_| Err::<(), _>(StoreError::Closed.into())), None);
         assert_eq!(readers.try_read("testing", count), Some(0), "its connection is free again");
         readers.close();
@@ -246,10 +240,10 @@ mod tests {
                 begun.fetch_add(1, Ordering::SeqCst);
                 count(connection)
             };
-            readers.read("testing", work).unwrap()
+            readers.read("testing", Extent::FewRows, work).unwrap()
         };
         thread::scope(|scope| {
-            let first = readers.read("testing", |connection| {
+            let first = readers.read("testing", Extent::FewRows, |connection| {
                 scope.spawn(read);
                 loop {
                     // Only a read that waits for a connection can be notified.
@@ -273,7 +267,7 @@ mod tests {
         let (begun, release) = (Barrier::new(3), Barrier::new(3));
         thread::scope(|scope| {
             let hold = || {
-                readers.scan("testing", |connection| {
+                readers.read("testing", Extent::Scan, |connection| {
                     begun.wait();
                     release.wait();
                     count(connection)
@@ -281,8 +275,8 @@ mod tests {
             };
             (0..2).for_each(|_| drop(scope.spawn(hold)));
             begun.wait();
-            let third = scope.spawn(|| readers.scan("testing", count));
-            assert_eq!(readers.read("testing", count).unwrap(), 0);
+            let third = scope.spawn(|| readers.read("testing", Extent::Scan, count));
+            assert_eq!(readers.read("testing", Extent::FewRows, count).unwrap(), 0);
             assert!(!third.is_finished(), "two of three connections are the most that scans take");
             release.wait();
             assert_eq!(third.join().unwrap().unwrap(), 0);
@@ -295,13 +289,13 @@ mod tests {
         let path = folder.path().join("documents.sqlite");
         let writer = open_writer(&path, &COLLECTION, false).unwrap();
         let readers = Readers::new(path, 1, Deadline::default(), system_clock);
-        let seen = readers.read("testing", |connection| {
+        let seen = readers.read("testing", Extent::FewRows, |connection| {
             let before = count(connection)?;
             writer.execute("insert into tombstones values (1, 1)", [])?;
             Ok((before, count(connection)?))
         });
         assert_eq!(seen.unwrap(), (0, 0));
-        assert_eq!(readers.read("testing", count).unwrap(), 1);
+        assert_eq!(readers.read("testing", Extent::FewRows, count).unwrap(), 1);
     }
 
     #[test]
@@ -309,7 +303,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let readers = Readers::new(folder.path().join("absent.sqlite"), 1, Deadline::default(), system_clock);
         for _ in 0..2 {
-            let error = readers.read("testing", count).unwrap_err();
+            let error = readers.read("testing", Extent::FewRows, count).unwrap_err();
             assert!(matches!(error, StoreError::Sqlite { operation: "testing", .. }), "{error:?}");
         }
     }
@@ -318,6 +312,6 @@ mod tests {
     fn a_closed_pool_refuses_reads() {
         let readers = Readers::new(PathBuf::from("unused"), 1, Deadline::default(), system_clock);
         readers.close();
-        assert!(matches!(readers.read("testing", count), Err(StoreError::Closed)));
+        assert!(matches!(readers.read("testing", Extent::FewRows, count), Err(StoreError::Closed)));
     }
 }

@@ -73,7 +73,7 @@ impl<'c> WriteTransaction<'c> {
         self.sequence = self.sequence.max(sequence.0);
     }
 
-    pub(super) fn note_expiry(&mut self, expires_at_ms: Option<i64>) {
+    pub(super) fn record_expiry(&mut self, expires_at_ms: Option<i64>) {
         self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
     }
 
@@ -109,7 +109,7 @@ impl<'c> WriteTransaction<'c> {
         self.connection.prepare_cached("update state set sequence = ?1")?.execute([self.sequence as i64])?;
         self.connection.prepare_cached("commit")?.execute([])?;
         // Recorded after the commit: a search for the next expiry that runs before this sees the new documents itself.
-        self.next_expiry.note(self.first_expiry_ms);
+        self.next_expiry.record(self.first_expiry_ms);
         Ok(())
     }
 }

@@ -188,7 +188,7 @@ impl Documents {
         if self.keys.is_empty() {
             return Ok(());
         }
-        self.expiries.iter().for_each(|expires_at_ms| writing.note_expiry(*expires_at_ms));
+        self.expiries.iter().for_each(|expires_at_ms| writing.record_expiry(*expires_at_ms));
         let sql = format!(
             "insert into {} (collection, document, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, title,
                  text, metadata, fields, expires_at_ms)

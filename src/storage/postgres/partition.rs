@@ -94,11 +94,7 @@ impl Postgres {
         terms_of: TermsOf,
         writes_max: usize,
     ) -> Result<Self, StoreError> {
-        let creator = server.member_id();
-        let create_key = |session: &mut Session, indexed| {
-            session.in_transaction("begin", |session| find_or_create_key(session, row, indexed, creator))
-        };
-        Self::open_with_key(create_key, server, row, terms_of, writes_max)
+        Self::open_as(server, row, terms_of, writes_max, true)
     }
 
     /// Uses another clock than the database server's.
@@ -113,26 +109,31 @@ impl Postgres {
         terms_of: TermsOf,
         writes_max: usize,
     ) -> Result<Self, StoreError> {
-        Self::open_with_key(|session, _| existing_key_of(session, &row.id), server, row, terms_of, writes_max)
+        Self::open_as(server, row, terms_of, writes_max, false)
     }
 
-    fn open_with_key(
-        key_of: impl FnOnce(&mut Session, Indexed) -> Result<i64, Fault>,
+    fn open_as(
         server: &Arc<PostgresServer>,
         row: &Collection,
         terms_of: TermsOf,
         writes_max: usize,
+        creates: bool,
     ) -> Result<Self, StoreError> {
         let indexed = index_type_for(row.metric, row.quantization, row.dimension);
         let opened = server.session().and_then(|mut session| {
-            let key = key_of(&mut session, indexed)?;
+            let key = match creates {
+                true => {
+                    session.in_transaction("begin", |session| find_or_create_key(session, row, indexed, server.member_id()))?
+                }
+                false => existing_key_of(&mut session, &row.id)?,
+            };
             let paths = metadata_indexes(&mut session, key)?;
             let first_expiry_ms = first_expiry(&mut session, &PartitionNames::for_collection(key).documents)?;
             Ok((key, paths, first_expiry_ms))
         });
         let (key, indexes, first_expiry_ms) = opened.map_err(|fault| fault.into_store_error("opening a collection"))?;
         let next_expiry = NextExpiry::default();
-        next_expiry.note(first_expiry_ms.unwrap_or(i64::MAX));
+        next_expiry.record(first_expiry_ms.unwrap_or(i64::MAX));
         Ok(Self {
             server: Arc::clone(server),
             id: row.id.clone(),
@@ -175,7 +176,7 @@ impl Postgres {
 
     /// Makes this server look for expired documents, because a server that wrote some is gone.
     pub fn expect_expired(&self) {
-        self.next_expiry.note(i64::MIN);
+        self.next_expiry.record(i64::MIN);
     }
 
     /// Updates the collection's metadata indexes, which another server may have changed.
@@ -265,7 +266,7 @@ impl Postgres {
         });
         // Recorded after the commit, even if its answer did not arrive: a search for expired documents that runs before this
         // sees the new documents itself.
-        self.next_expiry.note(first_expiry_ms);
+        self.next_expiry.record(first_expiry_ms);
         written
     }
 

@@ -38,7 +38,7 @@ impl PatchTransaction for Writing<'_> {
             &document.expires_at_ms,
         ];
         self.session.execute(&sql, &values)?;
-        self.note_expiry(document.expires_at_ms);
+        self.record_expiry(document.expires_at_ms);
         Ok(())
     }
 

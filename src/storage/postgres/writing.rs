@@ -82,7 +82,7 @@ impl<'s> Writing<'s> {
         })
     }
 
-    pub(super) fn note_expiry(&mut self, expires_at_ms: Option<i64>) {
+    pub(super) fn record_expiry(&mut self, expires_at_ms: Option<i64>) {
         self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
     }
 
