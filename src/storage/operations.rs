@@ -28,9 +28,9 @@ use crate::domain::{
 };
 use crate::index::Neighbor;
 use crate::store::{
-    CopiedDocument, Deleted, DeletedBatch, DocumentAttributes, DocumentEmbeddings, DocumentKey, DocumentRecord, EmbeddedDocument,
-    Expired, HitSizes, Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage,
-    PreparedDocument, ResplitText, Revision, SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedBatch, Upserted,
+    BatchChange, ChangedBatch, CopiedDocument, Deleted, DocumentAttributes, DocumentEmbeddings, DocumentKey, DocumentRecord,
+    EmbeddedDocument, Expired, HitSizes, Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched,
+    PendingPassage, PreparedDocument, ResplitText, Revision, SearchFilter, StoreError, TextPatch, TokenChanges, Upserted,
 };
 
 /// Makes the text that is stored together with a write from the write's outcomes.
@@ -129,13 +129,10 @@ storage! {
     /// Removes a document if the precondition holds. Returns `None` if there is no such document.
     fn delete_if(id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
 
-    /// Deletes some of the matching documents that were not changed after `until`, starting after the position `after`, which
-    /// is 0 at first. The transaction is short, so that other writes can run between two calls.
-    fn delete_batch(filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError>;
-
-    /// Changes metadata and expiry of some of the matching documents, chosen like in `delete_batch`. If one of them would become
-    /// too large, the whole transaction fails.
-    fn update_batch(filter: &SearchFilter, until: Sequence, after: i64, patch: DocumentPatch) -> Result<UpdatedBatch, StoreError>;
+    /// Changes or deletes some of the matching documents that were not changed after `until`, starting after the position
+    /// `after`, which is 0 at first. The transaction is short, so that other writes can run between two calls. If one of the
+    /// documents would become too large, the whole transaction fails.
+    fn change_batch(change: &BatchChange, filter: &SearchFilter, until: Sequence, after: i64) -> Result<ChangedBatch, StoreError>;
 
     /// Whether there may be an expired document that is not removed yet. Reads nothing.
     fn expiry_due() -> bool;

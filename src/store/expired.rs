@@ -9,10 +9,8 @@ use super::error::Fault;
 use super::expiry::first_expiry;
 use super::mutations::delete_key;
 use super::rows::{self, DOCUMENT_COLUMNS, query_all, query_one};
+use super::write_rules::CHANGED_PER_TRANSACTION;
 use super::write_transaction::WriteTransaction;
-
-/// Maximum number of documents removed in one transaction. Bounds how long other writes wait.
-const REMOVED_PER_TRANSACTION: usize = 500;
 
 /// The result of one transaction that removed expired documents.
 #[derive(Debug)]
@@ -33,7 +31,7 @@ impl DocumentStore {
     pub fn delete_expired(&self) -> Result<Expired, StoreError> {
         const OPERATION: &str = "removing expired documents";
         let keys = self.read(OPERATION, expired_keys)?;
-        let more = keys.len() == REMOVED_PER_TRANSACTION;
+        let more = keys.len() == CHANGED_PER_TRANSACTION;
         let (rows, damage) = match keys.is_empty() {
             true => Default::default(),
             false => self.write_patiently(OPERATION, move |transaction| remove(transaction, &keys))?,
@@ -48,7 +46,7 @@ impl DocumentStore {
 fn expired_keys(connection: &Connection) -> Result<Vec<i64>, Fault> {
     let sql = "select key from documents indexed by documents_expiring where expires_at_ms <= now_ms()
                order by expires_at_ms limit ?1";
-    query_all(connection, sql, [REMOVED_PER_TRANSACTION as i64], |row| Ok(row.get(0)?))
+    query_all(connection, sql, [CHANGED_PER_TRANSACTION as i64], |row| Ok(row.get(0)?))
 }
 
 /// Removes the documents that have expired according to their rows, so that a damaged index or row cannot remove anything.

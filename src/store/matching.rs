@@ -8,16 +8,13 @@ use super::error::Fault;
 use super::filter::{Condition, index_expression, walk};
 use super::mutations::delete_key;
 use super::rows::{self, DOCUMENT_COLUMNS, passage_id, query_all, query_number, query_one, to_sql};
-use super::write_rules::{FoundDocument, patch_found};
+use super::write_rules::{BatchChange, CHANGED_PER_TRANSACTION, ChangedBatch, FoundDocument, patch_found};
 use super::write_transaction::WriteTransaction;
 use super::{StoreError, queries};
 use crate::domain::{
-    Document, DocumentId, DocumentOrder, DocumentPatch, MetadataPath, PassageId, Scalar, ScrollPage, ScrollPosition,
-    ScrollRequest, SearchFilter, Sequence,
+    Document, DocumentId, DocumentOrder, MetadataPath, PassageId, Scalar, ScrollPage, ScrollPosition, ScrollRequest,
+    SearchFilter, Sequence,
 };
-
-/// Maximum number of documents deleted or changed in one transaction. Bounds how long other writes wait.
-const CHANGED_PER_TRANSACTION: usize = 500;
 
 /// The passages whose documents match a filter: either all of them, or the changes.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,26 +27,6 @@ pub struct Matching {
     pub dropped: Vec<PassageId>,
     /// Passages whose document matches.
     pub passages: Vec<PassageId>,
-}
-
-/// The result of one transaction of a longer deletion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeletedBatch {
-    /// The rows of the deleted documents, as `StoreError::CorruptRow` names them.
-    pub rows: Vec<i64>,
-    /// Where the next transaction continues. `None` when done.
-    pub next: Option<i64>,
-}
-
-/// The result of one transaction of a longer change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpdatedBatch {
-    /// Number of documents that matched.
-    pub matched: usize,
-    /// The rows of those that were changed, as `StoreError::CorruptRow` names them.
-    pub rows: Vec<i64>,
-    /// Where the next transaction continues. `None` when done.
-    pub next: Option<i64>,
 }
 
 impl DocumentStore {
@@ -73,44 +50,40 @@ impl DocumentStore {
         self.scan("listing documents", |connection| scroll(connection, &condition, (request, key), bytes_max))
     }
 
-    /// A document that no longer matches when its turn comes stays. Waits for a place in the write queue if the queue is
-    /// full.
-    pub fn delete_batch(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError> {
-        const OPERATION: &str = "deleting documents";
-        let condition = self.compile(filter);
-        let keys = self.read(OPERATION, |connection| candidates(connection, &condition, until, after))?;
-        let Some(&last) = keys.last() else { return Ok(DeletedBatch { rows: Vec::new(), next: None }) };
-        let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
-        let delete = move |transaction: &mut WriteTransaction<'_>| delete_keys(transaction, &condition, until, &keys);
-        let rows = self.write_patiently(OPERATION, delete)?;
-        Ok(DeletedBatch { rows, next })
-    }
-
-    pub fn update_batch(
+    /// A document that no longer matches when its turn comes stays as it is.
+    pub fn change_batch(
         &self,
+        change: &BatchChange,
         filter: &SearchFilter,
         until: Sequence,
         after: i64,
-        patch: DocumentPatch,
-    ) -> Result<UpdatedBatch, StoreError> {
-        const OPERATION: &str = "changing documents";
-        let condition = self.compile(filter);
-        let keys = self.read(OPERATION, |connection| candidates(connection, &condition, until, after))?;
-        let Some(&last) = keys.last() else { return Ok(UpdatedBatch { matched: 0, rows: Vec::new(), next: None }) };
+    ) -> Result<ChangedBatch, StoreError> {
+        let (condition, change) = (self.compile(filter), change.clone());
+        let keys = self.read(change.operation(), |connection| candidates(connection, &condition, until, after))?;
+        let Some(&last) = keys.last() else { return Ok(ChangedBatch::default()) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
-        self.write_patiently(OPERATION, move |transaction| {
-            let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?");
-            let (mut matched, mut rows) = (0, Vec::new());
-            for key in still_matching(transaction.connection, &condition, until, &keys)? {
-                let Some(document) = query_one(transaction.connection, &sql, [key], rows::document)? else { continue };
-                matched += 1;
-                if patch_found(transaction, &FoundDocument { key, document }, &patch)? {
-                    rows.push(key);
+        self.write_patiently(change.operation(), move |transaction| {
+            let found = still_matching(transaction.connection, &condition, until, &keys)?;
+            let mut rows = Vec::new();
+            for key in &found {
+                if change_key(transaction, *key, &change)? {
+                    rows.push(*key);
                 }
             }
-            Ok(UpdatedBatch { matched, rows, next })
+            Ok(ChangedBatch { matched: found.len(), rows, next })
         })
     }
+}
+
+/// Changes a document. Returns whether that changed anything.
+fn change_key(transaction: &mut WriteTransaction<'_>, key: i64, change: &BatchChange) -> Result<bool, Fault> {
+    let patch = match change {
+        BatchChange::Delete => return delete_key(transaction, key).map(|_| true),
+        BatchChange::Update(patch) => patch,
+    };
+    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?");
+    let document = query_one(transaction.connection, &sql, [key], rows::document)?;
+    document.map_or(Ok(false), |document| patch_found(transaction, &FoundDocument { key, document }, patch))
 }
 
 fn read_matching(connection: &Connection, condition: &Condition, after: Option<Sequence>) -> Result<Matching, Fault> {
@@ -259,19 +232,6 @@ fn candidates(connection: &Connection, condition: &Condition, until: Sequence, a
     let own = [to_sql(until.0), after, CHANGED_PER_TRANSACTION as i64].map(Value::Integer);
     let values = condition.values.iter().cloned().chain(own);
     query_all(connection, &sql, params_from_iter(values), |row| Ok(row.get(0)?))
-}
-
-fn delete_keys(
-    transaction: &mut WriteTransaction<'_>,
-    condition: &Condition,
-    until: Sequence,
-    keys: &[i64],
-) -> Result<Vec<i64>, Fault> {
-    let deleted = still_matching(transaction.connection, condition, until, keys)?;
-    for key in &deleted {
-        delete_key(transaction, *key)?;
-    }
-    Ok(deleted)
 }
 
 /// Returns those of the `keys`, which ascend, whose documents still match and were not changed after `until`. One statement for

@@ -84,7 +84,6 @@ pub(crate) use idempotency_records::{ANSWERS_MAX, KEPT_MS as RECORDS_KEPT_MS, re
 pub(crate) use jobs::{JOB_COLUMNS, read_job};
 pub use keys::StoredKey;
 pub use lexical::RequiredMatches;
-pub use matching::{DeletedBatch, UpdatedBatch};
 pub use open_databases::{OpenDatabases, StoreOptions};
 pub use passage_tokens::TokenChanges;
 pub(crate) use queries::CUTTING_RULES;
@@ -96,7 +95,8 @@ pub(crate) use rows::{corrupt_document, document_id, from_sql, language, passage
 pub use snapshot_metadata::{Replacement, SnapshotMetadata};
 pub use swap::Revision;
 pub use term_rows::TermsOf;
+pub use write_rules::{BatchChange, ChangedBatch, PatchOutcome, Patched, ResplitText, TextPatch};
 pub(crate) use write_rules::{
-    FoundDocument, PatchTransaction, StoredDocument, StoredPassage, check_precondition, patch, patch_found, patch_texts,
+    CHANGED_PER_TRANSACTION, FoundDocument, PatchTransaction, StoredDocument, StoredPassage, check_precondition, patch,
+    patch_found, patch_texts,
 };
-pub use write_rules::{PatchOutcome, Patched, ResplitText, TextPatch};

@@ -60,6 +60,37 @@ pub enum Patched {
     Blocked,
 }
 
+/// A change of all documents that match a filter, in several transactions.
+#[derive(Debug, Clone)]
+pub enum BatchChange {
+    Delete,
+    /// Changes metadata and expiry.
+    Update(DocumentPatch),
+}
+
+/// The result of one transaction of such a change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangedBatch {
+    /// Number of documents that matched.
+    pub matched: usize,
+    /// The rows of those that were changed, as `StoreError::CorruptRow` names them.
+    pub rows: Vec<i64>,
+    /// Where the next transaction continues. `None` when done.
+    pub next: Option<i64>,
+}
+
+/// Maximum number of documents that one such transaction changes. Bounds how long other writes wait.
+pub(crate) const CHANGED_PER_TRANSACTION: usize = 500;
+
+impl BatchChange {
+    pub(crate) fn operation(&self) -> &'static str {
+        match self {
+            Self::Delete => "deleting documents",
+            Self::Update(_) => "changing documents",
+        }
+    }
+}
+
 /// A stored document with its key.
 pub(crate) struct FoundDocument {
     pub(crate) key: i64,

@@ -4,7 +4,7 @@ use dragoman::domain::{
     DocumentHead, DocumentOrder, FacetRequest, Field, Filter, Page, PassageId, Precondition, Relation, Scalar, ScrollRequest,
     Sequence, Test,
 };
-use dragoman::store::{HitSizes, SearchFilter, StoreError};
+use dragoman::store::{BatchChange, HitSizes, SearchFilter, StoreError};
 use serde_json::json;
 
 use crate::contract::{Engine, cut, document, equals, id, keys, language, over_both_engines, with};
@@ -190,11 +190,11 @@ over_both_engines! {
         let until = engine.sequence().unwrap();
         engine.put(with(document("later", "text"), json!({"odd": true})));
         let all = SearchFilter { languages: Vec::new(), filter: Filter::Field(Field::parse("odd").unwrap(), Test::Exists(true)) };
-        let first = engine.delete_batch(&all, until, 0).unwrap();
+        let first = engine.change_batch(&BatchChange::Delete, &all, until, 0).unwrap();
         assert_eq!(first.rows.len(), 500);
-        let second = engine.delete_batch(&all, until, first.next.unwrap()).unwrap();
+        let second = engine.change_batch(&BatchChange::Delete, &all, until, first.next.unwrap()).unwrap();
         assert_eq!((second.rows.len(), second.next), (200, None));
-        assert!(engine.delete_batch(&all, until, 0).unwrap().rows.is_empty());
+        assert!(engine.change_batch(&BatchChange::Delete, &all, until, 0).unwrap().rows.is_empty());
         assert_eq!(engine.counts().unwrap().documents, 1);
     }
 

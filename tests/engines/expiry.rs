@@ -7,7 +7,7 @@ use dragoman::domain::{
     DocumentOrder, DocumentPatch, FacetRequest, Field, Filter, HistogramInterval, MetadataPath, MiningUnit, Page, PassageId,
     Precondition, QueryTerm, QueryTerms, ScrollRequest, Test,
 };
-use dragoman::store::{PatchOutcome, PreparedDocument, SearchFilter, StoreError};
+use dragoman::store::{BatchChange, PatchOutcome, PreparedDocument, SearchFilter, StoreError};
 use serde_json::json;
 
 use crate::contract::{Engine, clock, document, id, keys, language, patch, with};
@@ -205,8 +205,8 @@ fn bulk_updates_change_each_document_once_in_short_transactions() {
         engine.upsert_if(documents, Precondition::None).unwrap();
         let until = engine.sequence().unwrap();
         let later = engine.put(document("later", "tide"));
-        let change = DocumentPatch { expires_at_ms: Some(Some(5)), ..patch(json!({"checked": true})) };
-        let update = |after| engine.update_batch(&SearchFilter::default(), until, after, change.clone()).unwrap();
+        let change = BatchChange::Update(DocumentPatch { expires_at_ms: Some(Some(5)), ..patch(json!({"checked": true})) });
+        let update = |after| engine.change_batch(&change, &SearchFilter::default(), until, after).unwrap();
         let first = update(0);
         assert_eq!((first.matched, first.rows.len()), (500, 500));
         let second = update(first.next.unwrap());
@@ -219,7 +219,7 @@ fn bulk_updates_change_each_document_once_in_short_transactions() {
         let long = with(document("long", "tide"), json!({"long": "x".repeat(985)}));
         engine.upsert_if(vec![document("short", "tide"), long], Precondition::None).unwrap();
         let (until, after) = (engine.sequence().unwrap(), first.next.unwrap());
-        let refused = engine.update_batch(&SearchFilter::default(), until, after, change.clone()).unwrap_err();
+        let refused = engine.change_batch(&change, &SearchFilter::default(), until, after).unwrap_err();
         assert!(matches!(refused, StoreError::MetadataTooLarge { max: 1_000, .. }), "{refused:?}");
         assert!(engine.get(&id("short")).unwrap().unwrap().metadata.is_empty(), "no document of the failed batch is changed");
         NOW.store(5, Ordering::SeqCst);

@@ -7,7 +7,7 @@ use dragoman::domain::{
     PassageId, Precondition, QueryTerm, QueryTerms, Scalar, ScrollRequest, TermPhrase, Test,
 };
 use dragoman::storage::{NearestSearch, Scope, Unit};
-use dragoman::store::{PatchOutcome, PreparedDocument, SearchFilter};
+use dragoman::store::{BatchChange, PatchOutcome, PreparedDocument, SearchFilter};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ fn done(engine: &Engine, write: &Write) -> String {
         Write::Delete(name) => format!("{:?}", engine.delete_if(&id(name), Precondition::None)),
         Write::DeleteMatching(number) => {
             let until = engine.sequence().unwrap();
-            format!("{}", engine.delete_batch(&year(*number), until, 0).unwrap().rows.len())
+            format!("{}", engine.change_batch(&BatchChange::Delete, &year(*number), until, 0).unwrap().rows.len())
         }
         Write::Patch(name, number, code) => {
             let patch = DocumentPatch { language: code.and_then(language), ..patch(json!({"year": number})) };
@@ -108,7 +108,7 @@ fn done(engine: &Engine, write: &Write) -> String {
         Write::UpdateMatching(number, expires_at_ms) => {
             let patch = DocumentPatch { expires_at_ms: Some(*expires_at_ms), ..patch(json!({"updated": true})) };
             let until = engine.sequence().unwrap();
-            let updated = engine.update_batch(&year(*number), until, 0, patch).unwrap();
+            let updated = engine.change_batch(&BatchChange::Update(patch), &year(*number), until, 0).unwrap();
             format!("{} {} {:?}", updated.matched, updated.rows.len(), updated.next)
         }
         Write::DeleteExpired => {

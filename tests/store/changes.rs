@@ -1,7 +1,7 @@
 //! The change sequence, from which an index catches up.
 
 use dragoman::domain::{Limits, PassageId, Sequence};
-use dragoman::store::{Change, DocumentStore, PreparedDocument, SearchFilter, StoreError};
+use dragoman::store::{BatchChange, Change, DocumentStore, PreparedDocument, SearchFilter, StoreError};
 use serde_json::json;
 
 use crate::{cut, delete, document, embed, embedding, put, store};
@@ -92,7 +92,7 @@ fn unchanged_texts_and_new_metadata_do_not_change_the_index() {
     put(&store, own());
     let patch = Limits::default().metadata_patch(json!({"checked": true}).as_object().unwrap().clone());
     let until = store.sequence().unwrap();
-    assert_eq!(store.update_batch(&SearchFilter::default(), until, 0, patch).unwrap().rows.len(), 1);
+    assert_eq!(store.change_batch(&BatchChange::Update(patch), &SearchFilter::default(), until, 0).unwrap().rows.len(), 1);
     assert_eq!(changes(&store, reached, 10), []);
     assert!(store.check(10).unwrap().is_empty());
 }

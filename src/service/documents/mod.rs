@@ -20,7 +20,7 @@ use crate::domain::{
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
-use crate::store::{PatchOutcome, PendingPassage, ResplitText, SearchFilter, StoreError};
+use crate::store::{BatchChange, PatchOutcome, PendingPassage, ResplitText, SearchFilter, StoreError};
 
 pub(super) use idempotency_locks::IdempotencyLocks;
 
@@ -144,7 +144,7 @@ impl CollectionHandle {
     /// number.
     pub async fn delete_matching(&self, filter: Filter, request: Option<RequestKey>) -> Result<u64, Error> {
         let delete = |collection: &OpenCollection, filter: &SearchFilter, until, after| {
-            let some = collection.store.delete_batch(filter, until, after)?;
+            let some = collection.store.change_batch(&BatchChange::Delete, filter, until, after)?;
             if !some.rows.is_empty() {
                 collection.damage.remove_rows(&some.rows);
                 collection.remove_deleted_passages();
@@ -163,10 +163,10 @@ impl CollectionHandle {
         patch: DocumentPatch,
         request: Option<RequestKey>,
     ) -> Result<[u64; 2], Error> {
-        let state = Arc::clone(&self.service.state);
+        let (state, change) = (Arc::clone(&self.service.state), BatchChange::Update(patch));
         let update = move |collection: &OpenCollection, filter: &SearchFilter, until, after| {
             state.check_emergency_space()?;
-            let some = collection.store.update_batch(filter, until, after, patch.clone())?;
+            let some = collection.store.change_batch(&change, filter, until, after)?;
             collection.damage.remove_rows(&some.rows);
             Ok(([some.matched as u64, some.rows.len() as u64], some.next))
         };

@@ -19,13 +19,10 @@ use crate::domain::{
     DocumentId, DocumentPatch, Embedding, JobId, PassageEmbedding, PassageId, Precondition, RequestKey, Sequence,
 };
 use crate::store::{
-    ANSWERS_MAX, Deleted, DeletedBatch, FoundDocument, Idempotent, PatchOutcome, Patched, PreparedDocument, RECORDS_KEPT_MS,
-    ResplitText, SearchFilter, StoreError, TextPatch, UpdatedBatch, Upserted, check_precondition, patch, patch_found,
-    patch_texts, replayed, to_sql,
+    ANSWERS_MAX, BatchChange, CHANGED_PER_TRANSACTION, ChangedBatch, Deleted, FoundDocument, Idempotent, PatchOutcome, Patched,
+    PreparedDocument, RECORDS_KEPT_MS, ResplitText, SearchFilter, StoreError, TextPatch, Upserted, check_precondition, patch,
+    patch_found, patch_texts, replayed, to_sql,
 };
-
-/// Number of documents deleted or changed in one transaction. Bounds how long other writes wait.
-pub(super) const CHANGED_PER_TRANSACTION: usize = 500;
 
 impl Postgres {
     pub(crate) fn upsert_if(
@@ -110,46 +107,37 @@ impl Postgres {
         })
     }
 
-    pub(crate) fn delete_batch(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError> {
-        const OPERATION: &str = "deleting documents";
-        let condition = self.compile(filter);
-        let until = to_sql(until.0);
-        let keys = self.run(OPERATION, |session| candidates(session, &self.live(), &condition, until, after))?;
-        let Some(&last) = keys.last() else { return Ok(DeletedBatch { rows: Vec::new(), next: None }) };
-        let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
-        let rows = self.write_patiently(OPERATION, |writing| {
-            let found = still_matching(writing, "d.document", &condition, (&keys, until))?;
-            let still = found.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
-            delete_keys(writing, &still)?;
-            Ok(still)
-        })?;
-        Ok(DeletedBatch { rows, next })
-    }
-
-    pub(crate) fn update_batch(
+    pub(crate) fn change_batch(
         &self,
+        change: &BatchChange,
         filter: &SearchFilter,
         until: Sequence,
         after: i64,
-        patch: DocumentPatch,
-    ) -> Result<UpdatedBatch, StoreError> {
-        const OPERATION: &str = "changing documents";
+    ) -> Result<ChangedBatch, StoreError> {
         let condition = self.compile(filter);
         let until = to_sql(until.0);
-        let keys = self.run(OPERATION, |session| candidates(session, &self.live(), &condition, until, after))?;
-        let Some(&last) = keys.last() else { return Ok(UpdatedBatch { matched: 0, rows: Vec::new(), next: None }) };
+        let keys = self.run(change.operation(), |session| candidates(session, &self.live(), &condition, until, after))?;
+        let Some(&last) = keys.last() else { return Ok(ChangedBatch::default()) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
-        self.write_patiently(OPERATION, |writing| {
-            let columns = document_columns(writing.names);
-            let found = still_matching(writing, &columns, &condition, (&keys, until))?;
-            let mut changed = Vec::new();
-            for row in &found {
-                let found = FoundDocument { key: row.try_get(0)?, document: rows::document(row)? };
-                if patch_found(writing, &found, &patch)? {
-                    changed.push(found.key);
-                }
+        self.write_patiently(change.operation(), |writing| match change {
+            BatchChange::Delete => {
+                let found = still_matching(writing, "d.document", &condition, (&keys, until))?;
+                let rows = found.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
+                delete_keys(writing, &rows)?;
+                Ok(ChangedBatch { matched: rows.len(), rows, next })
             }
-            Ok(UpdatedBatch { matched: found.len(), rows: changed, next })
+            BatchChange::Update(patch) => {
+                let columns = document_columns(writing.names);
+                let found = still_matching(writing, &columns, &condition, (&keys, until))?;
+                let mut rows = Vec::new();
+                for row in &found {
+                    let found = FoundDocument { key: row.try_get(0)?, document: rows::document(row)? };
+                    if patch_found(writing, &found, patch)? {
+                        rows.push(found.key);
+                    }
+                }
+                Ok(ChangedBatch { matched: found.len(), rows, next })
+            }
         })
     }
 

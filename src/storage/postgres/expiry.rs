@@ -1,9 +1,9 @@
 //! Removes documents that have expired. Even before that, reads do not find them, because they use the table expression of
 //! `Postgres::live`.
 
-use super::changes::{CHANGED_PER_TRANSACTION, delete_keys};
+use super::changes::delete_keys;
 use super::partition::{Postgres, first_expiry};
-use crate::store::{Expired, StoreError};
+use crate::store::{CHANGED_PER_TRANSACTION, Expired, StoreError};
 
 impl Postgres {
     pub(crate) fn expiry_due(&self) -> bool {
