@@ -9,17 +9,15 @@ mod error;
 mod first_passages;
 mod nearest;
 mod operations;
-mod passage_set;
 mod postgres;
 
 pub use crate::index::{Neighbor, search_exact};
-pub use crate::store::{CatalogPart, CatalogStorage};
+pub use crate::store::{CatalogPart, CatalogStorage, PassageSet, RequiredPassages};
 pub use embedded::{Embedded, RESCORED_MIN};
 pub use error::StorageError;
 pub use first_passages::FirstPassages;
-pub use nearest::{EMBEDDINGS_PER_READ, Nearest, NearestSearch, RequiredPassages, Scope, Unit};
+pub use nearest::{EMBEDDINGS_PER_READ, Nearest, NearestSearch, Scope, Unit};
 pub use operations::Storage;
-pub use passage_set::PassageSet;
 pub use postgres::{
     Adoption, BlockedWrites, CatalogNames, JobOwnership, Postgres, PostgresCatalog, PostgresOptions, PostgresServer,
     ReplicaOptions, ReplicaState, TakenOverJobs,

@@ -1,11 +1,8 @@
 //! A search for the nearest passages or documents, its scope, and what it finds.
 
-use std::sync::Arc;
-
-use super::passage_set::PassageSet;
 use crate::domain::{DenseMethod, Embedding, Metric, PassageId, SearchParameters};
 use crate::index::{Neighbor, nearer_first, search_exact};
-use crate::store::{PassageDocument, RequiredMatches, SearchFilter, StoreError};
+use crate::store::{PassageDocument, PassageSet, RequiredPassages, SearchFilter, StoreError};
 
 /// Number of embeddings read from the store at a time. Bounds the memory of comparing with many.
 pub const EMBEDDINGS_PER_READ: usize = 1_024;
@@ -43,27 +40,9 @@ pub struct Scope<'a> {
     pub words: Option<&'a RequiredPassages>,
 }
 
-/// The passages that have the words that a query requires.
-#[derive(Debug, Clone)]
-pub enum RequiredPassages {
-    Only(Arc<PassageSet>),
-    AllBut(Arc<PassageSet>),
-}
-
 impl Scope<'_> {
     pub fn is_all(&self) -> bool {
         self.words.is_none() && *self.filter == SearchFilter::default()
-    }
-}
-
-impl RequiredPassages {
-    /// Returns `None` if all passages have what is required.
-    pub(super) fn from_matches(required_matches: Option<RequiredMatches>) -> Option<Self> {
-        match required_matches? {
-            RequiredMatches::Only(passages) => Some(Self::Only(Arc::new(passages.into_iter().collect()))),
-            RequiredMatches::AllBut(passages) if passages.is_empty() => None,
-            RequiredMatches::AllBut(passages) => Some(Self::AllBut(Arc::new(passages.into_iter().collect()))),
-        }
     }
 }
 

@@ -18,8 +18,7 @@ use std::time::Instant;
 
 use super::embedded::Embedded;
 use super::error::StorageError;
-use super::nearest::{Nearest, NearestSearch, RequiredPassages, Scope};
-use super::passage_set::PassageSet;
+use super::nearest::{Nearest, NearestSearch, Scope};
 use super::postgres::Postgres;
 use crate::domain::{
     CollectionCounts, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest, Facets, JobId,
@@ -29,8 +28,9 @@ use crate::domain::{
 use crate::index::Neighbor;
 use crate::store::{
     BatchChange, ChangedBatch, CopiedDocument, Deleted, DocumentAttributes, DocumentEmbeddings, DocumentKey, DocumentRecord,
-    EmbeddedDocument, Expired, HitSizes, Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched,
-    PendingPassage, PreparedDocument, ResplitText, Revision, SearchFilter, StoreError, TextPatch, TokenChanges, Upserted,
+    EmbeddedDocument, Expired, HitSizes, Idempotent, PassageDocument, PassageRow, PassageSet, PassageText, PatchOutcome, Patched,
+    PendingPassage, PreparedDocument, RequiredPassages, ResplitText, Revision, SearchFilter, StoreError, TextPatch, TokenChanges,
+    Upserted,
 };
 
 /// Makes the text that is stored together with a write from the write's outcomes.
@@ -258,14 +258,6 @@ storage! {
     /// document that does not exist.
     fn attributes_of(ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentAttributes>>, StoreError>;
 
-    /// After `time`, ends statements that run for more than a moment.
-    fn interrupt_after(time: Instant);
-
-    /// Closes the collection. Every later call fails.
-    fn close() -> Result<(), StoreError>;
-
-    own:
-
     /// Copies documents of another collection with their keys and ids, replacing what is stored under them. Used by the job
     /// that builds this collection as a replacement of the other. Fails with `StoreError::JobTakenOver` if another server has
     /// taken over the job.
@@ -277,6 +269,14 @@ storage! {
     /// Finds the passages that have what the terms require. Returns `None` if they require nothing. Has the same errors as
     /// `lexical`.
     fn required_matches(terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError>;
+
+    /// After `time`, ends statements that run for more than a moment.
+    fn interrupt_after(time: Instant);
+
+    /// Closes the collection. Every later call fails.
+    fn close() -> Result<(), StoreError>;
+
+    own:
 
     /// Returns the passages in a scope, embedded or not.
     fn passages_in(scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError>;

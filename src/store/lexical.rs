@@ -13,15 +13,8 @@ use super::queries::passage_texts;
 use super::rows::{passage_id, query_all, to_sql};
 use super::term_rows::replace;
 use super::write_transaction::WriteTransaction;
-use super::{DocumentStore, PendingPassage, SearchFilter, StoreError};
+use super::{DocumentStore, PendingPassage, RequiredPassages, SearchFilter, StoreError};
 use crate::domain::{Language, PassageId, QueryTerms, TermPhrase};
-
-/// The passages that have what a query requires.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RequiredMatches {
-    Only(Vec<PassageId>),
-    AllBut(Vec<PassageId>),
-}
 
 /// Number of passages that get their terms in one step. Bounds how long the writer is busy.
 const FILL_STEP: usize = 256;
@@ -69,8 +62,7 @@ impl DocumentStore {
         self.read("searching by words", check_filled)
     }
 
-    /// The passages are in no particular order.
-    pub fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredMatches>, StoreError> {
+    pub fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
         if !terms.has_constraints() {
             return Ok(None);
         }
@@ -78,13 +70,13 @@ impl DocumentStore {
             check_filled(connection)?;
             let (required, excluded) = (required(terms), excluded(terms));
             let expression = match (&required, &excluded) {
-                (None, None) => return Ok(Some(RequiredMatches::AllBut(Vec::new()))),
+                (None, None) => return Ok(None),
                 (Some(one), None) | (None, Some(one)) => one.clone(),
                 (Some(required), Some(excluded)) => format!("{required} NOT {excluded}"),
             };
             let sql = "select rowid from lexical where lexical match ?1";
             let found = query_all(connection, sql, [expression], |row| passage_id(row.get(0)?))?;
-            Ok(Some(if required.is_some() { RequiredMatches::Only(found) } else { RequiredMatches::AllBut(found) }))
+            Ok(RequiredPassages::new(found.into_iter().collect(), required.is_some()))
         })
     }
 

@@ -41,6 +41,7 @@ mod metadata_indexes;
 mod migrate;
 mod mutations;
 mod open_databases;
+mod passage_set;
 mod passage_tokens;
 mod queries;
 mod read_only;
@@ -83,8 +84,8 @@ pub use idempotency_records::Idempotent;
 pub(crate) use idempotency_records::{ANSWERS_MAX, KEPT_MS as RECORDS_KEPT_MS, replayed};
 pub(crate) use jobs::{JOB_COLUMNS, read_job};
 pub use keys::StoredKey;
-pub use lexical::RequiredMatches;
 pub use open_databases::{OpenDatabases, StoreOptions};
+pub use passage_set::{PassageSet, RequiredPassages};
 pub use passage_tokens::TokenChanges;
 pub(crate) use queries::CUTTING_RULES;
 pub use records::{

@@ -15,7 +15,7 @@ use super::mutations::{self, INSERT};
 use super::rows::{self, DOCUMENT_COLUMNS, from_sql, json, query_all, query_number, query_one, to_sql};
 use super::write_transaction::WriteTransaction;
 use super::{CopiedDocument, DocumentKey, DocumentStore, PreparedDocument, StoreError};
-use crate::domain::{Document, Sequence};
+use crate::domain::{Document, JobId, Sequence};
 
 /// One state of a document. Ordered by the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,14 +71,13 @@ impl DocumentStore {
         })
     }
 
-    /// Writes copied documents, replacing what is stored under their keys and ids.
-    pub fn write_copies(&self, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
+    pub fn write_copies(&self, _: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
         self.write_patiently("copying documents", move |transaction| {
             documents.iter().try_for_each(|document| write_copy(transaction, document))
         })
     }
 
-    pub fn delete_by_key(&self, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
+    pub fn delete_by_key(&self, _: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
         self.write_patiently("removing documents", move |transaction| {
             keys.into_iter().try_for_each(|key| mutations::delete_key(transaction, key.0).map(drop))
         })

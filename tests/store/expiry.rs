@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use dragoman::domain::{Field, Filter, Page, PassageId, Test};
+use dragoman::domain::{Field, Filter, JobId, Page, PassageId, Test};
 use dragoman::store::{Change, CopiedDocument, DocumentStore, PreparedDocument, SearchFilter, StoreError};
 use rusqlite::Connection;
 
@@ -92,7 +92,8 @@ fn a_copy_for_another_model_expires_at_the_same_time() {
     let copy = DocumentStore::open_with_clock(other.path(), &OPTIONS, clock).unwrap();
     let documents = store.documents_by_key(&keys, usize::MAX).unwrap().into_iter().flatten().zip(&keys);
     let moved = documents.map(|(document, key)| CopiedDocument { key: *key, document, passages: Some(Vec::new()) });
-    copy.write_copies(moved.collect()).unwrap();
+    let job = JobId::parse("0198c0de-7a11-7000-8000-2f1de5c0ffee").unwrap();
+    copy.write_copies(&job, moved.collect()).unwrap();
     assert_eq!(document_ids(&copy), ["goes", "stays"]);
     NOW.store(1_000, Ordering::SeqCst);
     assert_eq!(document_ids(&copy), ["stays"]);

@@ -8,7 +8,7 @@ use crate::domain::{Embedding, PassageId};
 use crate::index::{Among, Compared, Neighbor, nearer_first, search_exact};
 use crate::storage::error::StorageError;
 use crate::storage::nearest::{EMBEDDINGS_PER_READ, NearestSearch, compare_in_parts};
-use crate::storage::passage_set::PassageSet;
+use crate::store::PassageSet;
 
 /// How many passages can be tested for membership in a set, and compared if they belong to it, in the time that looking up one
 /// passage of the set takes.

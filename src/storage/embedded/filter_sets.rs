@@ -12,8 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use roaring::RoaringTreemap;
 
 use crate::domain::Sequence;
-use crate::storage::passage_set::PassageSet;
-use crate::store::{DocumentStore, SearchFilter, StoreError};
+use crate::store::{DocumentStore, PassageSet, SearchFilter, StoreError};
 
 /// Maximum bytes of the sets of one collection together. A set of a tenth of a million passages, chosen at random, takes 200
 /// kB.

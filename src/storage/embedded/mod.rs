@@ -9,11 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::error::StorageError;
-use super::nearest::{Nearest, NearestSearch, RequiredPassages, Scope, Unit};
-use super::passage_set::PassageSet;
-use crate::domain::{Collection, CollectionName, Embedding, JobId, Metric, Quantization, QueryTerms};
+use super::nearest::{Nearest, NearestSearch, Scope, Unit};
+use crate::domain::{Collection, CollectionName, Embedding, Metric, Quantization};
 use crate::index::{Index, Neighbor};
-use crate::store::{CopiedDocument, DocumentKey, DocumentStore, SearchFilter, StoreError};
+use crate::store::{DocumentStore, PassageSet, RequiredPassages, SearchFilter, StoreError};
 use filter_sets::FilterSets;
 
 /// Minimum number of passages to rescore with their stored values. With fewer, the coarse values could easily miss the nearest
@@ -89,18 +88,6 @@ impl Embedded {
 
 /// The operations of `Storage` that are not simply those of the database.
 impl Embedded {
-    pub(super) fn write_copies(&self, _: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
-        self.store.write_copies(documents)
-    }
-
-    pub(super) fn delete_by_key(&self, _: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
-        self.store.delete_by_key(keys)
-    }
-
-    pub(super) fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
-        Ok(RequiredPassages::from_matches(self.store.required_matches(terms)?))
-    }
-
     pub(super) fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError> {
         let set = match scope.words {
             Some(RequiredPassages::Only(words)) if *scope.filter == SearchFilter::default() => return Ok(Arc::clone(words)),

@@ -15,8 +15,7 @@ use crate::index::{Compared, Neighbor};
 use crate::storage::error::StorageError;
 use crate::storage::first_passages::FirstPassages;
 use crate::storage::nearest::{Nearest, NearestSearch};
-use crate::storage::passage_set::PassageSet;
-use crate::store::DocumentKey;
+use crate::store::{DocumentKey, PassageSet};
 
 /// Number of passages requested from the index per wanted hit, because several passages of one document may be near, and some
 /// may be gone.

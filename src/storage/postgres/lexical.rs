@@ -7,8 +7,7 @@ use super::rows::{limit, passage_id};
 use super::session::Parameter;
 use super::terms::{prefix_upper_bound, split, stored_term};
 use crate::domain::{PassageId, QueryTerms, TermPhrase};
-use crate::storage::nearest::RequiredPassages;
-use crate::store::{RequiredMatches, SearchFilter, StoreError};
+use crate::store::{RequiredPassages, SearchFilter, StoreError};
 
 /// BM25's parameters, the same as in FTS5.
 const K1: f64 = 1.2;
@@ -183,7 +182,6 @@ impl Postgres {
             words.hits, words.having
         );
         let found = self.search("searching by words", |session| session.passages(&sql, &words.parameters()))?;
-        let found = if terms.required.is_empty() { RequiredMatches::AllBut(found) } else { RequiredMatches::Only(found) };
-        Ok(RequiredPassages::from_matches(Some(found)))
+        Ok(RequiredPassages::new(found, !terms.required.is_empty()))
     }
 }

@@ -16,9 +16,8 @@ use super::session::{Parameter, Session, embedding, vector};
 use crate::domain::{DenseMethod, Embedding, Metric};
 use crate::index::{Neighbor, nearer_first};
 use crate::storage::error::StorageError;
-use crate::storage::nearest::{Nearest, NearestSearch, RequiredPassages, Scope, Unit, compare_in_parts};
-use crate::storage::passage_set::PassageSet;
-use crate::store::{PassageDocument, StoreError, to_sql};
+use crate::storage::nearest::{Nearest, NearestSearch, Scope, Unit, compare_in_parts};
+use crate::store::{PassageDocument, PassageSet, RequiredPassages, StoreError, to_sql};
 
 /// Up to this many passages are compared one by one.
 const COMPARED_MAX: usize = 4_000;

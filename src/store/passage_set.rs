@@ -1,11 +1,13 @@
 //! A set of passages.
 
+use std::sync::Arc;
+
 use roaring::RoaringTreemap;
 
 use crate::domain::PassageId;
 
 #[derive(Debug, Clone, Default)]
-pub struct PassageSet(pub(super) RoaringTreemap);
+pub struct PassageSet(pub(crate) RoaringTreemap);
 
 impl PassageSet {
     pub fn contains(&self, passage: PassageId) -> bool {
@@ -37,5 +39,23 @@ impl PassageSet {
 impl FromIterator<PassageId> for PassageSet {
     fn from_iter<I: IntoIterator<Item = PassageId>>(passages: I) -> Self {
         Self(passages.into_iter().map(|passage| passage.0).collect())
+    }
+}
+
+/// The passages that have the words that a query requires.
+#[derive(Debug, Clone)]
+pub enum RequiredPassages {
+    Only(Arc<PassageSet>),
+    AllBut(Arc<PassageSet>),
+}
+
+impl RequiredPassages {
+    /// Makes it of the passages that have everything required, or if nothing is required, of those that have something
+    /// excluded. Returns `None` if all passages have what is required.
+    pub(crate) fn new(found: PassageSet, requires: bool) -> Option<Self> {
+        match requires {
+            true => Some(Self::Only(Arc::new(found))),
+            false => (!found.is_empty()).then(|| Self::AllBut(Arc::new(found))),
+        }
     }
 }
