@@ -1,6 +1,6 @@
 //! Write operations: conditional writes, patches, and writes of jobs, whose checkpoint is stored in the same transaction.
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
 use super::checksum::DocumentRow;
 use super::documents::DocumentStore;
@@ -89,7 +89,10 @@ impl DocumentStore {
     }
 
     pub fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
-        let stale: Vec<String> = self.read("reading checkpoints", |connection| stale_jobs(connection, kept))?;
+        let mut stale: Vec<String> = self.read("reading checkpoints", |connection| {
+            query_all(connection, "select job from job_checkpoints", [], |row| Ok(row.get(0)?))
+        })?;
+        stale.retain(|job| kept.iter().all(|kept| kept.as_str() != job));
         if stale.is_empty() {
             return Ok(());
         }
@@ -153,9 +156,4 @@ pub(super) fn store_checkpoint(transaction: &WriteTransaction<'_>, job: &JobId, 
                on conflict (job) do update set checkpoint = excluded.checkpoint";
     transaction.connection.prepare_cached(sql)?.execute(params![job.as_str(), checkpoint])?;
     Ok(())
-}
-
-fn stale_jobs(connection: &Connection, kept: &[JobId]) -> Result<Vec<String>, Fault> {
-    let jobs = query_all(connection, "select job from job_checkpoints", [], |row| Ok(row.get::<_, String>(0)?))?;
-    Ok(jobs.into_iter().filter(|job| kept.iter().all(|kept| kept.as_str() != job)).collect())
 }

@@ -23,8 +23,22 @@ impl DocumentStore {
         limit: usize,
         bytes_max: u64,
     ) -> Result<Vec<DocumentRecord>, StoreError> {
-        let terms_of = &self.connections.terms_of;
-        self.read("reading whole documents", |connection| read(connection, after, (limit, bytes_max), terms_of))
+        let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key > ?1 order by d.key limit ?2");
+        self.read("reading whole documents", |connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([after.map_or(i64::MIN, |key| key.0), to_sql(limit as u64)])?;
+            let (mut found, mut bytes) = (Vec::new(), 0);
+            while bytes < bytes_max
+                && let Some(row) = rows.next()?
+            {
+                let (key, document) = (DocumentKey(row.get(0)?), rows::document(row)?);
+                let passages = passages(connection, key, &document, &self.connections.terms_of)?;
+                let record = DocumentRecord { key, document, passages };
+                bytes += record.bytes();
+                found.push(record);
+            }
+            Ok(found)
+        })
     }
 
     pub fn insert_records(
@@ -49,28 +63,6 @@ impl DocumentStore {
             Ok(())
         })
     }
-}
-
-fn read(
-    connection: &Connection,
-    after: Option<DocumentKey>,
-    (limit, bytes_max): (usize, u64),
-    terms_of: &TermsOf,
-) -> Result<Vec<DocumentRecord>, Fault> {
-    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key > ?1 order by d.key limit ?2");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query([after.map_or(i64::MIN, |key| key.0), to_sql(limit as u64)])?;
-    let (mut found, mut bytes) = (Vec::new(), 0);
-    while bytes < bytes_max
-        && let Some(row) = rows.next()?
-    {
-        let (key, document) = (DocumentKey(row.get(0)?), rows::document(row)?);
-        let passages = passages(connection, key, &document, terms_of)?;
-        let record = DocumentRecord { key, document, passages };
-        bytes += record.bytes();
-        found.push(record);
-    }
-    Ok(found)
 }
 
 fn passages(

@@ -163,7 +163,10 @@ impl DocumentStore {
     /// Discards a damaged embedding, so that its passage waits for another one. Returns whether there was one. Waits for a
     /// place in the write queue if the queue is full.
     pub fn discard_embedding(&self, id: PassageId) -> Result<bool, StoreError> {
-        self.write_patiently("discarding an embedding", move |transaction| mutations::discard_embedding(transaction, id))
+        let sql = "update passages set embedding = null, embedded_sequence = null where id = ?1 and embedding is not null";
+        self.write_patiently("discarding an embedding", move |transaction| {
+            Ok(transaction.connection.prepare_cached(sql)?.execute([to_sql(id.0)])? == 1)
+        })
     }
 
     /// Returns the id of the document in a row that `StoreError::CorruptRow` names, or `None` if the row has no readable id.
@@ -275,7 +278,13 @@ impl DocumentStore {
     /// Purges tombstones up to `sequence`, which the saved index must include. Call it only after the save is durable. Waits
     /// for a place in the write queue if the queue is full.
     pub fn purge_tombstones(&self, sequence: Sequence) -> Result<(), StoreError> {
-        self.write_patiently("purging tombstones", move |transaction| mutations::purge_tombstones(transaction, sequence))
+        self.write_patiently("purging tombstones", move |transaction| {
+            let (connection, purged_to) = (transaction.connection, to_sql(sequence.min(transaction.sequence()).0));
+            connection.prepare_cached("delete from tombstones where sequence <= ?1")?.execute([purged_to])?;
+            let sql = "update state set tombstones_purged = max(tombstones_purged, ?1)";
+            connection.prepare_cached(sql)?.execute([purged_to])?;
+            Ok(())
+        })
     }
 
     /// `disk_bytes` is the database's part.

@@ -1,8 +1,6 @@
 //! Removes documents that have expired. Like any other deletion, this uses sequence numbers and leaves tombstones for the
 //! index.
 
-use rusqlite::Connection;
-
 use super::StoreError;
 use super::documents::DocumentStore;
 use super::error::Fault;
@@ -30,7 +28,10 @@ impl DocumentStore {
     /// A crash leaves the rest to the next call. Waits for a place in the write queue if the queue is full.
     pub fn delete_expired(&self) -> Result<Expired, StoreError> {
         const OPERATION: &str = "removing expired documents";
-        let keys = self.read(OPERATION, expired_keys)?;
+        let sql = "select key from documents indexed by documents_expiring where expires_at_ms <= now_ms()
+                   order by expires_at_ms limit ?1";
+        let keys: Vec<i64> = self
+            .read(OPERATION, |connection| query_all(connection, sql, [CHANGED_PER_TRANSACTION as i64], |row| Ok(row.get(0)?)))?;
         let more = keys.len() == CHANGED_PER_TRANSACTION;
         let (rows, damage) = match keys.is_empty() {
             true => Default::default(),
@@ -41,12 +42,6 @@ impl DocumentStore {
         }
         Ok(Expired { rows, more, damage })
     }
-}
-
-fn expired_keys(connection: &Connection) -> Result<Vec<i64>, Fault> {
-    let sql = "select key from documents indexed by documents_expiring where expires_at_ms <= now_ms()
-               order by expires_at_ms limit ?1";
-    query_all(connection, sql, [CHANGED_PER_TRANSACTION as i64], |row| Ok(row.get(0)?))
 }
 
 /// Removes the documents that have expired according to their rows, so that a damaged index or row cannot remove anything.

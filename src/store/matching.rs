@@ -34,7 +34,29 @@ impl DocumentStore {
     /// number, if the tombstones since then still exist.
     pub fn matching_passages(&self, filter: &SearchFilter, after: Option<Sequence>) -> Result<Matching, StoreError> {
         let condition = self.compile(filter);
-        self.scan("filtering documents", |connection| read_matching(connection, &condition, after))
+        self.scan("filtering documents", |connection| {
+            let sequence = queries::sequence(connection)?;
+            let purged_to = queries::tombstones_purged(connection)?;
+            let ids =
+                |sql: &str, values: &[Value]| query_all(connection, sql, params_from_iter(values), |row| passage_id(row.get(0)?));
+            let Some(after) = after.filter(|after| *after >= purged_to) else {
+                let sql =
+                    format!("select p.id from documents d cross join passages p on p.document = d.key where {}", condition.sql);
+                let passages = ids(&sql, &condition.values)?;
+                return Ok(Matching { sequence, complete: true, dropped: Vec::new(), passages });
+            };
+            let (mut dropped, mut passages) = (Vec::new(), Vec::new());
+            if after < sequence {
+                let number = [Value::Integer(to_sql(after.0))];
+                let changed = "select p.id from documents d indexed by documents_sequence
+                               cross join passages p on p.document = d.key where d.sequence > ?";
+                dropped = ids("select passage from tombstones where sequence > ?", &number)?;
+                dropped.extend(ids(changed, &number)?);
+                let values = [number.as_slice(), condition.values.as_slice()].concat();
+                passages = ids(&format!("{changed} and {}", condition.sql), &values)?;
+            }
+            Ok(Matching { sequence, complete: false, dropped, passages })
+        })
     }
 
     pub fn count_matching(&self, filter: &SearchFilter, limit: usize) -> Result<usize, StoreError> {
@@ -84,36 +106,6 @@ fn change_key(transaction: &mut WriteTransaction<'_>, key: i64, change: &BatchCh
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?");
     let document = query_one(transaction.connection, &sql, [key], rows::document)?;
     document.map_or(Ok(false), |document| patch_found(transaction, &FoundDocument { key, document }, patch))
-}
-
-fn read_matching(connection: &Connection, condition: &Condition, after: Option<Sequence>) -> Result<Matching, Fault> {
-    let sequence = queries::sequence(connection)?;
-    let purged_to = queries::tombstones_purged(connection)?;
-    let (mut dropped, mut passages) = (Vec::new(), Vec::new());
-    let Some(after) = after.filter(|after| *after >= purged_to) else {
-        let sql = format!("select p.id from documents d cross join passages p on p.document = d.key where {}", condition.sql);
-        ids(connection, &sql, &condition.values, &mut passages)?;
-        return Ok(Matching { sequence, complete: true, dropped, passages });
-    };
-    if after < sequence {
-        let number = [Value::Integer(to_sql(after.0))];
-        ids(connection, "select passage from tombstones where sequence > ?", &number, &mut dropped)?;
-        let changed = "select p.id from documents d indexed by documents_sequence
-                       cross join passages p on p.document = d.key where d.sequence > ?";
-        ids(connection, changed, &number, &mut dropped)?;
-        let values = [number.as_slice(), condition.values.as_slice()].concat();
-        ids(connection, &format!("{changed} and {}", condition.sql), &values, &mut passages)?;
-    }
-    Ok(Matching { sequence, complete: false, dropped, passages })
-}
-
-fn ids(connection: &Connection, sql: &str, values: &[Value], found: &mut Vec<PassageId>) -> Result<(), Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query(params_from_iter(values))?;
-    while let Some(row) = rows.next()? {
-        found.push(passage_id(row.get(0)?)?);
-    }
-    Ok(())
 }
 
 /// What a list is sorted by before the id: an expression, which is null for documents without a value, and the values of its

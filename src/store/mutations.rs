@@ -196,18 +196,3 @@ pub(super) fn set_embeddings(
     }
     Ok(stored)
 }
-
-/// Discards a damaged embedding, so that its passage waits for another one.
-pub(super) fn discard_embedding(transaction: &mut WriteTransaction<'_>, id: PassageId) -> Result<bool, Fault> {
-    let sql = "update passages set embedding = null, embedded_sequence = null where id = ?1 and embedding is not null";
-    Ok(transaction.connection.prepare_cached(sql)?.execute([to_sql(id.0)])? == 1)
-}
-
-/// Deletes the tombstones up to `sequence`, and records that they are gone.
-pub(super) fn purge_tombstones(transaction: &mut WriteTransaction<'_>, sequence: Sequence) -> Result<(), Fault> {
-    let reached = to_sql(sequence.min(transaction.sequence()).0);
-    let connection = transaction.connection;
-    connection.prepare_cached("delete from tombstones where sequence <= ?1")?.execute([reached])?;
-    connection.prepare_cached("update state set tombstones_purged = max(tombstones_purged, ?1)")?.execute([reached])?;
-    Ok(())
-}

@@ -36,7 +36,26 @@ pub struct TokenChanges {
 impl DocumentStore {
     /// Leaves out damaged rows, whose passages count as having no tokens.
     pub fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError> {
-        self.read("reading tokens", |connection| token_changes(connection, after, words))
+        self.read("reading tokens", |connection| {
+            let sequence = queries::sequence(connection)?;
+            let purged_to = queries::tombstones_purged(connection)?;
+            let after = after.filter(|after| *after >= purged_to);
+            let mut changes = TokenChanges { sequence, complete: after.is_none(), ..TokenChanges::default() };
+            if after.is_some_and(|after| after >= sequence) {
+                return Ok(changes);
+            }
+            if let Some(after) = after {
+                let sql = "select passage from tombstones where sequence > ?1";
+                changes.removed = query_all(connection, sql, [to_sql(after.0)], |row| passage_id(row.get(0)?))?;
+            }
+            changes.passages = read_passage_values(connection, after, "passage_tokens", "tokens", TokenSet::from_bytes)?;
+            if words {
+                // Unlike tokens, words exist before their passage is embedded.
+                let after = Some(after.unwrap_or_default());
+                changes.words = read_passage_values(connection, after, "passage_words", "words", WordCounts::from_bytes)?;
+            }
+            Ok(changes)
+        })
     }
 
     /// Adds the tokens of some passages that are older than this table. `tokens_of` computes them. Returns these passages, or
@@ -56,27 +75,6 @@ impl DocumentStore {
         self.write_patiently("storing tokens", move |transaction| fill(transaction, reached, &rows))?;
         Ok(Ok(Some(filled)))
     }
-}
-
-fn token_changes(connection: &Connection, after: Option<Sequence>, words: bool) -> Result<TokenChanges, Fault> {
-    let sequence = queries::sequence(connection)?;
-    let purged_to = queries::tombstones_purged(connection)?;
-    let after = after.filter(|after| *after >= purged_to);
-    let mut changes = TokenChanges { sequence, complete: after.is_none(), ..TokenChanges::default() };
-    if after.is_some_and(|after| after >= sequence) {
-        return Ok(changes);
-    }
-    if let Some(after) = after {
-        let sql = "select passage from tombstones where sequence > ?1";
-        changes.removed = query_all(connection, sql, [to_sql(after.0)], |row| passage_id(row.get(0)?))?;
-    }
-    changes.passages = read_passage_values(connection, after, "passage_tokens", "tokens", TokenSet::from_bytes)?;
-    if words {
-        // Unlike tokens, words exist before their passage is embedded.
-        let after = Some(after.unwrap_or_default());
-        changes.words = read_passage_values(connection, after, "passage_words", "words", WordCounts::from_bytes)?;
-    }
-    Ok(changes)
 }
 
 /// Reads the values that a table stores for passages: for all, or for those embedded since.

@@ -170,7 +170,33 @@ impl Postgres {
         &self,
         embeddings: Vec<(PassageId, PassageEmbedding)>,
     ) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
-        self.write_patiently("storing embeddings", |writing| set_embeddings(writing, embeddings))
+        self.write_patiently("storing embeddings", |writing| {
+            let ids: Vec<PassageId> = embeddings.iter().map(|(id, _)| *id).collect();
+            let sequences: Vec<i64> = embeddings.iter().map(|_| writing.next_sequence()).collect();
+            let vectors: Vec<Vector> = embeddings.iter().map(|(_, of)| vector(&of.embedding)).collect();
+            let tokens: Vec<Option<Vec<u8>>> =
+                embeddings.iter().map(|(_, of)| (!of.tokens.is_empty()).then(|| of.tokens.to_bytes())).collect();
+            let passages = keys(&ids);
+            // If a passage occurs twice, its last embedding is stored.
+            let sql = format!(
+                "update {} p set embedding = n.embedding, embedded_sequence = n.sequence
+                 from (select distinct on (passage) * from unnest($1, $2, $3) as n (passage, sequence, embedding)
+                       order by passage, sequence desc) n
+                 where p.passage = n.passage returning p.passage",
+                writing.names.passages
+            );
+            let there: HashSet<_> = writing.session.passages(&sql, &[&passages, &sequences, &vectors])?;
+            let sql = format!(
+                "update {} t set tokens = n.tokens
+                 from (select distinct on (passage) * from unnest($1, $2, $3) as n (passage, sequence, tokens)
+                       where tokens is not null order by passage, sequence desc) n
+                 where t.passage = n.passage",
+                writing.names.tokens
+            );
+            writing.session.execute(&sql, &[&passages, &sequences, &tokens])?;
+            let stored = embeddings.into_iter().map(|(id, of)| (id, of.embedding));
+            Ok(stored.filter(|(id, _)| there.contains(id)).collect())
+        })
     }
 }
 
@@ -229,38 +255,6 @@ pub(super) fn delete_keys(writing: &mut Writing<'_>, documents: &[i64]) -> Resul
     }
     batch.store(writing)?;
     Ok(removed)
-}
-
-/// Stores embeddings. Returns those whose passage still exists.
-fn set_embeddings(
-    writing: &mut Writing<'_>,
-    embeddings: Vec<(PassageId, PassageEmbedding)>,
-) -> Result<Vec<(PassageId, Embedding)>, Fault> {
-    let ids: Vec<PassageId> = embeddings.iter().map(|(id, _)| *id).collect();
-    let sequences: Vec<i64> = embeddings.iter().map(|_| writing.next_sequence()).collect();
-    let vectors: Vec<Vector> = embeddings.iter().map(|(_, of)| vector(&of.embedding)).collect();
-    let tokens: Vec<Option<Vec<u8>>> =
-        embeddings.iter().map(|(_, of)| (!of.tokens.is_empty()).then(|| of.tokens.to_bytes())).collect();
-    let passages = keys(&ids);
-    // If a passage occurs twice, its last embedding is stored.
-    let sql = format!(
-        "update {} p set embedding = n.embedding, embedded_sequence = n.sequence
-         from (select distinct on (passage) * from unnest($1, $2, $3) as n (passage, sequence, embedding)
-               order by passage, sequence desc) n
-         where p.passage = n.passage returning p.passage",
-        writing.names.passages
-    );
-    let there: HashSet<_> = writing.session.passages(&sql, &[&passages, &sequences, &vectors])?;
-    let sql = format!(
-        "update {} t set tokens = n.tokens
-         from (select distinct on (passage) * from unnest($1, $2, $3) as n (passage, sequence, tokens)
-               where tokens is not null order by passage, sequence desc) n
-         where t.passage = n.passage",
-        writing.names.tokens
-    );
-    writing.session.execute(&sql, &[&passages, &sequences, &tokens])?;
-    let stored = embeddings.into_iter().map(|(id, of)| (id, of.embedding));
-    Ok(stored.filter(|(id, _)| there.contains(id)).collect())
 }
 
 /// Returns the record of a request at the time `now`, which is an expression. Fails with `StoreError::KeyReused` if the same
