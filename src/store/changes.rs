@@ -6,7 +6,7 @@ use super::checksum::DocumentRow;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::expiry::LIVE;
-use super::rows::{from_sql, json, query_all, query_one, read_embedding};
+use super::rows::{from_sql, json, query_all, query_one, read_embedding, to_sql};
 use super::upsert::Upsert;
 use super::write_rules::{self, FoundDocument, PatchTransaction, check_precondition};
 use super::write_transaction::WriteTransaction;
@@ -134,7 +134,12 @@ impl PatchTransaction for WriteTransaction<'_> {
     }
 
     fn renew_terms(&mut self, key: i64, language: Option<Language>) -> Result<(), Fault> {
-        mutations::renew_terms(self, key, language)
+        let sql = "select id, document, start, end, headings from passages where document = ?1 order by ordinal";
+        for passage in queries::passage_texts(self.connection, sql, &[key])? {
+            let terms = self.terms_of.compute(&passage.context.prepend_to(&passage.text), language);
+            mutations::replace_terms(self, to_sql(passage.id.0), terms)?;
+        }
+        Ok(())
     }
 
     fn replace_passages(&mut self, key: i64, document: &Document, resplit: &ResplitText) -> Result<Vec<PendingPassage>, Fault> {

@@ -34,8 +34,10 @@ const DATABASE: &str = "documents.sqlite";
 /// One collection's database. Calls block until they are done, and writes until they are durable. After `close`, every call
 /// fails with `StoreError::Closed`. Dropping it closes it. `Storage` describes the methods that it has, too.
 pub struct DocumentStore {
-    recovered_log: bool,
-    lost_log: Option<StoreError>,
+    /// Whether there was a log of changes at opening. Only a store that was not closed leaves one.
+    pub recovered_log: bool,
+    /// Which changes were missing from the log at opening, if commits do not wait for the disk.
+    pub lost_log: Option<StoreError>,
     pub(super) connections: Arc<Database>,
     /// Number of writes since it was opened, successful or not.
     writes: AtomicU64,
@@ -309,16 +311,6 @@ impl DocumentStore {
     /// Returns the size on disk in bytes.
     pub fn bytes(&self) -> u64 {
         file_bytes(self.database()) + self.log_bytes()
-    }
-
-    /// Whether there was a log of changes at opening. Only a store that was not closed leaves one.
-    pub fn recovered_log(&self) -> bool {
-        self.recovered_log
-    }
-
-    /// Returns which changes were missing from the log at opening, if commits do not wait for the disk.
-    pub fn lost_log(&self) -> Option<&StoreError> {
-        self.lost_log.as_ref()
     }
 
     /// Returns the size of the write-ahead log in bytes. It grows and shrinks with checkpoints.

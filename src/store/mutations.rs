@@ -7,11 +7,10 @@ use rusqlite::{Connection, params};
 
 use super::checksum::{DocumentRow, passage_checksum, seal_embedding};
 use super::error::Fault;
-use super::queries::passage_texts;
 use super::rows::{json, passage_id, query_all, to_sql};
 use super::write_transaction::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, term_rows};
-use crate::domain::{Document, Embedding, Language, PassageEmbedding, PassageId, PassageSpan, PassageTerms, Sequence};
+use crate::domain::{Document, Embedding, PassageEmbedding, PassageId, PassageSpan, PassageTerms, Sequence};
 
 /// Computes the terms of a document's passages.
 pub(super) fn passage_terms(document: &PreparedDocument, terms_of: &TermsOf) -> Result<Vec<PassageTerms>, StoreError> {
@@ -134,21 +133,6 @@ pub(super) fn insert_passage(
     let (embedding, sequence) = embedded.map(|(embedding, sequence)| (seal_embedding(id, embedding), sequence)).unzip();
     let values = params![row[0], row[1], row[2], row[3], row[4], span.headings, checksum, embedding, sequence];
     connection.prepare_cached(sql)?.execute(values)?;
-    Ok(())
-}
-
-/// Recomputes the terms of a document's passages, in its language.
-pub(super) fn renew_terms(
-    transaction: &mut WriteTransaction<'_>,
-    document: i64,
-    language: Option<Language>,
-) -> Result<(), Fault> {
-    let sql = "select id, document, start, end, headings from passages where document = ?1 order by ordinal";
-    let passages = passage_texts(transaction.connection, sql, &[document])?;
-    for passage in passages {
-        let terms = transaction.terms_of.compute(&passage.context.prepend_to(&passage.text), language);
-        replace_terms(transaction, to_sql(passage.id.0), terms)?;
-    }
     Ok(())
 }
 

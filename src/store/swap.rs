@@ -13,6 +13,7 @@ use super::error::Fault;
 use super::migrate::COLLECTION;
 use super::mutations::{self, INSERT};
 use super::rows::{self, DOCUMENT_COLUMNS, from_sql, json, query_all, query_number, query_one, to_sql};
+use super::write_rules::PatchTransaction as _;
 use super::write_transaction::WriteTransaction;
 use super::{CopiedDocument, DocumentKey, DocumentStore, PreparedDocument, StoreError};
 use crate::domain::{Document, JobId, Sequence};
@@ -152,7 +153,7 @@ fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument) ->
         let Some(language) = same else { return Ok(()) };
         write_document(transaction, UPDATE, *key, document)?;
         if language.as_deref() != document.language.map(|language| language.code()) {
-            mutations::renew_terms(transaction, key.0, document.language)?;
+            transaction.renew_terms(key.0, document.language)?;
         }
         return Ok(());
     };

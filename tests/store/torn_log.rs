@@ -35,7 +35,7 @@ fn check(database: &[u8], log: &[u8], what: &str) -> bool {
     fs::write(folder.path().join("documents.sqlite-wal"), log).unwrap();
     let store =
         DocumentStore::open_existing(folder.path(), &power_safe(), None).unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(store.recovered_log());
+    assert!(store.recovered_log);
     for n in 0..KEPT {
         assert!(store.get(&id(&n.to_string())).unwrap().is_some(), "{what}: commit {n} is lost");
     }
@@ -98,7 +98,7 @@ fn without_power_safe_log_damage_is_reported_once_and_the_rest_served() {
     let folder = flipped(&database, &log, before / 2);
     let relaxed = StoreOptions { power_safe: false, ..OPTIONS.clone() };
     let store = DocumentStore::open_existing(folder.path(), &relaxed, None).unwrap();
-    assert!(matches!(store.lost_log(), Some(StoreError::LogDamaged { .. })));
+    assert!(matches!(store.lost_log, Some(StoreError::LogDamaged { .. })));
     assert!(store.get(&id("0")).unwrap().is_some() && store.get(&id("last")).unwrap().is_none());
     put(&store, document("next", "the sequence goes on"));
     // A copy of what a killed process leaves.
@@ -108,6 +108,6 @@ fn without_power_safe_log_damage_is_reported_once_and_the_rest_served() {
     }
     for options in [&relaxed, &power_safe()] {
         let store = DocumentStore::open_existing(left.path(), options, None).unwrap();
-        assert!(store.lost_log().is_none() && store.get(&id("next")).unwrap().is_some());
+        assert!(store.lost_log.is_none() && store.get(&id("next")).unwrap().is_some());
     }
 }

@@ -411,7 +411,7 @@ impl State {
     fn open_with_store(&self, row: Collection, folder: &Path, store: DocumentStore) -> Result<OpenCollection, Error> {
         let lock = Arc::clone(&self.lock);
         let collection = OpenCollection::new((self.with_passages(row), folder.to_owned()), (store, lock), &self.limits)?;
-        if let Some(lost) = collection.embedded()?.store.lost_log() {
+        if let Some(lost) = &collection.embedded()?.store.lost_log {
             collection.record_damage(lost);
         }
         Ok(collection)

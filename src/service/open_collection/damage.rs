@@ -208,7 +208,7 @@ impl BrokenCollection {
 /// disk that acknowledges writes too early may have damaged the file.
 pub(crate) fn check_after_crash(collection: &OpenCollection) {
     let Ok(embedded) = collection.embedded() else { return };
-    if collection.should_stop() || !embedded.store.recovered_log() || embedded.store.bytes() > CHECKED_BYTES_MAX {
+    if collection.should_stop() || !embedded.store.recovered_log || embedded.store.bytes() > CHECKED_BYTES_MAX {
         return;
     }
     match embedded.store.check(DAMAGE_MAX) {
