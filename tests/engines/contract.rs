@@ -1,11 +1,10 @@
 //! Runs a test on both engines, and builds the test data.
 
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 
 use dragoman::domain::{
-    Collection, CollectionId, CollectionName, DocumentId, DocumentPatch, Embedding, Field, Filter, HnswSettings, Language,
-    Limits, Metadata, Metric, PassageEmbedding, PassageId, PassageTerms, Precondition, Quantization, Scalar, Sequence, Test,
-    TokenSet, WordCounts,
+    Collection, CollectionId, CollectionName, DocumentPatch, Embedding, Field, Filter, HnswSettings, Language, Limits, Metric,
+    PassageEmbedding, PassageId, PassageTerms, Precondition, Quantization, Scalar, Sequence, Test, TokenSet, WordCounts,
 };
 use dragoman::index::{Index, IndexParameters};
 use dragoman::storage::{Embedded, Postgres, Storage};
@@ -16,6 +15,7 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::postgres_server::Database;
+pub use crate::stored::{cut, document, embedding, id, keys, language};
 
 /// Values per embedding, unless a test overrides it.
 pub const DIMENSION: usize = 3;
@@ -162,45 +162,9 @@ fn terms(text: &str, language: Option<Language>) -> PassageTerms {
     PassageTerms { words: text.to_owned(), folded, plain }
 }
 
-/// The embedding that belongs to a number.
-pub fn embedding(number: f32) -> Embedding {
-    Embedding::normalized(vec![1.0, number, -2.0]).unwrap()
-}
-
 /// The embedding of a passage, with tokens.
 pub fn embedded(passage: PassageId) -> PassageEmbedding {
     PassageEmbedding { embedding: embedding(passage.0 as f32), tokens: TokenSet::from_ids(&[passage.0 as u32, 7]) }
-}
-
-/// Parses an id.
-pub fn id(text: &str) -> DocumentId {
-    DocumentId::parse(text).unwrap()
-}
-
-/// Parses a language.
-pub fn language(code: &str) -> Option<Language> {
-    Some(Language::parse(code).unwrap())
-}
-
-/// A document of one passage.
-pub fn document(name: &str, text: &str) -> PreparedDocument {
-    let whole = 0..text.len();
-    cut(name, text, vec![whole])
-}
-
-/// A document split into these passages.
-pub fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocument {
-    PreparedDocument {
-        id: id(name),
-        title: None,
-        text: text.to_owned(),
-        language: None,
-        language_confidence: None,
-        metadata: Metadata::new(),
-        expires_at_ms: None,
-        passages: passages.into_iter().map(Into::into).collect(),
-        embedding: None,
-    }
 }
 
 /// A metadata patch.
@@ -228,9 +192,4 @@ pub fn with(document: PreparedDocument, metadata: serde_json::Value) -> Prepared
 /// A filter that requires a value.
 pub fn equals(field: &str, value: Scalar) -> SearchFilter {
     SearchFilter { languages: Vec::new(), filter: Filter::Field(Field::parse(field).unwrap(), Test::Eq(value)) }
-}
-
-/// The keys of passages.
-pub fn keys(pending: &[PendingPassage]) -> Vec<PassageId> {
-    pending.iter().map(|passage| passage.id).collect()
 }

@@ -23,6 +23,8 @@ mod postgres_server;
 mod replacing;
 mod replica;
 mod scroll;
+#[path = "../support/stored.rs"]
+mod stored;
 mod twins;
 mod words;
 mod writes;

@@ -13,18 +13,21 @@ mod lexical;
 mod open_databases;
 mod restart;
 mod stems;
+#[path = "../support/stored.rs"]
+mod stored;
 mod titles;
 mod torn_log;
 
-use std::ops::Range;
 use std::sync::LazyLock;
 
-use dragoman::domain::{Document, DocumentId, DocumentPatch, Embedding, Language, Metadata, PassageId, Precondition};
+use dragoman::domain::{Document, DocumentPatch, Embedding, PassageId, Precondition};
 use dragoman::embed::passage_terms;
 use dragoman::store::{
     Deleted, DocumentStore, PatchOutcome, PendingPassage, PreparedDocument, ResplitText, StoreOptions, TermsOf, Upserted,
 };
 use tempfile::TempDir;
+
+use stored::{cut, document, embedding, id, keys, language};
 
 static OPTIONS: LazyLock<StoreOptions> = LazyLock::new(|| StoreOptions {
     power_safe: false,
@@ -46,36 +49,6 @@ fn store() -> (TempDir, DocumentStore) {
     (folder, store)
 }
 
-fn id(text: &str) -> DocumentId {
-    DocumentId::parse(text).unwrap()
-}
-
-fn language(code: &str) -> Option<Language> {
-    Some(Language::parse(code).unwrap())
-}
-
-/// A document of one passage.
-fn document(name: &str, text: &str) -> PreparedDocument {
-    let whole = 0..text.len();
-    cut(name, text, vec![whole])
-}
-
-/// A document split into these passages.
-fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocument {
-    let metadata = Metadata::new();
-    PreparedDocument {
-        id: id(name),
-        title: None,
-        text: text.to_owned(),
-        language: None,
-        language_confidence: None,
-        metadata,
-        expires_at_ms: None,
-        passages: passages.into_iter().map(Into::into).collect(),
-        embedding: None,
-    }
-}
-
 /// Stores one document.
 fn put(store: &DocumentStore, document: PreparedDocument) -> Upserted {
     store.upsert_if(vec![document], Precondition::None).unwrap().remove(0)
@@ -89,14 +62,6 @@ fn delete(store: &DocumentStore, name: &str) -> Deleted {
 fn embed(store: &DocumentStore, pending: &[PendingPassage]) -> Vec<(PassageId, Embedding)> {
     let embeddings = pending.iter().map(|passage| (passage.id, embedding(passage.id.0 as f32))).collect();
     store.set_embeddings(embeddings).unwrap()
-}
-
-fn embedding(number: f32) -> Embedding {
-    Embedding::normalized(vec![1.0, number, -2.0]).unwrap()
-}
-
-fn keys(pending: &[PendingPassage]) -> Vec<PassageId> {
-    pending.iter().map(|passage| passage.id).collect()
 }
 
 /// Patches an existing document; if its title changes, the text is split again.

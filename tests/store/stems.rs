@@ -3,11 +3,7 @@
 use dragoman::domain::{DocumentPatch, Language, Limits, Metadata, PassageId, Precondition, TitleChange};
 use dragoman::store::{DocumentStore, PreparedDocument, ResplitText, SearchFilter};
 
-use crate::{document, id, put, store};
-
-fn language(code: &str) -> Option<Language> {
-    Some(Language::parse(code).unwrap())
-}
+use crate::{document, id, language, put, store};
 
 fn english(text: &str) -> PreparedDocument {
     PreparedDocument { language: language("en"), ..document("a", text) }
