@@ -1,5 +1,5 @@
-//! The rules of writes, for both engines: preconditions, patches, and what an upsert keeps of the stored document. An engine only has
-//! the statements.
+//! The rules of writes, for both engines: preconditions, patches, and what an upsert keeps of the stored document. An engine only
+//! has the statements.
 
 use super::{PendingPassage, PreparedDocument, StoreError};
 use crate::domain::{
@@ -254,8 +254,8 @@ impl StoredDocument {
         self.language.as_deref() == document.language.map(|language| language.code())
     }
 
-    /// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as before
-    /// and its own vector, if it has one, is the same. Otherwise returns `None`.
+    /// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as
+    /// before and its own vector, if it has one, is the same. Otherwise returns `None`.
     pub(crate) fn reusable_passages(&self, document: &PreparedDocument) -> Result<Option<Vec<PendingPassage>>, StoreError> {
         if !self.same_text || self.passages.len() != document.passages.len() {
             return Ok(None);

@@ -17,15 +17,6 @@ pub(super) struct WriteContext {
     pub(super) terms_of: TermsOf,
 }
 
-#[cfg(test)]
-impl WriteContext {
-    /// Uses the system's clock, and computes no terms.
-    pub(super) fn for_tests() -> Self {
-        let terms_of = TermsOf::new(|_, _| Default::default());
-        Self { clock: super::system_clock, next_expiry: NextExpiry::default(), terms_of }
-    }
-}
-
 /// The transaction that a group of commands shares. Dropping it without `commit` rolls it back.
 pub(super) struct WriteTransaction<'c> {
     pub(super) connection: &'c Connection,
@@ -122,5 +113,14 @@ impl Drop for WriteTransaction<'_> {
         {
             tracing::error!(error = &error as &dyn std::error::Error, "cannot roll back");
         }
+    }
+}
+
+#[cfg(test)]
+impl WriteContext {
+    /// Uses the system's clock, and computes no terms.
+    pub(super) fn for_tests() -> Self {
+        let terms_of = TermsOf::new(|_, _| Default::default());
+        Self { clock: super::system_clock, next_expiry: NextExpiry::default(), terms_of }
     }
 }
