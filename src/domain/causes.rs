@@ -15,6 +15,11 @@ pub fn chain(error: &dyn Error) -> String {
     text.replace('\n', " ")
 }
 
+/// The error and its causes, as a field of a log event.
+pub fn with_causes(error: &(impl Error + 'static)) -> &(dyn Error + 'static) {
+    error
+}
+
 /// The message of a panic, if it has one.
 pub fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
     panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied())

@@ -1,10 +1,12 @@
 //! A collection: documents that share a model and an index.
 
+use std::fmt;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    CollectionId, CollectionName, DocumentId, Embedding, HnswSettings, Language, MetadataPath, Metric, PassageBounds,
+    CollectionId, CollectionName, DocumentId, Embedding, HnswSettings, Language, MetadataPath, Metric, ModelInfo, PassageBounds,
     Quantization,
 };
 
@@ -91,6 +93,19 @@ pub struct CollectionModel {
     pub name: String,
     /// Its fingerprint; embeddings with another fingerprint are never stored.
     pub fingerprint: String,
+}
+
+impl From<&ModelInfo> for CollectionModel {
+    fn from(model: &ModelInfo) -> Self {
+        Self { name: model.name.clone(), fingerprint: model.fingerprint.clone() }
+    }
+}
+
+/// As errors name it: with the first digits of its fingerprint.
+impl fmt::Display for CollectionModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (fingerprint {:.12})", self.name, self.fingerprint)
+    }
 }
 
 /// A collection as stored in the catalog.

@@ -188,6 +188,21 @@ pub struct Page<T> {
     pub after: Option<T>,
 }
 
+impl<T: Clone> Page<T> {
+    /// One row more, which shows whether there is a next page.
+    pub fn with_one_more(&self) -> Self {
+        Self { limit: self.limit.saturating_add(1), after: self.after.clone() }
+    }
+
+    /// Takes the rows of this page from `rows`. Also returns the id of the last one if more rows follow.
+    pub fn take<R>(&self, rows: impl IntoIterator<Item = R>, id: impl Fn(&R) -> &T) -> (Vec<R>, Option<T>) {
+        let mut rows = rows.into_iter();
+        let taken: Vec<R> = rows.by_ref().take(self.limit).collect();
+        let next = rows.next().and(taken.last()).map(|last| id(last).clone());
+        (taken, next)
+    }
+}
+
 /// One page of documents, in the order of their ids.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentPage {

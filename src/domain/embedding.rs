@@ -39,6 +39,12 @@ impl Embedding {
         Self::normalized(sum).filter(|_| length > 1e-4 * embeddings.len() as f32)
     }
 
+    /// Like `mean`, but of embeddings of any length, which all count the same.
+    pub fn mean_direction(embeddings: &[Self]) -> Option<Self> {
+        let units = embeddings.iter().filter_map(|embedding| Self::normalized(embedding.0.clone()));
+        Self::mean(&units.collect::<Vec<_>>())
+    }
+
     /// Keeps `values` unscaled. Returns `None` if there are none, or if they contain NaN or infinity.
     pub fn unscaled(values: Vec<f32>) -> Option<Self> {
         (!values.is_empty() && values.iter().all(|value| value.is_finite())).then_some(Self(values))

@@ -113,6 +113,12 @@ pub struct SearchFilter {
     pub filter: Filter,
 }
 
+impl From<Filter> for SearchFilter {
+    fn from(filter: Filter) -> Self {
+        Self { languages: Vec::new(), filter }
+    }
+}
+
 /// The part of a document that conditions read.
 #[derive(Clone, Copy)]
 pub struct DocumentFields<'d> {

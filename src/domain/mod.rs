@@ -42,7 +42,7 @@ pub mod terms;
 pub mod timestamps;
 
 pub use boost::{Boost, BoostBy, Decay, DecayOrigin, DecayShape};
-pub use causes::{chain, panic_text};
+pub use causes::{chain, panic_text, with_causes};
 pub use classifier::{
     ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, ClassifierState,
     DescribedLabel, EvaluationSet, LabelExamples, LabelProbability, LabeledDocuments, LabeledNeighborText, LabeledText,

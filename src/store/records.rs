@@ -1,6 +1,7 @@
 //! Input and output of a collection's database: prepared documents, outcomes, pending passages, changes, and the data of hits.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::StoreError;
 use crate::domain::{
@@ -116,6 +117,16 @@ pub struct PassageDocument {
 pub struct PassageRow {
     pub passage: Passage,
     pub document: Document,
+}
+
+impl PassageRow {
+    /// Returns the text of the passage, and its range in the document's text in characters. `None` if it lies outside of that.
+    pub fn text(&self) -> Option<(&str, Range<usize>)> {
+        let Passage { start, end, .. } = self.passage;
+        let (before, text) = (self.document.text.get(..start)?, self.document.text.get(start..end)?);
+        let start = before.chars().count();
+        Some((text, start..start + text.chars().count()))
+    }
 }
 
 /// Sizes of what a hit may include, in bytes.
