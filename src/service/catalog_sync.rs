@@ -10,11 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::blocking::blocking;
 use super::error::Error;
-use super::state::{BrokenCollection, Service, State};
-use super::sync_state::CatalogCheck;
-use crate::domain::{Collection, CollectionId, chain};
+use super::state::{BrokenCollection, CatalogCheck, Service, State};
+use crate::domain::{Collection, CollectionId, chain, with_causes};
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{CatalogNames, CatalogPart, PostgresCatalog};
 use crate::store::{StoreError, system_clock};
@@ -33,8 +31,8 @@ impl Service {
         if let Some(check) = last_check.as_ref().filter(|check| check.begun >= arrived) {
             return check.failure.clone().map_or(Ok(()), |failure| Err(failure.into()));
         }
-        let (begun, state) = (Instant::now(), Arc::clone(&self.state));
-        let synced = blocking(move || state.catch_up()).await;
+        let begun = Instant::now();
+        let synced = self.state.run(|state| state.catch_up()).await;
         let failure = match &synced {
             Ok(()) => None,
             Err(Error::Store(error)) => Some(error.clone()),
@@ -188,10 +186,9 @@ impl State {
 
     /// Waits until this server knows the replacement of a collection that another server has replaced.
     pub(super) async fn find_replacement(self: &Arc<Self>, old: &OpenCollection) -> Result<(), Error> {
-        let state = Arc::clone(self);
-        blocking(move || state.catch_up()).await?;
+        self.run(|state| state.catch_up()).await?;
         if old.is_deleted() {
-            return Err(Error::CollectionNotFound { name: old.row.name.clone() });
+            return Err(old.not_found());
         }
         if old.replacement.get().is_some() { Ok(()) } else { Err(StoreError::Replaced.into()) }
     }
@@ -207,7 +204,7 @@ impl State {
             Err(Error::Store(StoreError::Closed)) => Ok(None),
             Err(Error::Store(error)) if error.is_damage() => {
                 tracing::error!(collection = %row.name, problem = chain(&error), "a damaged collection stays closed");
-                self.broken.write().insert(row.name.clone(), BrokenCollection { row, error });
+                self.broken.write().insert(row.name.clone(), Arc::new(BrokenCollection { row, error }));
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -222,7 +219,7 @@ impl State {
         // Closing waits for writes, which must not delay the synchronization, so it runs on a separate thread.
         self.runtime.spawn_blocking(move || {
             if let Err(error) = collection.destroy() {
-                let (collection, error) = (&collection.row.name, &error as &dyn std::error::Error);
+                let (collection, error) = (&collection.row.name, with_causes(&error));
                 tracing::warn!(%collection, error, "cannot remove a deleted collection's folder; the next start tries again");
             }
         });

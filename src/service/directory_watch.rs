@@ -8,19 +8,14 @@ use tokio::sync::watch;
 
 use super::blocking::blocking;
 use super::error::Error;
-use super::state::State;
+use super::state::{State, after_pause};
 
 /// Pause between two checks. Writes make the same check; this one is for `/readyz` and the log of a server that gets none.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Checks the data directory until the server stops.
 pub(super) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<bool>) {
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => (),
-            _ = stop_announced.wait_for(|announced| *announced) => return,
-        }
-        let Some(state) = state.upgrade() else { return };
+    while let Some(state) = after_pause(&state, &mut stop_announced, PAUSE).await {
         // The result is logged, and kept for `is_directory_lost`.
         let _ = blocking(move || state.check_directory()).await;
     }

@@ -5,18 +5,19 @@ mod code;
 use std::path::PathBuf;
 
 use super::classifiers::ClassifierError;
-use crate::domain::{CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, JobType, KeyId, SnapshotId};
+use crate::classify::ClassifyError;
+use crate::domain::{
+    CollectionModel, CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, JobType, KeyId, SnapshotId,
+};
 use crate::embed::{EmbedError, QueryError};
 use crate::index::IndexError;
+use crate::mining::MiningError;
 use crate::ranking::ScorerError;
 use crate::service::collections::projections::error::ProjectionError;
 use crate::service::limits::shares::LimitExceeded;
 use crate::service::mining::MineError;
 use crate::storage::StorageError;
 use crate::store::{StoreError, file_limit_note};
-
-/// Number of digits of a fingerprint shown in errors.
-const FINGERPRINT_DIGITS: usize = 12;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -68,27 +69,18 @@ pub enum Error {
     #[error("model {requested:?} is not loaded; this server has {loaded:?}")]
     UnknownModel { requested: String, loaded: String },
     #[error(
-        "collection {collection} was made with model {expected} (fingerprint {expected_fingerprint}), but the server has \
-         {loaded} (fingerprint {loaded_fingerprint}); POST /v1/collections/{collection}/reembed embeds its texts again"
+        "collection {collection} was made with model {expected}, but the server has {loaded}; \
+         POST /v1/collections/{collection}/reembed embeds its texts again"
     )]
-    ModelMismatch {
-        collection: CollectionName,
-        expected: String,
-        expected_fingerprint: String,
-        loaded: String,
-        loaded_fingerprint: String,
-    },
+    ModelMismatch { collection: CollectionName, expected: CollectionModel, loaded: CollectionModel },
     #[error(
         "collection {collection} already has the server's model {model} and these passage bounds, so there is nothing to re-embed"
     )]
     ModelCurrent { collection: CollectionName, model: String },
     #[error("job {job} is already re-embedding collection {collection}")]
     AlreadyReembedding { collection: CollectionName, job: JobId },
-    #[error(
-        "the job embeds with model {expected} (fingerprint {expected_fingerprint}), \
-         but the server now has {loaded} (fingerprint {loaded_fingerprint}); send the request again"
-    )]
-    JobModel { expected: String, expected_fingerprint: String, loaded: String, loaded_fingerprint: String },
+    #[error("the job embeds with model {expected}, but the server now has {loaded}; send the request again")]
+    JobModel { expected: CollectionModel, loaded: CollectionModel },
     #[error("collection {collection} has no model to embed a text with: it holds your own vectors of {dimension} values")]
     NoModel { collection: CollectionName, dimension: usize },
     #[error("the vector {problem}")]
@@ -237,6 +229,18 @@ impl From<ClassifierError> for Error {
     }
 }
 
+impl From<ClassifyError> for Error {
+    fn from(error: ClassifyError) -> Self {
+        ClassifierError::from(error).into()
+    }
+}
+
+impl From<MiningError> for Error {
+    fn from(error: MiningError) -> Self {
+        MineError::from(error).into()
+    }
+}
+
 fn describe(collection: &CollectionName, damage: &Damage) -> String {
     match &damage.document {
         Some(id) => {
@@ -259,9 +263,4 @@ fn results_location(kind: JobType, id: &JobId) -> String {
         JobType::Snapshot => "GET /v1/snapshots lists its snapshot".to_owned(),
         JobType::Import | JobType::Restore | JobType::Reembed => format!("GET /v1/jobs/{id} says what it did"),
     }
-}
-
-/// Returns the first digits of a fingerprint, for errors.
-pub(super) fn shorten_fingerprint(fingerprint: &str) -> String {
-    fingerprint.chars().take(FINGERPRINT_DIGITS).collect()
 }

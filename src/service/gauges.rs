@@ -1,10 +1,9 @@
 //! Measures what the server holds and what is waiting in its queues.
 
-use super::blocking::blocking;
 use super::collections::index_bytes;
 use super::error::Error;
 use super::state::Service;
-use crate::domain::{CollectionName, JobStatus, JobType};
+use crate::domain::{CollectionCounts, CollectionName, JobStatus, JobType, with_causes};
 use crate::embed::EmbedMeter;
 use crate::storage::ReplicaState;
 
@@ -23,12 +22,7 @@ pub struct Gauges {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CollectionGauges {
     pub name: CollectionName,
-    pub documents: u64,
-    pub passages: u64,
-    /// Passages that are not searchable yet.
-    pub passages_pending: u64,
-    /// Bytes of the database, its write-ahead log and the saved index on disk.
-    pub disk_bytes: u64,
+    pub counts: CollectionCounts,
     /// Bytes of the saved index alone.
     pub index_bytes: u64,
     /// Bytes of the write-ahead log alone.
@@ -39,15 +33,11 @@ impl Service {
     /// Measures every collection: reads the counters of its database and the sizes of its files. Leaves out collections that
     /// cannot be read.
     pub async fn gauges(&self) -> Result<Gauges, Error> {
-        let open: Vec<_> = {
-            let open = self.state.open.read();
-            open.values().cloned().collect()
-        };
-        let state = std::sync::Arc::clone(&self.state);
-        let seen = blocking(move || {
+        let open = self.state.open_collections();
+        let seen = self.state.run(move |state| {
             let mut collections = Vec::with_capacity(open.len());
             for collection in open {
-                let counts = match collection.store.counts() {
+                let mut counts = match collection.store.counts() {
                     Ok(counts) => counts,
                     Err(_) if collection.should_stop() => continue,
                     Err(error) if error.is_damage() => {
@@ -56,21 +46,15 @@ impl Service {
                     }
                     Err(error) => {
                         // The other collections are still measured. When one fails, operators need the rest even more.
-                        let error = &error as &dyn std::error::Error;
+                        let error = with_causes(&error);
                         tracing::warn!(collection = %collection.row.name, error, "cannot measure a collection");
                         continue;
                     }
                 };
                 let index_bytes = index_bytes(&collection.folder);
-                collections.push(CollectionGauges {
-                    name: collection.row.name.clone(),
-                    documents: counts.documents,
-                    passages: counts.passages,
-                    passages_pending: counts.passages_pending,
-                    disk_bytes: counts.disk_bytes + index_bytes,
-                    index_bytes,
-                    log_bytes: collection.embedded().map_or(0, |embedded| embedded.store.log_bytes()),
-                });
+                counts.disk_bytes += index_bytes;
+                let log_bytes = collection.embedded().map_or(0, |embedded| embedded.store.log_bytes());
+                collections.push(CollectionGauges { name: collection.row.name.clone(), counts, index_bytes, log_bytes });
             }
             Ok((collections, state.catalog.job_counts()?))
         });

@@ -16,11 +16,11 @@ use tokio::sync::{Semaphore, watch};
 use super::blocking::blocking;
 use super::directory_watch;
 use super::error::Error;
-use super::folders::{CATALOG, COLLECTIONS_DIR, sync_dir};
+use super::folders::{AtPath, CATALOG, COLLECTIONS_DIR, sync_dir};
 use super::jobs::{Jobs, collections_built_by, takeover};
 use super::state::{BrokenCollection, Parts, Service, State};
 use super::upload_receiver::Uploads;
-use crate::domain::{Collection, CollectionName, JobId, Page, chain};
+use crate::domain::{Collection, CollectionName, JobId, Page, chain, with_causes};
 use crate::parallel::{in_parallel, parallelism};
 use crate::service::documents::expiry;
 use crate::service::folders::emergency_space::EmergencySpace;
@@ -61,7 +61,7 @@ impl Service {
         let service = service.map_err(|error| emergency_space.explain_full_disk(error, databases))?;
         // On a full disk, jobs wait until this succeeds, and changes that add something are refused.
         if let Err(error) = service.state.occupy_emergency_space() {
-            tracing::warn!(error = &error as &dyn std::error::Error, "changes that add something are refused");
+            tracing::warn!(error = with_causes(&error), "changes that add something are refused");
         }
         Ok(service)
     }
@@ -88,8 +88,7 @@ impl Service {
         let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
         let (memory_bytes, uploads_max) = (limits.in_flight_bytes_max, limits.uploads_max);
         let collections_dir = data_dir.join(COLLECTIONS_DIR);
-        create_collections_dir(&data_dir, &collections_dir)
-            .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
+        create_collections_dir(&data_dir, &collections_dir).at(&collections_dir)?;
         let rows = all_rows(&*catalog)?;
         let unfinished = catalog.unfinished_jobs()?;
         orphaned::sweep(&collections_dir, &rows, &collections_built_by(&unfinished))?;
@@ -153,16 +152,13 @@ impl Service {
         self.state.jobs.stop().await;
         // Waits for a collection that is being created or deleted.
         let _naming = self.state.names_lock.lock().await;
-        let state = Arc::clone(&self.state);
-        blocking(move || {
-            state.wait_for_catalog_sync();
-            Ok(())
-        })
-        .await?;
-        let open: Vec<Arc<OpenCollection>> = {
-            let open = self.state.open.read();
-            open.values().cloned().collect()
-        };
+        self.state
+            .run(move |state| {
+                state.wait_for_catalog_sync();
+                Ok(())
+            })
+            .await?;
+        let open = self.state.open_collections();
         open.iter().for_each(|collection| collection.stop());
         let recovery_threads = std::mem::take(&mut *self.state.recovery_threads.lock());
         blocking(move || {
@@ -180,14 +176,14 @@ impl Service {
                 worker.await?;
             }
         }
-        let state = Arc::clone(&self.state);
-        blocking(move || {
-            let closed = close_all(&open);
-            // The disk may be full at the next start, and there may be more collections than at this one.
-            let _ = state.occupy_emergency_space();
-            closed
-        })
-        .await
+        self.state
+            .run(move |state| {
+                let closed = close_all(&open);
+                // The disk may be full at the next start, and there may be more collections than at this one.
+                let _ = state.occupy_emergency_space();
+                closed
+            })
+            .await
     }
 }
 
@@ -246,7 +242,7 @@ impl State {
             Err(Error::Store(error)) if error.is_damage() => {
                 let problem = chain(&error);
                 tracing::error!(collection = %name, folder = %folder.display(), problem, "a damaged collection stays closed");
-                self.broken.write().insert(name, BrokenCollection { row, error });
+                self.broken.write().insert(name, Arc::new(BrokenCollection { row, error }));
             }
             Err(error) => return Err(Error::Open { collection: name, folder, source: Box::new(error) }),
         }
@@ -332,8 +328,7 @@ enum End<'a> {
 fn close(collection: &OpenCollection, saved: Result<(), Error>) -> Result<(), Error> {
     let closed = collection.store.close();
     saved.and(closed.map_err(Error::from)).inspect_err(|error| {
-        let error = error as &dyn std::error::Error;
-        tracing::error!(collection = %collection.row.name, error, "cannot close a collection");
+        tracing::error!(collection = %collection.row.name, error = with_causes(error), "cannot close a collection");
     })
 }
 

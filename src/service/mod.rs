@@ -35,7 +35,6 @@ mod retries;
 pub mod search;
 pub mod snapshots;
 pub mod state;
-mod sync_state;
 mod upload_receiver;
 
 pub use crate::storage::{PostgresOptions, ReplicaOptions, ReplicaState};

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::error::Error;
 use super::search;
 use super::state::{Service, State};
+use crate::domain::with_causes;
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::damage::check_after_crash;
 use crate::service::open_collection::maintenance;
@@ -86,7 +87,7 @@ impl Queue {
 
 impl Service {
     pub(super) fn start_recovery(&self) -> Result<(), Error> {
-        let ready: VecDeque<_> = self.state.open.read().values().cloned().map(Waiting::new).collect();
+        let ready: VecDeque<_> = self.state.open_collections().into_iter().map(Waiting::new).collect();
         let threads = RECOVERIES.min(ready.len());
         let waiting = Arc::new(Mutex::new(Queue { ready, ..Queue::default() }));
         let (searched, to_prepare) = channel();
@@ -186,7 +187,7 @@ fn recover_index(state: &State, collection: &Arc<OpenCollection>) -> Result<(), 
 fn log_failure(waiting: &Waiting, error: &Error) {
     let failures = waiting.failures + 1;
     if failures.is_power_of_two() {
-        let (collection, error) = (&waiting.collection.row.name, error as &dyn std::error::Error);
+        let (collection, error) = (&waiting.collection.row.name, with_causes(error));
         let task = if waiting.step == Step::Recover { "recover the index" } else { "prepare for lexical search" };
         tracing::error!(%collection, failures, error, "cannot {task}");
     }
@@ -195,7 +196,6 @@ fn log_failure(waiting: &Waiting, error: &Error) {
 /// Checks that a saved index finds every passage, unless it was checked before. The collection may have no worker to do it.
 fn check_saved_index(collection: &OpenCollection) {
     if let Err(error) = maintenance::catch_up(collection) {
-        let error = &error as &dyn std::error::Error;
-        tracing::error!(collection = %collection.row.name, error, "cannot check the index");
+        tracing::error!(collection = %collection.row.name, error = with_causes(&error), "cannot check the index");
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
@@ -15,7 +16,6 @@ use super::documents::IdempotencyLocks;
 use super::embedding::priority;
 use super::error::Error;
 use super::jobs::Jobs;
-use super::sync_state::CatalogSyncState;
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, Embedded, IndexState, Limits, ModelInfo, QuotaOwner};
 use crate::embed::Embedder;
@@ -25,7 +25,7 @@ use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::ScheduleMeter;
-use crate::storage::{CatalogStorage, PostgresServer};
+use crate::storage::{CatalogPart, CatalogStorage, PostgresServer};
 use crate::store::{DirectoryLock, OpenDatabases, StoreError};
 
 pub struct Parts {
@@ -57,10 +57,9 @@ pub(super) struct BrokenCollection {
 }
 
 /// A collection that was found by its name.
-pub(super) enum Found<B> {
+pub(super) enum Found {
     Open(Arc<OpenCollection>),
-    /// Made from a collection that cannot be opened.
-    Broken(B),
+    Broken(Arc<BrokenCollection>),
 }
 
 /// The operations of the server. Clones share one state.
@@ -84,7 +83,7 @@ pub(crate) struct State {
     pub(super) emergency_space: EmergencySpace,
     pub(super) open: RwLock<BTreeMap<CollectionName, Arc<OpenCollection>>>,
     /// Collections whose database is too damaged to be opened.
-    pub(super) broken: RwLock<BTreeMap<CollectionName, BrokenCollection>>,
+    pub(super) broken: RwLock<BTreeMap<CollectionName, Arc<BrokenCollection>>>,
     /// Bounds the databases that are open at once, over all collections.
     pub(super) open_databases: Arc<OpenDatabases>,
     /// Aliases, each with its collection's own name. Only changed while `names_lock` is held.
@@ -112,6 +111,42 @@ pub(crate) struct State {
     pub(super) runtime: tokio::runtime::Handle,
 }
 
+/// The versions of the catalog that this server has in memory.
+#[derive(Default)]
+pub(super) struct CatalogSyncState {
+    /// The last check of the catalog. One of several concurrent requests checks on behalf of all.
+    pub(super) last_check: tokio::sync::Mutex<Option<CatalogCheck>>,
+    pub(super) parts: [PartSyncState; CatalogPart::ALL.len()],
+}
+
+pub(super) struct CatalogCheck {
+    pub(super) begun: Instant,
+    pub(super) failure: Option<StoreError>,
+}
+
+/// The version of one part of the catalog in memory.
+#[derive(Default)]
+pub(super) struct PartSyncState {
+    /// The version that is in memory.
+    pub(super) version: AtomicI64,
+    /// Held while the memory changes, and during changes that this server makes to the catalog, so that an older state of the
+    /// catalog never replaces a newer one in memory.
+    pub(super) applying: Mutex<()>,
+}
+
+/// Waits for `pause`. Returns the state, or `None` if the server stops. For tasks that do not keep the service alive meanwhile.
+pub(super) async fn after_pause(
+    state: &Weak<State>,
+    stop_announced: &mut watch::Receiver<bool>,
+    pause: Duration,
+) -> Option<Arc<State>> {
+    tokio::select! {
+        () = tokio::time::sleep(pause) => (),
+        _ = stop_announced.wait_for(|announced| *announced) => return None,
+    }
+    state.upgrade().filter(|state| !state.stopping.load(Ordering::Acquire))
+}
+
 impl Service {
     pub fn limits(&self) -> &Limits {
         &self.state.limits
@@ -137,7 +172,7 @@ impl Service {
         let mut damaged: Vec<_> = open.iter().filter(|(_, open)| is_damaged(open)).map(|(name, _)| name.clone()).collect();
         damaged.extend(self.state.broken.read().keys().cloned());
         damaged.sort();
-        let stopping = self.state.stopping.load(std::sync::atomic::Ordering::Acquire);
+        let stopping = self.state.stopping.load(Ordering::Acquire);
         let reachable = self.state.server.as_ref().is_none_or(|server| server.is_reachable());
         let directory_lost = self.state.is_directory_lost();
         let ready = recovering.is_empty() && !stopping && reachable && !directory_lost;
@@ -168,30 +203,41 @@ impl Service {
 }
 
 impl State {
+    /// Runs `work`, which blocks.
+    pub(super) fn run<T: Send + 'static, W: FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static>(
+        self: &Arc<Self>,
+        work: W,
+    ) -> impl Future<Output = Result<T, Error>> + use<T, W> {
+        let state = Arc::clone(self);
+        blocking(move || work(&state))
+    }
+
     /// Runs `work`, which blocks, while `names_lock` is held.
     pub(super) async fn with_names_locked<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let (state, lock) = (Arc::clone(self), Arc::clone(&self.names_lock).lock_owned().await);
-        blocking(move || {
+        let lock = Arc::clone(&self.names_lock).lock_owned().await;
+        self.run(move |state| {
             let _locked = lock;
-            work(&state)
+            work(state)
         })
         .await
     }
 
-    /// Finds a collection by its name or an alias. `broken` makes the result for a collection that cannot be opened.
-    pub(super) fn find<B>(&self, name: &CollectionName, broken: impl FnOnce(&BrokenCollection) -> B) -> Result<Found<B>, Error> {
+    pub(super) fn open_collections(&self) -> Vec<Arc<OpenCollection>> {
+        self.open.read().values().cloned().collect()
+    }
+
+    /// Finds a collection by its name or an alias.
+    pub(super) fn find(&self, name: &CollectionName) -> Result<Found, Error> {
         // Held during the lookup, so that an alias always leads to an existing collection.
         let aliases = self.aliases.read();
         let own = aliases.get(name).unwrap_or(name);
         let open = self.open.read();
-        if let Some(collection) = open.get(own) {
-            return Ok(Found::Open(Arc::clone(collection)));
-        }
-        let found = self.broken.read().get(own).map(broken);
-        found.map(Found::Broken).ok_or_else(|| Error::CollectionNotFound { name: name.clone() })
+        let broken = || self.broken.read().get(own).cloned().map(Found::Broken);
+        let found = open.get(own).cloned().map(Found::Open).or_else(broken);
+        found.ok_or_else(|| Error::CollectionNotFound { name: name.clone() })
     }
 
     /// Returns the collection to work on instead of one that was found before: its re-embedded replacement, or what a restore
@@ -208,7 +254,7 @@ impl State {
 
     /// Makes the error for work on a collection that is gone, though another one may have its name now.
     pub(super) fn missing_error(&self, name: &CollectionName) -> Error {
-        match self.find(name, |_| ()) {
+        match self.find(name) {
             Ok(_) => Error::CollectionReplaced { name: name.clone() },
             Err(not_found) => not_found,
         }
@@ -221,9 +267,9 @@ impl State {
 
     /// Finds an open collection by its name or an alias.
     pub(super) fn collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
-        match self.find(name, BrokenCollection::refusal)? {
+        match self.find(name)? {
             Found::Open(collection) => Ok(collection),
-            Found::Broken(refusal) => Err(refusal),
+            Found::Broken(broken) => Err(broken.refusal()),
         }
     }
 }

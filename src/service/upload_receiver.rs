@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::blocking::blocking;
 use super::error::Error;
-use super::folders::sync_dir;
+use super::folders::{AtPath, sync_dir};
 use crate::compression::decoder;
 use crate::disk::free_bytes;
 use crate::domain::{FileEncoding, Limits, QuotaOwner};
@@ -196,7 +196,7 @@ impl Drop for UnclaimedFile {
 
 /// Checks that the disk of `folder` has room for `needed` bytes in addition to the reserve.
 pub(super) fn check_disk_space(folder: &Path, needed: u64, reserve: u64) -> Result<(), Error> {
-    let free = free_bytes(folder).map_err(|source| Error::Folder { path: folder.to_owned(), source })?;
+    let free = free_bytes(folder).at(folder)?;
     if free < needed.saturating_add(reserve) { Err(Error::InsufficientDiskSpace { needed, reserve, free }) } else { Ok(()) }
 }
 
@@ -206,7 +206,6 @@ fn write<B: AsRef<[u8]>>(
     path: &Path,
     bounds: UploadBounds,
 ) -> Result<u64, Error> {
-    let access = |source| Error::Folder { path: path.to_owned(), source };
     let folder = path.parent().unwrap_or(Path::new("."));
     let (packed, broken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let body = Pieces { pieces, piece: None, at: 0, over: false, packed: Arc::clone(&packed), broken: Arc::clone(&broken) };
@@ -215,7 +214,7 @@ fn write<B: AsRef<[u8]>>(
         false => Error::Encoding { encoding, source },
     };
     let mut unpacked = decoder(encoding, body).map_err(failed)?;
-    let mut file = File::create_new(path).map_err(access)?;
+    let mut file = File::create_new(path).at(path)?;
     let (mut written, mut next_check) = (0_u64, 0_u64);
     let mut buffer = vec![0; COPY_BYTES];
     loop {
@@ -236,9 +235,9 @@ fn write<B: AsRef<[u8]>>(
         if encoding != FileEncoding::Identity && written > limit {
             return Err(Error::CompressionRatioTooHigh { packed, limit, ratio: RATIO_MAX });
         }
-        file.write_all(&buffer[..read]).map_err(access)?;
+        file.write_all(&buffer[..read]).at(path)?;
     }
-    file.sync_all().and_then(|()| sync_dir(folder)).map_err(access)?;
+    file.sync_all().and_then(|()| sync_dir(folder)).at(path)?;
     Ok(written)
 }
 

@@ -240,10 +240,10 @@ fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     }
     type Read = fn(&CollectionGauges) -> u64;
     let of_collections: [(&str, &str, Option<Unit>, Read); 6] = [
-        ("documents", "Documents", None, |one| one.documents),
-        ("passages", "Passages", None, |one| one.passages),
-        ("passages_pending", "Passages that are not searchable yet", None, |one| one.passages_pending),
-        ("disk", "Database, saved index and write-ahead log on disk", Some(Unit::Bytes), |one| one.disk_bytes),
+        ("documents", "Documents", None, |one| one.counts.documents),
+        ("passages", "Passages", None, |one| one.counts.passages),
+        ("passages_pending", "Passages that are not searchable yet", None, |one| one.counts.passages_pending),
+        ("disk", "Database, saved index and write-ahead log on disk", Some(Unit::Bytes), |one| one.counts.disk_bytes),
         ("index_disk", "Saved index on disk", Some(Unit::Bytes), |one| one.index_bytes),
         ("log_disk", "Write-ahead log on disk", Some(Unit::Bytes), |one| one.log_bytes),
     ];
@@ -350,6 +350,7 @@ fn resident_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::CollectionCounts;
 
     #[test]
     fn job_counts_include_zeros_for_every_type_and_status() {
@@ -373,10 +374,7 @@ mod tests {
     fn collections_beyond_the_bound_are_only_counted() {
         let one = |number: usize| CollectionGauges {
             name: crate::domain::CollectionName::parse(&format!("c{number:05}")).unwrap(),
-            documents: 7,
-            passages: 0,
-            passages_pending: 0,
-            disk_bytes: 0,
+            counts: CollectionCounts { documents: 7, ..CollectionCounts::default() },
             index_bytes: 0,
             log_bytes: 0,
         };

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::ClassifierError;
-use super::planned::{ClassifierJobPlan, collection_deleted_error};
+use super::planned::ClassifierJobPlan;
 use super::texts::inputs_from_documents_patiently;
 use super::trained::{LabelScores, TrainedClassifier};
 use crate::domain::{
@@ -85,7 +85,7 @@ impl Service {
         drop(label_source);
         let permit = self.job_permit()?;
         let ApplyRequest { documents: LabeledDocuments { field, filter, .. }, probability_field, threshold } = request;
-        let only = SearchFilter { languages: Vec::new(), filter: filter.clone() };
+        let only = SearchFilter::from(filter.clone());
         let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&only, usize::MAX)? as u64);
         let total = collection.run(count).await?;
         let (classifier, collection_id) = (trained.id.clone(), collection.row.id.clone());
@@ -112,10 +112,7 @@ impl JobKind for ClassifyJob {
                 Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
                     collection = context.replacement_of(&collection).await?
                 }
-                Err(JobError::Failed(error)) if collection.failed_by_deletion(&error) => {
-                    return Err(collection_deleted_error(context).into());
-                }
-                other => return other,
+                ended => return ended.map_err(|error| error.or_deleted(&collection)),
             }
         }
     }
@@ -221,7 +218,7 @@ impl Checkpoint {
 
 impl ClassifyPlan {
     fn document_filter(&self) -> SearchFilter {
-        SearchFilter { languages: Vec::new(), filter: self.documents.filter.clone() }
+        self.documents.filter.clone().into()
     }
 
     /// The patch of a document's metadata. If the classifier abstains, the patch removes any labels that an earlier job wrote.

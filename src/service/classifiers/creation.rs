@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use super::definition::{read_definition, write_definition};
 use super::error::ClassifierError;
 use super::examples;
+use super::persisted::read_definition;
 use super::training::{TrainDetails, TrainJob, TrainPlan};
 use crate::domain::{
     Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, CollectionName, Job, JobFailure, JobId,
     LabeledText, NewClassifier, RequestKey,
 };
 use crate::new_id::new_uuid;
-use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{NewJob, new_job_id};
+use crate::service::jobs::{NewJob, new_job_id, stored};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::storage::CatalogPart;
@@ -26,8 +25,7 @@ impl Service {
     pub async fn create_classifier(&self, new: NewClassifier, request: Option<RequestKey>) -> Result<Classifier, Error> {
         self.check_running()?;
         if let Some(request) = request.clone() {
-            let state = Arc::clone(&self.state);
-            if let Some(before) = blocking(move || state.classifier_created_before(&request)).await? {
+            if let Some(before) = self.state.run(move |state| state.classifier_created_before(&request)).await? {
                 return self.view_classifier(before);
             }
         }
@@ -57,8 +55,8 @@ impl Service {
         }
         if let Err(error) = self.submit_job(permit, new).await {
             // If this fails, too, the next start records that the training failed.
-            let (state, name) = (Arc::clone(&self.state), row.record.name);
-            let _ = blocking(move || Ok(state.catalog.delete_classifier(&name)?)).await;
+            let name = row.record.name;
+            let _ = self.state.run(move |state| Ok(state.catalog.delete_classifier(&name)?)).await;
             return Err(error);
         }
         self.view_classifier(row)
@@ -120,7 +118,7 @@ impl Service {
             },
             progress: TrainingProgress::Training,
             dimension: model.dimension,
-            definition: write_definition(&definition)?,
+            definition: stored::write(&definition),
             report: None,
         };
         let descriptions = labels.into_iter().flat_map(|label| {
@@ -150,8 +148,8 @@ impl Service {
         let definition = read_definition(&row.definition)?;
         let source = self.check_labels_of(&definition).await?;
         let (permit, id) = (self.job_permit()?, new_job_id()?);
-        let (state, job, begun) = (Arc::clone(&self.state), id.clone(), row.clone());
-        let texts = blocking(move || {
+        let (job, begun) = (id.clone(), row.clone());
+        let texts = self.state.run(move |state| {
             if !state.catalog.begin_retraining(&begun.id, &job)? {
                 let problem = "it was changed at the same moment; try again".to_owned();
                 return Err(ClassifierError::NotReady { name: begun.record.name, problem }.into());
@@ -162,9 +160,8 @@ impl Service {
         let submitted = self.submit_job(permit, training_job(&row, id.clone(), source, texts)).await;
         if let Err(error) = &submitted {
             let failure = JobFailure { code: error.code(), detail: "its training was not accepted".to_owned() };
-            let state = Arc::clone(&self.state);
             // If this fails, too, the next start records that.
-            let _ = blocking(move || Ok(state.catalog.fail_training(&id, &failure)?)).await;
+            let _ = self.state.run(move |state| Ok(state.catalog.fail_training(&id, &failure)?)).await;
         }
         submitted
     }

@@ -1,7 +1,7 @@
 //! Errors of classifiers.
 
 use crate::classify::ClassifyError;
-use crate::domain::{ClassifierName, Code, JobId};
+use crate::domain::{ClassifierName, Code, CollectionModel, JobId};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClassifierError {
@@ -13,11 +13,8 @@ pub enum ClassifierError {
     NotReady { name: ClassifierName, problem: String },
     #[error("the server already has {limit} classifiers, the most it may have")]
     TooMany { limit: usize },
-    #[error(
-        "classifier {name} was trained on embeddings of model {expected} (fingerprint {expected_fingerprint}), but the server \
-         has {loaded} (fingerprint {loaded_fingerprint}); train it again"
-    )]
-    Model { name: ClassifierName, expected: String, expected_fingerprint: String, loaded: String, loaded_fingerprint: String },
+    #[error("classifier {name} was trained on embeddings of model {expected}, but the server has {loaded}; train it again")]
+    Model { name: ClassifierName, expected: CollectionModel, loaded: CollectionModel },
     #[error("classifier {name} has no label {label:?}, which {item} has")]
     UnknownLabel { name: ClassifierName, label: String, item: String },
     #[error("{problem}")]

@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::embedded_text::PredictionInput;
 use super::error::ClassifierError;
 use super::evaluated::EvaluatedPredictions;
 use super::examples::example_name;
 use super::neighbor_source::{NeighborSource, labeled_filter};
-use super::persisted_evaluation;
-use super::planned::{ClassifierJobPlan, collection_deleted_error};
-use super::texts::{embed_texts, inputs_from_documents, inputs_from_documents_patiently};
+use super::persisted::{damaged_row, read_evaluation};
+use super::planned::ClassifierJobPlan;
+use super::texts::{PredictionInput, embed_texts, inputs_from_documents, inputs_from_documents_patiently};
 use super::trained::TrainedClassifier;
 use crate::domain::{
     ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
@@ -23,7 +22,7 @@ use crate::domain::{
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::folders::{read_file, replace_durably};
+use crate::service::folders::{AtPath, read_file, replace_durably};
 use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
@@ -142,8 +141,8 @@ impl Service {
         }
         let path = self.state.job_dir(id).join(RESULT);
         blocking(move || {
-            let text = read_file(&path).map_err(|source| Error::Folder { path, source })?;
-            Ok(persisted_evaluation::read(&text)?)
+            let text = read_file(&path).at(&path)?;
+            Ok(read_evaluation(&text)?)
         })
         .await
     }
@@ -152,12 +151,8 @@ impl Service {
         let bodies = texts.iter().map(|one| one.text.clone().into()).collect();
         let embedded = embed_texts(&self.state, bodies).await?;
         let names = texts.iter().map(|one| example_name(&one.text)).collect();
-        let inputs = texts.iter().zip(embedded).map(|(text, (detected, embedding))| PredictionInput {
-            document: None,
-            position: None,
-            language: text.language.or(detected),
-            embedding,
-        });
+        let inputs = texts.iter().zip(embedded);
+        let inputs = inputs.map(|(text, (detected, embedding))| PredictionInput::of_text(text.language.or(detected), embedding));
         let inputs = inputs.collect();
         Ok(TestSet { inputs, names, expected: texts.into_iter().map(|one| one.labels).collect() })
     }
@@ -168,18 +163,16 @@ impl Service {
         let (filter, multi_label) = (labeled_filter(&documents), trained.definition.multi_label);
         let read = move |collection: &Arc<OpenCollection>| {
             let found = collection.store.embedded_documents(&filter, None, SYNC_DOCUMENTS_MAX + 1)?;
-            let too_many = |problem: String| {
-                Error::from(ClassifierError::EvaluationSet {
-                    problem: format!("{problem}; start it as a job, or narrow the filter"),
-                })
+            let too_many = |problem: String| ClassifierError::EvaluationSet {
+                problem: format!("{problem}; start it as a job, or narrow the filter"),
             };
             if found.len() > SYNC_DOCUMENTS_MAX {
-                return Err(too_many(format!("at most {SYNC_DOCUMENTS_MAX} labeled documents can be evaluated at once")));
+                return Err(too_many(format!("at most {SYNC_DOCUMENTS_MAX} labeled documents can be evaluated at once")).into());
             }
             let waiting = found.iter().filter(|one| one.embedding.is_none()).count();
             if waiting > SYNC_PENDING_MAX {
                 let problem = format!("{waiting} of the documents wait for their embedding, but at most {SYNC_PENDING_MAX} may");
-                return Err(too_many(problem));
+                return Err(too_many(problem).into());
             }
             retain_labeled(found, &documents, multi_label)
         };
@@ -206,12 +199,8 @@ impl JobKind for EvaluateJob {
     /// Evaluates from the beginning.
     async fn run(context: &JobContext, plan: EvaluatePlan) -> Result<(), JobError> {
         let collection = plan.documents.collection_to_read(context)?;
-        match evaluate_all(context, &collection, plan.documents).await {
-            Err(JobError::Failed(error)) if collection.failed_by_deletion(&error) => {
-                Err(collection_deleted_error(context).into())
-            }
-            other => other,
-        }
+        let evaluated = evaluate_all(context, &collection, plan.documents).await;
+        evaluated.map_err(|error| error.or_deleted(&collection))
     }
 }
 
@@ -221,7 +210,7 @@ async fn evaluate_all(
     planned: ClassifierJobPlan,
 ) -> Result<(), JobError> {
     let trained = planned.classifier(&context.state()?).await?;
-    let name = context.job.collection.clone().ok_or_else(|| collection_deleted_error(context))?;
+    let name = context.collection_name()?.clone();
     let documents = LabeledDocuments { collection: name, field: planned.field.clone(), filter: planned.filter.clone() };
     let live = trained.definition.source.as_ref().filter(|_| trained.is_live());
     if let Some(source) = live {
@@ -264,7 +253,7 @@ async fn evaluate_all(
     }
     check_still_exists(context, collection, &planned).await?;
     if evaluated.len() == 0 {
-        return Err(Error::from(no_labels_error()).into());
+        return Err(no_labels_error().into());
     }
     write_result(context, &trained, evaluated).await
 }
@@ -276,12 +265,12 @@ async fn check_still_exists(
     planned: &ClassifierJobPlan,
 ) -> Result<(), JobError> {
     if collection.is_deleted() {
-        return Err(collection_deleted_error(context).into());
+        return Err(collection.not_found().into());
     }
-    let (state, id) = (context.state()?, planned.classifier.clone());
-    match blocking(move || Ok(state.catalog.classifier_by_id(&id)?)).await? {
+    let id = planned.classifier.clone();
+    match context.state()?.run(move |state| Ok(state.catalog.classifier_by_id(&id)?)).await? {
         Some(_) => Ok(()),
-        None => Err(Error::from(ClassifierError::NotFound { name: planned.name.clone() }).into()),
+        None => Err(ClassifierError::NotFound { name: planned.name.clone() }.into()),
     }
 }
 
@@ -295,9 +284,8 @@ async fn write_result(
     let evaluation = blocking(move || {
         let evaluation = evaluated.evaluation(&evaluator)?;
         let (partial, complete) = (folder.join("evaluation.partial"), folder.join(RESULT));
-        let text = persisted_evaluation::write(&evaluation)?;
-        let written = std::fs::create_dir_all(&folder).and_then(|()| replace_durably(&partial, &complete, &text));
-        written.map_err(|source| Error::Folder { path: complete, source })?;
+        let text = serde_json::to_vec(&evaluation).map_err(|_| damaged_row("an evaluation cannot be written"))?;
+        std::fs::create_dir_all(&folder).and_then(|()| replace_durably(&partial, &complete, &text)).at(&complete)?;
         Ok(evaluation)
     });
     let all = evaluation.await?.all;

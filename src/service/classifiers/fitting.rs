@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
 use super::examples::{Example, Examples};
 use super::neighbor_source::{LabelSource, LabeledNeighbor};
+use super::texts::{EmbeddedText, PredictionInput};
 use super::trained::{KNN_TEMPERATURE, LabelScores, count_votes, prototypes, vote_rule};
 use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature, reliability};
 use crate::domain::{ClassifierDefinition, LabelExamples, NeighborWeight, TrainingReport};
@@ -88,7 +88,7 @@ pub(super) fn calibrate_knn(
             answers.push((share.clamp(0.0, 1.0), correct));
         }
     }
-    let error = reliability(answers, BINS).map_err(ClassifierError::from)?.expected_error;
+    let error = reliability(answers, BINS)?.expected_error;
     let report = TrainingReport {
         validation_examples: around.len(),
         validation_quality: (!around.is_empty()).then(|| right as f64 / around.len() as f64),
@@ -180,14 +180,14 @@ pub(super) fn fit_prototypes(texts: &[EmbeddedText], mut examples: Examples) -> 
     let classes: Vec<u32> = examples.rows.iter().filter_map(class).collect();
     let mut cosines = Vec::with_capacity(classes.len() * names.len());
     for example in &examples.rows {
-        cosines.extend(prototypes.cosines(&example.embedding).map_err(ClassifierError::from)?);
+        cosines.extend(prototypes.cosines(&example.embedding)?);
     }
-    let fit = fit_temperature(&cosines, Targets::Classes(&classes), names.len()).map_err(ClassifierError::from)?;
+    let fit = fit_temperature(&cosines, Targets::Classes(&classes), names.len())?;
     let temperature = fit.unwrap_or(Prototypes::TEMPERATURE);
-    let calibrated = prototypes.with_temperature(temperature).map_err(ClassifierError::from)?;
+    let calibrated = prototypes.with_temperature(temperature)?;
     let (mut probabilities, mut right) = (Vec::with_capacity(cosines.len()), 0);
     for (example, class) in examples.rows.iter().zip(&classes) {
-        let row = calibrated.probabilities(&example.embedding).map_err(ClassifierError::from)?;
+        let row = calibrated.probabilities(&example.embedding)?;
         right += usize::from(crate::classify::knn::highest(&row) == Some(*class));
         probabilities.extend(row);
     }

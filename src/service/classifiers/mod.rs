@@ -7,15 +7,13 @@
 
 mod apply;
 mod creation;
-mod definition;
-mod embedded_text;
 mod error;
 mod evaluate;
 mod evaluated;
 mod examples;
 mod fitting;
 mod neighbor_source;
-mod persisted_evaluation;
+mod persisted;
 mod planned;
 mod predict;
 mod restored;
@@ -25,21 +23,22 @@ mod training;
 
 use std::sync::Arc;
 
-use super::blocking::blocking;
-use super::error::{Error, shorten_fingerprint};
+use super::error::Error;
 use super::state::{Service, State};
 use crate::service::open_collection::OpenCollection;
 pub(super) use apply::ClassifyJob;
-use definition::{read_definition, read_report};
 pub use error::ClassifierError;
 pub(super) use evaluate::EvaluateJob;
 use neighbor_source::LabelSource;
+use persisted::{read_definition, read_report};
 pub(super) use restored::check_restored;
 pub(super) use trained::ClassifierCache;
 use trained::TrainedClassifier;
 pub(super) use training::TrainJob;
 
-use crate::domain::{Classifier, ClassifierName, ClassifierState, Code, JobFailure, JobId, JobStatus, Page};
+use crate::domain::{
+    Classifier, ClassifierName, ClassifierRecord, ClassifierState, Code, CollectionModel, JobFailure, JobId, JobStatus, Page,
+};
 use crate::store::{ClassifierContents, StoredClassifier, TrainingProgress};
 
 /// Maximum number of classifiers in memory. The least recently used one is dropped first.
@@ -53,12 +52,9 @@ impl Service {
 
     /// Lists classifiers by name. Also returns the last name on the page if there is a next page.
     pub async fn list_classifiers(&self, page: Page<ClassifierName>) -> Result<(Vec<Classifier>, Option<ClassifierName>), Error> {
-        let (state, limit) = (Arc::clone(&self.state), page.limit);
-        let one_more = Page { limit: limit.saturating_add(1), after: page.after };
-        let mut rows = blocking(move || Ok(state.catalog.classifiers(&one_more)?)).await?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let next = if more { rows.last().map(|row| row.record.name.clone()) } else { None };
+        let one_more = page.with_one_more();
+        let rows = self.state.run(move |state| Ok(state.catalog.classifiers(&one_more)?)).await?;
+        let (rows, next) = page.take(rows, |row| &row.record.name);
         let views = rows.into_iter().map(|row| self.view_classifier(row)).collect::<Result<_, _>>()?;
         Ok((views, next))
     }
@@ -67,12 +63,12 @@ impl Service {
     /// finish.
     pub async fn delete_classifier(&self, name: &ClassifierName) -> Result<(), Error> {
         self.check_running()?;
-        let (state, wanted) = (Arc::clone(&self.state), name.clone());
-        let delete = move || {
+        let wanted = name.clone();
+        let deleted = self.state.run(move |state| {
             state.check_directory()?;
             Ok(state.catalog.delete_classifier(&wanted)?)
-        };
-        let row = blocking(delete).await?;
+        });
+        let row = deleted.await?;
         let row = row.ok_or_else(|| ClassifierError::NotFound { name: name.clone() })?;
         self.state.classifiers.0.lock().retain(|held| held.id != row.id);
         tracing::info!(classifier = %name, "classifier deleted");
@@ -87,8 +83,8 @@ impl Service {
     }
 
     async fn classifier_row(&self, name: &ClassifierName) -> Result<StoredClassifier, Error> {
-        let (state, wanted) = (Arc::clone(&self.state), name.clone());
-        let found = blocking(move || Ok(state.catalog.classifier(&wanted)?)).await?;
+        let wanted = name.clone();
+        let found = self.state.run(move |state| Ok(state.catalog.classifier(&wanted)?)).await?;
         Ok(found.ok_or_else(|| ClassifierError::NotFound { name: name.clone() })?)
     }
 
@@ -112,8 +108,7 @@ impl Service {
     async fn trained(&self, name: &ClassifierName) -> Result<Arc<TrainedClassifier>, Error> {
         self.check_running()?;
         let row = self.classifier_row(name).await?;
-        let state = Arc::clone(&self.state);
-        blocking(move || state.trained(row)).await
+        self.state.run(move |state| state.trained(row)).await
     }
 }
 
@@ -124,14 +119,9 @@ impl State {
         if row.record.model_fingerprint == loaded.fingerprint {
             return Ok(());
         }
-        let error = ClassifierError::Model {
-            name: row.record.name.clone(),
-            expected: row.record.model.clone(),
-            expected_fingerprint: shorten_fingerprint(&row.record.model_fingerprint),
-            loaded: loaded.name.clone(),
-            loaded_fingerprint: shorten_fingerprint(&loaded.fingerprint),
-        };
-        Err(error.into())
+        let ClassifierRecord { name, model, model_fingerprint, .. } = row.record.clone();
+        let expected = CollectionModel { name: model, fingerprint: model_fingerprint };
+        Err(ClassifierError::Model { name, expected, loaded: loaded.into() }.into())
     }
 
     /// Reads a classifier into memory, unless it is there. Blocks.

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::embedded_text::{EmbeddedText, PredictionInput};
+use super::texts::{EmbeddedText, PredictionInput};
 use crate::domain::{DocumentId, Field, Filter, LabeledDocuments, LabeledNeighborText, PassageId, Test, labels_at};
 use crate::parallel;
 use crate::service::error::Error;
@@ -221,8 +221,8 @@ fn nearest_texts(texts: &[EmbeddedText], input: &PredictionInput, limit: usize) 
 /// Builds the filter that matches documents with labels.
 pub(super) fn labeled_filter(source: &LabeledDocuments) -> SearchFilter {
     let exists = Filter::Field(Field::Metadata(source.field.clone()), Test::Exists(true));
-    let filter = if source.filter == Filter::default() { exists } else { Filter::And(vec![source.filter.clone(), exists]) };
-    SearchFilter { languages: Vec::new(), filter }
+    let is_all = source.filter == Filter::default();
+    if is_all { exists.into() } else { Filter::And(vec![source.filter.clone(), exists]).into() }
 }
 
 /// Number of compute threads: half of the processor's cores. The other half is left to searches.

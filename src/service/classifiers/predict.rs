@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::embedded_text::PredictionInput;
-use super::texts::{embed_texts, inputs_from_documents};
+use super::texts::{PredictionInput, embed_texts, inputs_from_documents};
 use crate::domain::{ClassifierName, PredictItems, PredictOptions, Prediction};
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
@@ -27,9 +26,7 @@ impl Service {
         let budget = AnswerBudget::new(self.limits().answer_bytes_max);
         let answered = blocking(move || trained.predict(&label_source, &inputs, &options, &budget)).await;
         match (source, &answered) {
-            (Some(collection), Err(error)) if collection.failed_by_deletion(error) => {
-                Err(Error::CollectionNotFound { name: collection.row.name.clone() })
-            }
+            (Some(collection), Err(error)) if collection.failed_by_deletion(error) => Err(collection.not_found()),
             _ => answered,
         }
     }
@@ -38,13 +35,7 @@ impl Service {
         match items {
             PredictItems::Texts(texts) => {
                 let embedded = embed_texts(&self.state, texts.into_iter().map(EmbedText::from).collect()).await?;
-                let inputs = embedded.into_iter().map(|(language, embedding)| PredictionInput {
-                    document: None,
-                    position: None,
-                    language,
-                    embedding,
-                });
-                Ok(inputs.collect())
+                Ok(embedded.into_iter().map(|(language, embedding)| PredictionInput::of_text(language, embedding)).collect())
             }
             PredictItems::Documents { collection: name, ids } => {
                 let collection = self.state.collection(&name)?;

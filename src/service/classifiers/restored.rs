@@ -1,7 +1,7 @@
 //! Checks the classifiers of a snapshot before they are restored.
 
 use super::ClassifierError;
-use super::definition::{damaged_row, read_definition, read_report};
+use super::persisted::{damaged_row, read_definition, read_report};
 use super::trained::{Model, TrainedClassifier};
 use crate::domain::{ClassifierName, ModelInfo};
 use crate::service::error::Error;

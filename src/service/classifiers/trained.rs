@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::definition::damaged_row;
-use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
 use super::neighbor_source::{LabelSource, LabeledNeighbor, NeighborSource, in_parallel};
+use super::persisted::damaged_row;
+use super::texts::{EmbeddedText, PredictionInput, embedded_texts};
 use crate::classify::{LabelNames, Mlp, Prototypes, VoteRule, VoteWeight, vote};
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, KnnSettings, LabelProbability, LabeledNeighborText,
@@ -69,18 +69,13 @@ impl TrainedClassifier {
         weights: Option<Vec<u8>>,
         texts: Vec<ClassifierText>,
     ) -> Result<Self, Error> {
-        let embedded = |text: ClassifierText| {
-            let ClassifierText { description, text, labels, language, embedding } = text;
-            let embedding = embedding.ok_or_else(|| damaged_row("a text has no embedding"))?;
-            Ok::<_, ClassifierError>(EmbeddedText { description, text, labels, language, embedding })
-        };
-        let texts = texts.into_iter().map(embedded).collect::<Result<Vec<_>, _>>()?;
+        let texts = embedded_texts(texts)?;
         let labels = LabelNames::of(report.labels.iter().map(|one| one.label.clone()));
         let model = match definition.kind {
             ClassifierKind::Knn => Model::Knn(vote_rule(&definition.knn, report.temperature)),
             ClassifierKind::Mlp => {
                 let weights = weights.ok_or_else(|| damaged_row("it has no weights"))?;
-                let mlp = Mlp::from_bytes(&weights).map_err(ClassifierError::from)?;
+                let mlp = Mlp::from_bytes(&weights)?;
                 if mlp.labels() != labels.len() {
                     return Err(damaged_row("its weights are for a different number of labels").into());
                 }
@@ -88,7 +83,7 @@ impl TrainedClassifier {
             }
             ClassifierKind::Prototype => {
                 let temperature = report.temperature.unwrap_or(Prototypes::TEMPERATURE);
-                let prototypes = prototypes(&labels, &texts)?.with_temperature(temperature).map_err(ClassifierError::from)?;
+                let prototypes = prototypes(&labels, &texts)?.with_temperature(temperature)?;
                 Model::Prototype(prototypes)
             }
         };
@@ -131,7 +126,7 @@ impl TrainedClassifier {
             Model::Knn(_) => Ok(Vec::new()),
         };
         let scored = in_parallel(inputs, |input| probabilities(input).map(|probabilities| self.ranked(probabilities)));
-        Ok(scored.map_err(ClassifierError::from)?)
+        Ok(scored?)
     }
 
     fn ranked(&self, probabilities: Vec<f32>) -> LabelScores {

@@ -11,13 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::definition::{damaged_row, read_definition, write_report};
-use super::embedded_text::EmbeddedText;
 use super::error::ClassifierError;
 use super::examples::{Examples, examples_from_texts, read_labeled_examples, sorted_counts};
 use super::fitting::{TrainingOutcome, calibrate_knn, calibration_error, fit_prototypes};
 use super::neighbor_source::{LabelSource, threads};
-use super::texts::embed_texts_patiently;
+use super::persisted::read_definition;
+use super::texts::{EmbeddedText, embed_texts_patiently, embedded_texts};
 use crate::classify::{LabelNames, Targets, Training, fit_temperature, strata_of_label_sets, stratified_split};
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, CollectionName, Embedding, JobFailure, JobId, JobStatus, JobType,
@@ -25,7 +24,7 @@ use crate::domain::{
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility};
+use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility, stored};
 use crate::service::state::State;
 use crate::store::system_clock as now_ms;
 use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
@@ -67,7 +66,60 @@ impl JobKind for TrainJob {
     }
 
     async fn run(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
-        train(context, plan).await
+        let row = row(context, plan).await?;
+        let again = row.record.next_job.as_ref() == Some(&context.job.id);
+        if row.record.job != context.job.id && !again {
+            return Err(ClassifierError::NotFound { name: row.record.name }.into());
+        }
+        if row.progress == TrainingProgress::Ready && !again {
+            // The result was stored before the last restart, but the job's end was not recorded.
+            return Ok(());
+        }
+        if !again {
+            context.state()?.check_classifier_model(&row)?;
+        }
+        let model = context.state()?.embedder.model().clone();
+        let definition = read_definition(&row.definition)?;
+        let (texts, embedded) = embed_all(context, &row, &definition).await?;
+        let source = match &definition.source {
+            None => None,
+            Some(source) => {
+                let state = context.state()?;
+                // An alias in the definition may point to another collection by now. Jobs of earlier versions name no collection.
+                let name = context.job.collection.as_ref().unwrap_or(&source.collection);
+                let collection = state.collection(name)?;
+                state.check_embedded(&collection)?;
+                drop(state);
+                context.wait_until_recovered(&collection).await?;
+                Some((collection, source.clone()))
+            }
+        };
+        let (working, dimension) = (context.clone(), model.dimension);
+        let label_source = LabelSource { multi_label: definition.multi_label, source };
+        let learned = blocking(move || fit(&working, &definition, &label_source, texts, dimension)).await;
+        context.check()?;
+        let TrainingOutcome { report, weights } = learned?;
+        let (state, id, job) = (context.state()?, row.id.clone(), context.job.id.clone());
+        let stored = blocking(move || {
+            let done = FinishedTraining {
+                id,
+                job,
+                model: model.name,
+                model_fingerprint: model.fingerprint,
+                dimension: model.dimension,
+                report: stored::write(&report),
+                weights,
+                embedded,
+                now_ms: now_ms(),
+            };
+            Ok(state.catalog.finish_training(&done)?)
+        });
+        if !stored.await? {
+            return Err(ClassifierError::NotFound { name: row.record.name }.into());
+        }
+        tracing::info!(classifier = %row.record.name, "classifier trained");
+        let (progress, _) = context.job.progress();
+        context.progress(progress.total, &TrainDetails { classifier: row.record.name }).await
     }
 
     fn before_end(state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
@@ -75,68 +127,10 @@ impl JobKind for TrainJob {
     }
 }
 
-async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
-    let row = row(context, plan).await?;
-    let again = row.record.next_job.as_ref() == Some(&context.job.id);
-    if row.record.job != context.job.id && !again {
-        return Err(Error::from(ClassifierError::NotFound { name: row.record.name }).into());
-    }
-    if row.progress == TrainingProgress::Ready && !again {
-        // The result was stored before the last restart, but the job's end was not recorded.
-        return Ok(());
-    }
-    if !again {
-        context.state()?.check_classifier_model(&row)?;
-    }
-    let model = context.state()?.embedder.model().clone();
-    let definition = read_definition(&row.definition).map_err(Error::from)?;
-    let (texts, embedded) = embed_all(context, &row, &definition).await?;
-    let source = match &definition.source {
-        None => None,
-        Some(source) => {
-            let state = context.state()?;
-            // An alias in the definition may point to another collection by now. Jobs of earlier versions name no collection.
-            let name = context.job.collection.as_ref().unwrap_or(&source.collection);
-            let collection = state.collection(name)?;
-            state.check_embedded(&collection)?;
-            drop(state);
-            context.wait_until_recovered(&collection).await?;
-            Some((collection, source.clone()))
-        }
-    };
-    let (working, dimension) = (context.clone(), model.dimension);
-    let label_source = LabelSource { multi_label: definition.multi_label, source };
-    let learned = blocking(move || fit(&working, &definition, &label_source, texts, dimension)).await;
-    context.check()?;
-    let TrainingOutcome { report, weights } = learned?;
-    let (state, id, job) = (context.state()?, row.id.clone(), context.job.id.clone());
-    let stored = blocking(move || {
-        let done = FinishedTraining {
-            id,
-            job,
-            model: model.name,
-            model_fingerprint: model.fingerprint,
-            dimension: model.dimension,
-            report: write_report(&report)?,
-            weights,
-            embedded,
-            now_ms: now_ms(),
-        };
-        Ok(state.catalog.finish_training(&done)?)
-    });
-    if !stored.await? {
-        return Err(Error::from(ClassifierError::NotFound { name: row.record.name }).into());
-    }
-    tracing::info!(classifier = %row.record.name, "classifier trained");
-    let (progress, _) = context.job.progress();
-    context.progress(progress.total, &TrainDetails { classifier: row.record.name }).await
-}
-
 async fn row(context: &JobContext, plan: TrainPlan) -> Result<StoredClassifier, JobError> {
     let TrainPlan { classifier: id, name, .. } = plan;
-    let reading = context.state()?;
-    let found = blocking(move || Ok(reading.catalog.classifier_by_id(&id)?)).await?;
-    found.ok_or_else(|| Error::from(ClassifierError::NotFound { name }).into())
+    let found = context.state()?.run(move |state| Ok(state.catalog.classifier_by_id(&id)?)).await?;
+    found.ok_or_else(|| ClassifierError::NotFound { name }.into())
 }
 
 /// All texts with their embeddings, and the embeddings that are stored only at the end.
@@ -178,19 +172,13 @@ async fn embed_all(
         // Holds the service for one step only, so that the job does not keep a stopping service alive.
         let state = context.state()?;
         match store_at_once {
-            true => blocking(move || Ok(state.catalog.embed_classifier_texts(&stored)?)).await?,
+            true => state.run(move |state| Ok(state.catalog.embed_classifier_texts(&stored)?)).await?,
             false => at_the_end.extend(stored),
         }
         done += indexes.len() as u64;
         context.set_done(done);
     }
-    let embedded = texts.into_iter().map(|(_, text)| {
-        let embedding = text.embedding.ok_or_else(|| damaged_row("a text has no embedding"))?;
-        let (description, labels, language, text) = (text.description, text.labels, text.language, text.text);
-        Ok(EmbeddedText { description, text, labels, language, embedding })
-    });
-    let embedded = embedded.collect::<Result<_, ClassifierError>>().map_err(Error::from)?;
-    Ok((embedded, at_the_end))
+    Ok((embedded_texts(texts.into_iter().map(|(_, text)| text))?, at_the_end))
 }
 
 /// Trains. Blocks.
@@ -232,7 +220,7 @@ fn fit_mlp(
         true => (Targets::LabelSets(&sets), strata_of_label_sets(&sets)),
         false => (Targets::Classes(&classes), classes.clone()),
     };
-    let split = stratified_split(&strata, settings.validation_share, u64::from(settings.seed)).map_err(ClassifierError::from)?;
+    let split = stratified_split(&strata, settings.validation_share, u64::from(settings.seed))?;
     let embeddings: Vec<f32> = examples.rows.iter().flat_map(|row| row.embedding.as_slice().iter().copied()).collect();
     let (labels, threads) = (names.len(), threads());
     let training = Training { embeddings: &embeddings, dimension, targets, labels, split: &split, parameters: settings, threads };
@@ -242,22 +230,22 @@ fn fit_mlp(
         context.set_done(done.fetch_add(1, Ordering::Relaxed) + 1);
         if context.check().is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    let trained = trained.map_err(ClassifierError::from)?;
+    let trained = trained?;
     let run_qualities =
         trained.runs.iter().filter_map(|run| run.report.kept.validation.map(|validated| validated.quality)).collect();
     let best = trained.into_best();
     let apart: Vec<f32> =
         split.validation.iter().flat_map(|row| examples.rows[*row as usize].embedding.as_slice().iter().copied()).collect();
-    let logits = best.mlp.logits(&apart).map_err(ClassifierError::from)?;
+    let logits = best.mlp.logits(&apart)?;
     let apart_sets: Vec<Vec<u32>> = split.validation.iter().map(|row| sets[*row as usize].clone()).collect();
     let apart_classes: Vec<u32> = apart_sets.iter().filter_map(|set| set.first().copied()).collect();
     let apart_targets = if definition.multi_label { Targets::LabelSets(&apart_sets) } else { Targets::Classes(&apart_classes) };
-    let fit = fit_temperature(&logits, apart_targets, labels).map_err(ClassifierError::from)?;
+    let fit = fit_temperature(&logits, apart_targets, labels)?;
     let mut mlp = best.mlp;
     if let Some(temperature) = fit {
-        mlp = mlp.with_temperature(temperature).map_err(ClassifierError::from)?;
+        mlp = mlp.with_temperature(temperature)?;
     }
-    let probabilities = mlp.probabilities(&apart).map_err(ClassifierError::from)?;
+    let probabilities = mlp.probabilities(&apart)?;
     let report = TrainingReport {
         validation_examples: split.validation.len(),
         validation_quality: best.report.kept.validation.map(|validated| validated.quality),

@@ -16,15 +16,11 @@ impl Service {
         caller: &Caller,
     ) -> Result<(Vec<Alias>, Option<CollectionName>), Error> {
         let aliases = self.state.aliases.read();
-        let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
+        let after = page.after.clone().map_or(Bound::Unbounded, Bound::Excluded);
         let alias =
             |(name, collection): (&CollectionName, &CollectionName)| Alias { name: name.clone(), collection: collection.clone() };
         let rest = aliases.range((after, Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
-        let mut found: Vec<Alias> = rest.take(page.limit.saturating_add(1)).map(alias).collect();
-        let more = found.len() > page.limit;
-        found.truncate(page.limit);
-        let next = found.last().filter(|_| more).map(|alias| alias.name.clone());
-        Ok((found, next))
+        Ok(page.take(rest.map(alias), |alias| &alias.name))
     }
 
     /// Makes a name an alias of a collection. An existing alias switches atomically: each request finds either the old

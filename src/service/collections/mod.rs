@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use super::blocking::blocking;
 use super::error::Error;
-use super::folders::{COLLECTIONS_DIR, sync_dir};
+use super::folders::{AtPath, COLLECTIONS_DIR, sync_dir};
 use super::handle::CollectionHandle;
-use super::state::{BrokenCollection, Found, Service, State};
+use super::state::{Found, Service, State};
 use crate::domain::{
     Caller, Collection, CollectionChange, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView,
-    MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey,
+    MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey, with_causes,
 };
 use crate::index::{self, Index};
 use crate::new_id::new_uuid;
@@ -85,7 +85,7 @@ impl Service {
     ) -> Result<(Vec<CollectionView>, Option<CollectionName>), Error> {
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let size = page.limit.saturating_add(1);
-        let mut found: BTreeMap<CollectionName, Found<CollectionView>> = {
+        let mut found: BTreeMap<CollectionName, Found> = {
             let open = self.state.open.read();
             let rest = open.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
             rest.take(size).map(|(name, collection)| (name.clone(), Found::Open(Arc::clone(collection)))).collect()
@@ -93,11 +93,11 @@ impl Service {
         {
             let broken = self.state.broken.read();
             let rest = broken.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
-            found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Found::Broken(collection.view()))));
+            found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Found::Broken(Arc::clone(collection)))));
         }
         for alias in self.aliases_of_restricted(caller, after, size) {
             // The alias may have been deleted meanwhile.
-            if let Ok(collection) = self.state.find(&alias, BrokenCollection::view) {
+            if let Ok(collection) = self.state.find(&alias) {
                 found.insert(alias, collection);
             }
         }
@@ -107,7 +107,7 @@ impl Service {
             let mut views = Vec::with_capacity(found.len().min(page.limit));
             for (name, listed) in found.into_iter().take(page.limit) {
                 let mut view = match listed {
-                    Found::Broken(view) => view,
+                    Found::Broken(broken) => broken.view(),
                     Found::Open(collection) => match view(&collection) {
                         Ok(view) => view,
                         Err(error) if collection.failed_by_deletion(&error) => continue,
@@ -123,9 +123,9 @@ impl Service {
     }
 
     pub async fn get_collection(&self, name: &CollectionName) -> Result<CollectionView, Error> {
-        match self.state.find(name, BrokenCollection::view)? {
+        match self.state.find(name)? {
             Found::Open(collection) => collection.read(|collection| view(collection)).await,
-            Found::Broken(view) => Ok(view),
+            Found::Broken(broken) => Ok(broken.view()),
         }
     }
 
@@ -137,10 +137,7 @@ impl Service {
             NewSource::Model(Some(requested)) if requested != loaded.name => {
                 Err(Error::UnknownModel { requested, loaded: loaded.name.clone() })
             }
-            NewSource::Model(_) => {
-                let model = CollectionModel { name: loaded.name.clone(), fingerprint: loaded.fingerprint.clone() };
-                Ok((Some(model), loaded.dimension))
-            }
+            NewSource::Model(_) => Ok((Some(loaded.into()), loaded.dimension)),
         }
     }
 
@@ -203,7 +200,7 @@ impl State {
             return view(&collection).map(Some);
         }
         let broken = self.broken.read();
-        let found = broken.values().find(|broken| broken.row.id.0 == id).map(BrokenCollection::view);
+        let found = broken.values().find(|broken| broken.row.id.0 == id).map(|broken| broken.view());
         if found.is_none() && self.is_behind(CatalogPart::Names)? {
             return Err(StoreError::CatalogChanged.into());
         }
@@ -257,13 +254,12 @@ impl State {
         metadata_indexes: Vec<MetadataPath>,
         request: Option<&RequestKey>,
     ) -> Result<Created, Error> {
-        let access = |source| Error::Folder { path: folder.to_owned(), source };
-        std::fs::create_dir(folder).map_err(access)?;
+        std::fs::create_dir(folder).at(folder)?;
         let collection = Arc::new(self.make_collection(row, folder)?);
         if !metadata_indexes.is_empty() {
             collection.store.set_metadata_indexes(metadata_indexes)?;
         }
-        sync_dir(folder).and_then(|()| sync_dir(&self.collections_dir())).map_err(access)?;
+        sync_dir(folder).and_then(|()| sync_dir(&self.collections_dir())).at(folder)?;
         if collection.embedded().is_ok() {
             collection.install(Index::create(&collection.index_parameters())?, Applied::default());
             collection.finish_recovery()?;
@@ -301,7 +297,7 @@ impl State {
         if let Some(collection) = unregistered {
             tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
             if let Err(error) = collection.destroy() {
-                let error = &error as &dyn std::error::Error;
+                let error = with_causes(&error);
                 tracing::warn!(collection = %name, error, "cannot remove a deleted collection's folder; the next start tries again");
             }
         }
@@ -346,7 +342,7 @@ impl State {
     pub(crate) fn remove_broken_folder(&self, row: &Collection) {
         let folder = self.collections_dir().join(&row.id.0);
         if let Err(error) = orphaned::remove(&folder) {
-            let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
+            let (folder, error) = (folder.display(), with_causes(&error));
             tracing::warn!(%folder, error, "cannot remove a deleted collection's folder; the next start tries again");
         }
     }
@@ -382,7 +378,7 @@ impl State {
     /// Removes the remains of a collection that is not in the catalog: its folder, and its rows on a database server. Blocks.
     pub(crate) fn remove_unlisted(&self, id: &CollectionId) -> Result<(), Error> {
         let folder = self.collections_dir().join(&id.0);
-        let removed = orphaned::remove(&folder).map_err(|source| Error::Folder { path: folder, source });
+        let removed = orphaned::remove(&folder).at(&folder);
         if let Some(server) = &self.server {
             Postgres::remove_unlisted(server, id)?;
         }
@@ -404,7 +400,7 @@ impl State {
     /// Opens a collection on the database server. Its local folder only holds maps.
     fn open_on_server(&self, store: Postgres, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         let row = self.with_passages(row);
-        std::fs::create_dir_all(folder).map_err(|source| Error::Folder { path: folder.to_owned(), source })?;
+        std::fs::create_dir_all(folder).at(folder)?;
         OpenCollection::on_server(row, folder.to_owned(), store, &self.limits)
     }
 
@@ -430,7 +426,7 @@ impl State {
     /// Starts the background worker, unless the collection belongs to a model that is not loaded.
     pub(crate) fn start_worker(&self, collection: &Arc<OpenCollection>) {
         if let Err(error) = collection.check_model(self.embedder.model()) {
-            let error = &error as &dyn std::error::Error;
+            let error = with_causes(&error);
             tracing::warn!(collection = %collection.row.name, error, "the collection can only be read, and not searched by meaning");
             return;
         }
@@ -461,12 +457,7 @@ fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
 
 /// Size of the saved index in bytes. Files that appear or disappear meanwhile count as empty.
 pub(crate) fn index_bytes(folder: &Path) -> u64 {
-    let files = index_files(folder).unwrap_or_default();
-    files.iter().filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
-}
-
-fn index_files(folder: &Path) -> std::io::Result<Vec<std::fs::DirEntry>> {
-    let mut files = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
-    files.retain(|file| file.file_name().as_encoded_bytes().starts_with(b"index."));
-    Ok(files)
+    let files = std::fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>).unwrap_or_default();
+    let of_index = files.iter().filter(|file| file.file_name().as_encoded_bytes().starts_with(b"index."));
+    of_index.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
 }

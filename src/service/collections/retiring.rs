@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::domain::with_causes;
 use crate::service::blocking::blocking;
 use crate::service::lifecycle::STATEMENT_GRACE;
 use crate::service::open_collection::OpenCollection;
@@ -71,7 +72,6 @@ async fn retire(old: Arc<OpenCollection>, stopping: Arc<AtomicBool>, mut stop_an
     }
     let removed = blocking(move || old.destroy()).await;
     if let Err(error) = removed {
-        let error = &error as &dyn std::error::Error;
-        tracing::warn!(error, "cannot remove a replaced collection's folder; the next start tries again");
+        tracing::warn!(error = with_causes(&error), "cannot remove a replaced collection's folder; the next start tries again");
     }
 }

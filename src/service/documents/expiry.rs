@@ -5,17 +5,16 @@
 //! crash, the next run removes what is left.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::domain::CollectionId;
+use crate::domain::{CollectionId, with_causes};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
-use crate::service::state::State;
+use crate::service::state::{State, after_pause};
 use crate::store::StoreError;
 
 /// Pause between two rounds through all collections.
@@ -27,21 +26,13 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<bool>) {
     let mut paused: HashMap<CollectionId, Instant> = HashMap::new();
     let mut more = false;
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(if more { Duration::ZERO } else { PAUSE }) => (),
-            _ = stop_announced.wait_for(|announced| *announced) => return,
-        }
-        let Some(state) = state.upgrade().filter(|state| !state.stopping.load(Ordering::Acquire)) else { return };
+    while let Some(state) = after_pause(&state, &mut stop_announced, if more { Duration::ZERO } else { PAUSE }).await {
         paused.retain(|_, until| *until > Instant::now());
-        let due: Vec<_> = {
-            let open = state.open.read();
-            let is_due = |collection: &&Arc<OpenCollection>| {
-                collection.store.expiry_due() && !paused.contains_key(&collection.row.id) && !collection.should_stop()
-            };
-            open.values().filter(is_due).cloned().collect()
-        };
+        let mut due = state.open_collections();
         drop(state);
+        due.retain(|collection| {
+            collection.store.expiry_due() && !paused.contains_key(&collection.row.id) && !collection.should_stop()
+        });
         more = false;
         for collection in due {
             match sweep(&collection).await {
@@ -51,7 +42,7 @@ pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<
                 Err(_) if collection.should_stop() => (),
                 Err(error) => {
                     paused.insert(collection.row.id.clone(), Instant::now() + FAILURE_PAUSE);
-                    let error = &error as &dyn std::error::Error;
+                    let error = with_causes(&error);
                     tracing::warn!(collection = %collection.row.name, error, "cannot remove expired documents; trying again");
                 }
             }

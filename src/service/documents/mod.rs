@@ -65,7 +65,7 @@ impl CollectionHandle {
             if filter == Filter::default() {
                 return Ok(collection.store.counts()?.documents);
             }
-            Ok(collection.store.count_matching(&any_language_filter(filter), usize::MAX)? as u64)
+            Ok(collection.store.count_matching(&filter.into(), usize::MAX)? as u64)
         };
         self.open().read(count).await
     }
@@ -73,7 +73,7 @@ impl CollectionHandle {
     /// Counts how many of the documents that match have each value of a field.
     pub async fn facets(&self, filter: Filter, requests: Vec<FacetRequest>) -> Result<Facets, Error> {
         let budget = self.answer_budget();
-        self.open().read(move |collection| collection.facets(&any_language_filter(filter), &requests, &budget)).await
+        self.open().read(move |collection| collection.facets(&filter.into(), &requests, &budget)).await
     }
 
     /// Changes the title, metadata or language of a document if the precondition holds, and returns the document. If the title
@@ -212,7 +212,7 @@ impl CollectionHandle {
         self.service.check_running()?;
         let first = self.open();
         let until = first.run(|collection| Ok(collection.store.sequence()?)).await?;
-        let work = Arc::new((any_language_filter(filter), step));
+        let work = Arc::new((SearchFilter::from(filter), step));
         let (mut counts, mut after) = ([0; N], Some(0));
         while let Some(position) = after {
             self.service.check_running()?;
@@ -291,8 +291,4 @@ fn bytes_of(documents: &[Document]) -> u64 {
         document.title.as_ref().map_or(0, String::len) + document.text.len() + metadata::bytes(&document.metadata)
     };
     documents.iter().map(|document| bytes(document) as u64).sum()
-}
-
-fn any_language_filter(filter: Filter) -> SearchFilter {
-    SearchFilter { languages: Vec::new(), filter }
 }

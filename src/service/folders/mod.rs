@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 pub(crate) use crate::disk::{open_file, open_regular, open_with_length, read_file};
+use crate::service::error::Error;
 
 /// The catalog in the data directory, and in an archive.
 pub(crate) const CATALOG: &str = "catalog.sqlite";
@@ -17,6 +18,17 @@ pub(crate) const CATALOG: &str = "catalog.sqlite";
 pub(crate) const COLLECTIONS_DIR: &str = "collections";
 /// The folder of the data directory that holds the snapshots.
 pub(crate) const SNAPSHOTS_DIR: &str = "snapshots";
+
+/// Adds to the error of a file or folder where that is.
+pub(crate) trait AtPath<T> {
+    fn at(self, path: &Path) -> Result<T, Error>;
+}
+
+impl<T> AtPath<T> for io::Result<T> {
+    fn at(self, path: &Path) -> Result<T, Error> {
+        self.map_err(|source| Error::Folder { path: path.to_owned(), source })
+    }
+}
 
 /// Syncs a folder, so that changes of its entries survive a power loss.
 pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
@@ -56,6 +68,7 @@ pub(crate) fn create_file(path: &Path) -> io::Result<File> {
 }
 
 /// Reads a regular file of JSON.
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
-    Ok(serde_json::from_slice(&read_file(path)?)?)
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let json = read_file(path).at(path)?;
+    serde_json::from_slice(&json).map_err(io::Error::from).at(path)
 }

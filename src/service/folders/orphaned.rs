@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::{COLLECTIONS_DIR, SNAPSHOTS_DIR, ignore_not_found, sync_dir};
-use crate::domain::{Collection, CollectionId};
+use super::{AtPath, COLLECTIONS_DIR, SNAPSHOTS_DIR, ignore_not_found, sync_dir};
+use crate::domain::{Collection, CollectionId, with_causes};
 use crate::service::error::Error;
 use crate::store::has_documents;
 
@@ -41,7 +41,7 @@ pub(crate) fn mark(folder: &Path) {
     }
     let marked = File::create(folder.join(MARK)).and_then(|mark| mark.sync_all()).and_then(|()| sync_dir(folder));
     if let Err(error) = marked {
-        let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
+        let (folder, error) = (folder.display(), with_causes(&error));
         tracing::warn!(%folder, error, "cannot mark a collection's folder for removal");
     }
 }
@@ -51,7 +51,7 @@ pub(crate) fn unmark(folder: &Path) {
     let mark = folder.join(MARK);
     let unmarked = ignore_not_found(std::fs::remove_file(&mark));
     if let Err(error) = unmarked.and_then(|removed| if removed { sync_dir(folder) } else { Ok(()) }) {
-        let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
+        let (folder, error) = (folder.display(), with_causes(&error));
         if matches!(mark.try_exists(), Ok(true)) {
             tracing::warn!(%folder, error, "a collection's folder is still marked for removal; the next start tries again");
         } else {
@@ -75,13 +75,12 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
 /// names are not UUIDs, because this program did not create them. Keeps the collections in `unfinished`, which unfinished jobs
 /// continue to build. Nothing in these folders may be open. Blocks.
 pub(crate) fn sweep(collections_dir: &Path, rows: &[Collection], unfinished: &HashSet<CollectionId>) -> Result<(), Error> {
-    let access = |source| Error::Folder { path: collections_dir.to_owned(), source };
     let known: HashSet<&str> = rows.iter().map(|row| row.id.0.as_str()).collect();
-    for entry in std::fs::read_dir(collections_dir).map_err(access)? {
-        let entry = entry.map_err(access)?;
+    for entry in std::fs::read_dir(collections_dir).at(collections_dir)? {
+        let entry = entry.at(collections_dir)?;
         let name = entry.file_name();
         let Some(id) = name.to_str().filter(|name| Uuid::try_parse(name).is_ok()) else { continue };
-        if !entry.file_type().map_err(access)?.is_dir() {
+        if !entry.file_type().at(collections_dir)?.is_dir() {
             continue;
         }
         let path = entry.path();
@@ -92,9 +91,7 @@ pub(crate) fn sweep(collections_dir: &Path, rows: &[Collection], unfinished: &Ha
             continue;
         } else if is_garbage(&path) {
             tracing::info!(path = %path.display(), "removing a folder that an interrupted creation or deletion left behind");
-            if let Err(source) = remove(&path) {
-                return Err(Error::Folder { path, source });
-            }
+            remove(&path).at(&path)?;
         } else {
             let problem = "the catalog does not name it, but it has documents, so it stays as it is";
             let help = "put back the catalog.sqlite that names it, or remove the folder";
@@ -116,7 +113,7 @@ pub(crate) fn occupied_folders(data_dir: &Path) -> Result<Vec<&'static str>, Err
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
             entries => entries.and_then(Iterator::collect::<io::Result<Vec<_>>>),
         };
-        let entries = entries.map_err(|source| Error::Folder { path, source })?;
+        let entries = entries.at(&path)?;
         if entries.iter().any(|entry| entry.file_name().to_str().is_none_or(counts)) {
             found.push(folder);
         }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::running::RunningJob;
 use super::stored;
-use crate::service::blocking::blocking;
+use crate::domain::{CollectionName, with_causes};
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::service::retries::retry_pause;
@@ -32,9 +32,19 @@ pub(crate) enum JobError {
     Failed(Error),
 }
 
-impl From<Error> for JobError {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
+impl<E: Into<Error>> From<E> for JobError {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl JobError {
+    /// Returns the error that the collection was deleted, if the job failed because of that.
+    pub(crate) fn or_deleted(self, collection: &OpenCollection) -> Self {
+        match self {
+            Self::Failed(error) if collection.failed_by_deletion(&error) => collection.not_found().into(),
+            other => other,
+        }
     }
 }
 
@@ -51,6 +61,12 @@ impl JobContext {
     /// Returns the service, or fails if it is gone.
     pub(crate) fn state(&self) -> Result<Arc<State>, JobError> {
         self.state.upgrade().ok_or(JobError::Interrupted)
+    }
+
+    /// Returns the name of the collection that the job is about.
+    pub(crate) fn collection_name(&self) -> Result<&CollectionName, Error> {
+        let nameless = || Error::JobState { id: self.job.id.clone(), problem: "it does not name a collection" };
+        self.job.collection.as_ref().ok_or_else(nameless)
     }
 
     /// Fails if the job should stop. A job calls this wherever it is able to stop.
@@ -70,7 +86,7 @@ impl JobContext {
     /// Returns the replacement of a collection that the job works on.
     pub(crate) async fn replacement_of(&self, old: &OpenCollection) -> Result<Arc<OpenCollection>, JobError> {
         self.state()?.find_replacement(old).await?;
-        let next = old.replacement.get().ok_or(StoreError::Replaced).map_err(Error::from)?;
+        let next = old.replacement.get().ok_or(StoreError::Replaced)?;
         self.check()?;
         Ok(next.reembedded())
     }
@@ -82,9 +98,7 @@ impl JobContext {
             self.check()?;
             match collection.check_ready() {
                 Ok(()) => return Ok(()),
-                Err(_) if collection.is_deleted() => {
-                    return Err(Error::CollectionNotFound { name: collection.row.name.clone() }.into());
-                }
+                Err(_) if collection.is_deleted() => return Err(collection.not_found().into()),
                 Err(damaged @ Error::Damaged { .. }) => return Err(damaged.into()),
                 Err(_) => {
                     collection.check_not_restored_over()?;
@@ -97,8 +111,7 @@ impl JobContext {
     /// Waits before another attempt at what the storage refused after `failures` other times. Logs `message` from time to time.
     pub(crate) async fn wait_for_storage(&self, message: &'static str, failures: u32, error: &Error) -> Result<(), JobError> {
         if (failures + 1).is_power_of_two() {
-            let error = error as &dyn std::error::Error;
-            tracing::warn!(job = %self.job.id, failures, error, "{message}");
+            tracing::warn!(job = %self.job.id, failures, error = with_causes(error), "{message}");
         }
         self.pause(retry_pause(STORAGE_PAUSE, STORAGE_PAUSE_MAX, failures)).await
     }
@@ -146,8 +159,7 @@ impl JobContext {
     }
 
     pub(super) async fn record(&self, state: &Arc<State>) -> Result<(), Error> {
-        let (state, id) = (Arc::clone(state), self.job.id.clone());
-        let (progress, details) = self.job.progress();
-        blocking(move || Ok(state.catalog.record_progress(&id, &progress, &details)?)).await
+        let (id, (progress, details)) = (self.job.id.clone(), self.job.progress());
+        state.run(move |state| Ok(state.catalog.record_progress(&id, &progress, &details)?)).await
     }
 }

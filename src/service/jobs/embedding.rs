@@ -21,7 +21,7 @@ pub(crate) async fn embed_with_retry(
     let mut embedded = Vec::with_capacity(texts.len());
     for part in texts.chunks(size) {
         let answer = try_embed(context, part, |error| matches!(error, EmbedError::QueueFull { .. })).await?;
-        embedded.extend(answer.map_err(Error::from)?);
+        embedded.extend(answer?);
     }
     Ok(embedded)
 }

@@ -1,6 +1,5 @@
 //! Defines what a job type consists of: an implementation of `JobKind` in the module of its resource, and a line in `kind_of`.
 
-use std::marker::PhantomData;
 use std::path::Path;
 
 use futures::FutureExt as _;
@@ -11,7 +10,9 @@ use serde::de::DeserializeOwned;
 use super::context::{JobContext, JobError};
 use super::running::RunningJob;
 use super::stored;
-use crate::domain::{CollectionId, CollectionName, Job, JobFailure, JobId, JobStatus, JobType, JobUnit, KeyId, Metadata, Scope};
+use crate::domain::{
+    CollectionId, CollectionName, Job, JobFailure, JobId, JobStatus, JobType, JobUnit, KeyId, Metadata, Scope, with_causes,
+};
 use crate::service::error::Error;
 use crate::service::state::State;
 
@@ -128,21 +129,14 @@ pub(super) trait AnyJobKind: Send + Sync {
     fn needs_files(&self) -> bool;
 }
 
-/// Implements `AnyJobKind` for the job type `J` by reading its requests.
-pub(super) struct JobKindAdapter<J>(pub(super) PhantomData<fn() -> J>);
-
-impl<J: JobKind> JobKindAdapter<J> {
-    /// Reads a request, or logs that it is damaged. The files of a job with a damaged request stay until the job is pruned.
-    fn read(id: &JobId, request: &Metadata) -> Option<J::Request> {
-        let read = stored::read(id, request);
-        if let Err(error) = &read {
-            tracing::warn!(job = %id, error = error as &dyn std::error::Error, "a job's request cannot be read");
-        }
-        read.ok()
-    }
+/// Reads a request, or logs that it is damaged. The files of a job with a damaged request stay until the job is pruned.
+fn read<R: DeserializeOwned>(id: &JobId, request: &Metadata) -> Option<R> {
+    let read = stored::read(id, request);
+    let log = |error: &Error| tracing::warn!(job = %id, error = with_causes(error), "a job's request cannot be read");
+    read.inspect_err(log).ok()
 }
 
-impl<J: JobKind> AnyJobKind for JobKindAdapter<J> {
+impl<J: JobKind> AnyJobKind for J {
     #[cfg(test)]
     fn job_type(&self) -> JobType {
         J::TYPE
@@ -156,33 +150,33 @@ impl<J: JobKind> AnyJobKind for JobKindAdapter<J> {
     }
 
     fn run<'c>(&self, context: &'c JobContext) -> BoxFuture<'c, Result<(), JobError>> {
-        async move { J::run(context, stored::read(&context.job.id, &context.job.request)?).await }.boxed()
+        async move { <J as JobKind>::run(context, stored::read(&context.job.id, &context.job.request)?).await }.boxed()
     }
 
     fn free_space(&self, state: &State, job: &RunningJob) {
-        if let Some(request) = Self::read(&job.id, &job.request) {
-            J::free_space(state, &job.id, &request);
+        if let Some(request) = read(&job.id, &job.request) {
+            <J as JobKind>::free_space(state, &job.id, &request);
         }
     }
 
     fn before_end(&self, state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
-        J::before_end(state, id, status, error)
+        <J as JobKind>::before_end(state, id, status, error)
     }
 
     fn finish(&self, state: &State, job: &RunningJob) {
-        if let Some(request) = Self::read(&job.id, &job.request) {
-            J::finish(state, &job.id, &request);
+        if let Some(request) = read(&job.id, &job.request) {
+            <J as JobKind>::finish(state, &job.id, &request);
         }
     }
 
     fn clean_up(&self, folder: &Path, status: JobStatus) {
-        J::clean_up(folder, status);
+        <J as JobKind>::clean_up(folder, status);
         // Fails if it is not empty.
         let _ = std::fs::remove_dir(folder);
     }
 
     fn builds_collection(&self, id: &JobId, request: &Metadata) -> Option<CollectionId> {
-        J::builds_collection(&Self::read(id, request)?)
+        <J as JobKind>::builds_collection(&read(id, request)?)
     }
 
     fn needs_files(&self) -> bool {

@@ -14,7 +14,6 @@ pub(super) mod takeover;
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +27,15 @@ pub(super) use running::{Jobs, RunningJob};
 pub(super) use steps::Steps;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::blocking::blocking;
 use super::error::Error;
+use super::folders::AtPath;
 use super::state::{Service, State};
 use super::{classifiers, collections, documents, mining, snapshots};
-use crate::domain::{CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Page, RequestKey};
+use crate::domain::{
+    CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Page, RequestKey, with_causes,
+};
 use crate::store::system_clock as now_ms;
-use kind::{AnyJobKind, JobKindAdapter};
+use kind::AnyJobKind;
 
 /// The folder of the data directory that holds the files of jobs, with one folder per job.
 const JOBS_DIR: &str = "jobs";
@@ -45,16 +46,16 @@ const REMOTE_POLL_PAUSE: Duration = Duration::from_secs(1);
 
 fn kind_of(name: JobType) -> &'static dyn AnyJobKind {
     match name {
-        JobType::Import => &JobKindAdapter::<documents::import::ImportJob>(PhantomData),
-        JobType::Snapshot => &JobKindAdapter::<snapshots::create::SnapshotJob>(PhantomData),
-        JobType::Restore => &JobKindAdapter::<snapshots::restore::RestoreJob>(PhantomData),
-        JobType::Train => &JobKindAdapter::<classifiers::TrainJob>(PhantomData),
-        JobType::Classify => &JobKindAdapter::<classifiers::ClassifyJob>(PhantomData),
-        JobType::Evaluate => &JobKindAdapter::<classifiers::EvaluateJob>(PhantomData),
-        JobType::Mine => &JobKindAdapter::<mining::MineJob>(PhantomData),
-        JobType::Duplicates => &JobKindAdapter::<mining::duplicates::DuplicatesJob>(PhantomData),
-        JobType::Reembed => &JobKindAdapter::<collections::reembedding::ReembedJob>(PhantomData),
-        JobType::Project => &JobKindAdapter::<collections::projections::compute::ProjectJob>(PhantomData),
+        JobType::Import => &documents::import::ImportJob,
+        JobType::Snapshot => &snapshots::create::SnapshotJob,
+        JobType::Restore => &snapshots::restore::RestoreJob,
+        JobType::Train => &classifiers::TrainJob,
+        JobType::Classify => &classifiers::ClassifyJob,
+        JobType::Evaluate => &classifiers::EvaluateJob,
+        JobType::Mine => &mining::MineJob,
+        JobType::Duplicates => &mining::duplicates::DuplicatesJob,
+        JobType::Reembed => &collections::reembedding::ReembedJob,
+        JobType::Project => &collections::projections::compute::ProjectJob,
     }
 }
 
@@ -76,8 +77,8 @@ pub struct JobWatch {
 
 impl Service {
     pub async fn get_job(&self, id: &JobId) -> Result<Job, Error> {
-        let (state, id) = (Arc::clone(&self.state), id.clone());
-        blocking(move || state.job(&id)).await
+        let id = id.clone();
+        self.state.run(move |state| state.job(&id)).await
     }
 
     pub fn job_access(job: &Job) -> JobAccess {
@@ -92,38 +93,35 @@ impl Service {
             let own: Vec<_> = names.iter().filter_map(|name| self.state.resolve_alias(name)).collect();
             names.extend(own);
         }
-        let state = Arc::clone(&self.state);
-        blocking(move || {
-            let one_more = Page { limit: page.limit.saturating_add(1), after: page.after };
-            let mut jobs = state.catalog.jobs(&filter, &one_more)?;
-            let more = jobs.len() > page.limit;
-            jobs.truncate(page.limit);
-            let next = if more { jobs.last().map(|job| job.id.clone()) } else { None };
-            Ok((jobs.into_iter().map(|job| state.with_live_progress(job)).collect(), next))
-        })
-        .await
+        self.state
+            .run(move |state| {
+                let (jobs, next) = page.take(state.catalog.jobs(&filter, &page.with_one_more())?, |job| &job.id);
+                Ok((jobs.into_iter().map(|job| state.with_live_progress(job)).collect(), next))
+            })
+            .await
     }
 
     /// Cancels a job: immediately if it is waiting, otherwise at the next point where it can stop. Canceling it twice is not an
     /// error.
     pub async fn cancel_job(&self, id: &JobId) -> Result<Job, Error> {
-        let (state, id) = (Arc::clone(&self.state), id.clone());
-        blocking(move || {
-            let job = state.job(&id)?;
-            match job.status {
-                JobStatus::Canceled => return Ok(job),
-                status if status.is_finished() => return Err(Error::JobFinished { id, status }),
-                _ => (),
-            }
-            state.check_directory()?;
-            // Recorded in the catalog first, so that a restart does not resume the job.
-            state.catalog.request_cancel(&id)?;
-            if let Some(waiting) = state.jobs.cancel(&id) {
-                state.finish(&waiting, JobStatus::Canceled, None)?;
-            }
-            state.job(&id)
-        })
-        .await
+        let id = id.clone();
+        self.state
+            .run(move |state| {
+                let job = state.job(&id)?;
+                match job.status {
+                    JobStatus::Canceled => return Ok(job),
+                    status if status.is_finished() => return Err(Error::JobFinished { id, status }),
+                    _ => (),
+                }
+                state.check_directory()?;
+                // Recorded in the catalog first, so that a restart does not resume the job.
+                state.catalog.request_cancel(&id)?;
+                if let Some(waiting) = state.jobs.cancel(&id) {
+                    state.finish(&waiting, JobStatus::Canceled, None)?;
+                }
+                state.job(&id)
+            })
+            .await
     }
 
     pub async fn watch_job(&self, id: &JobId) -> Result<JobWatch, Error> {
@@ -137,15 +135,16 @@ impl Service {
     /// Opens the results file of an import, which has one line per document. Also returns the current length of its complete
     /// lines in bytes. `None` if it has no results yet.
     pub async fn job_results(&self, id: &JobId) -> Result<Option<(File, u64)>, Error> {
-        let (state, id) = (Arc::clone(&self.state), id.clone());
-        blocking(move || {
-            let job = state.job(&id)?;
-            if job.kind != JobType::Import {
-                return Err(Error::NoLines { id, kind: job.kind });
-            }
-            documents::import::open_results(&state.job_dir(&id), &job)
-        })
-        .await
+        let id = id.clone();
+        self.state
+            .run(move |state| {
+                let job = state.job(&id)?;
+                if job.kind != JobType::Import {
+                    return Err(Error::NoLines { id, kind: job.kind });
+                }
+                documents::import::open_results(&state.job_dir(&id), &job)
+            })
+            .await
     }
 
     /// Ends all watches, because the server is about to stop.
@@ -163,12 +162,12 @@ impl Service {
     /// Returns the job that an earlier request with this key created, in its current state.
     async fn find_accepted_job(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
         let Some(request) = request.cloned() else { return Ok(None) };
-        let state = Arc::clone(&self.state);
-        blocking(move || match state.catalog.find_job_created_by(&request, now_ms())? {
-            Some(id) => state.accepted_job(&id, &request).map(Some),
-            None => Ok(None),
-        })
-        .await
+        self.state
+            .run(move |state| match state.catalog.find_job_created_by(&request, now_ms())? {
+                Some(id) => state.accepted_job(&id, &request).map(Some),
+                None => Ok(None),
+            })
+            .await
     }
 
     /// Accepts a job. It is durable when this returns.
@@ -197,7 +196,6 @@ impl Service {
         new: NewJob<J>,
         request_key: Option<RequestKey>,
     ) -> Result<Job, Error> {
-        let state = Arc::clone(&self.state);
         let NewJob { id, collection, request, details, total, folder } = new;
         let job = Job {
             id,
@@ -214,36 +212,36 @@ impl Service {
             finished_at_ms: None,
         };
         // A caller that goes away does not stop this, so the folder stays with what accepts the job.
-        blocking(move || {
-            state.check_directory()?;
-            if let Some(request) = &request_key
-                && let Some(before) = state.catalog.create_job_once(&job, request)?
-            {
-                return state.accepted_job(&before, request);
-            }
-            if request_key.is_none() {
-                state.catalog.create_job(&job)?;
-            }
-            folder.into_iter().for_each(Folder::retain);
-            state.enqueue(Arc::new(RunningJob::new(&job, Some(permit))));
-            Ok(job)
-        })
-        .await
+        self.state
+            .run(move |state| {
+                state.check_directory()?;
+                if let Some(request) = &request_key
+                    && let Some(before) = state.catalog.create_job_once(&job, request)?
+                {
+                    return state.accepted_job(&before, request);
+                }
+                if request_key.is_none() {
+                    state.catalog.create_job(&job)?;
+                }
+                folder.into_iter().for_each(Folder::retain);
+                state.enqueue(Arc::new(RunningJob::new(&job, Some(permit))));
+                Ok(job)
+            })
+            .await
     }
 
     /// Resumes the jobs that the last run of the server left unfinished, and removes files that other jobs no longer need.
     pub(super) fn resume_jobs(&self) -> Result<(), Error> {
         let state = &self.state;
-        let access = |path: PathBuf| move |source| Error::Folder { path, source };
         let folder = state.data_dir.join(JOBS_DIR);
-        std::fs::create_dir_all(&folder).map_err(access(folder.clone()))?;
+        std::fs::create_dir_all(&folder).at(&folder)?;
         state.prune_old_jobs()?;
         let unfinished = state.catalog.unfinished_jobs()?;
         let ids: Vec<JobId> = unfinished.iter().map(|job| job.id.clone()).collect();
         state.fail_abandoned_trainings(&ids)?;
         let known: HashSet<String> = ids.iter().map(|id| id.as_str().to_owned()).collect();
-        for entry in std::fs::read_dir(&folder).map_err(access(folder.clone()))? {
-            let entry = entry.map_err(access(folder.clone()))?;
+        for entry in std::fs::read_dir(&folder).at(&folder)? {
+            let entry = entry.at(&folder)?;
             let name = entry.file_name();
             let Some(id) = name.to_str().and_then(|name| JobId::parse(name).ok()) else { continue };
             if known.contains(id.as_str()) {
@@ -255,7 +253,7 @@ impl Service {
                 continue;
             }
             match state.catalog.job(&id)? {
-                None => std::fs::remove_dir_all(&path).map_err(access(path))?,
+                None => std::fs::remove_dir_all(&path).at(&path)?,
                 // The job ended right before the last stop, perhaps before its files were removed.
                 Some(job) => kind_of(job.kind).clean_up(&path, job.status),
             }
@@ -348,7 +346,7 @@ impl State {
             collection.with_store(|store| store.delete_job_checkpoints(&kept))
         };
         if let Err(error) = delete() {
-            tracing::warn!(%job, error = &error as &dyn std::error::Error, "cannot delete a job's checkpoint");
+            tracing::warn!(%job, error = with_causes(&error), "cannot delete a job's checkpoint");
         }
     }
 
@@ -357,7 +355,7 @@ impl State {
         for id in self.catalog.prune_jobs(self.limits.jobs_kept_max, before_ms)? {
             let folder = self.job_dir(&id);
             if folder.is_dir() {
-                std::fs::remove_dir_all(&folder).map_err(|source| Error::Folder { path: folder, source })?;
+                std::fs::remove_dir_all(&folder).at(&folder)?;
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use super::kind::JobKind;
 use crate::domain::{CollectionName, JobId};
 use crate::new_id::new_uuid;
 use crate::service::error::Error;
-use crate::service::folders::sync_dir;
+use crate::service::folders::{AtPath, sync_dir};
 
 /// A job that is about to be accepted.
 pub(crate) struct NewJob<J: JobKind> {
@@ -33,11 +33,8 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub(crate) fn create(path: PathBuf) -> Result<Self, Error> {
-        let create = || {
-            std::fs::create_dir(&path)?;
-            path.parent().map_or(Ok(()), sync_dir)
-        };
-        create().map_err(|source| Error::Folder { path: path.clone(), source })?;
+        std::fs::create_dir(&path).at(&path)?;
+        path.parent().map_or(Ok(()), sync_dir).at(&path)?;
         Ok(Self { path, retained: false })
     }
 

@@ -8,17 +8,16 @@ use serde_json::Value;
 
 use crate::domain::{Job, JobStatus, Metadata};
 use crate::service::error::Error;
-use crate::service::folders::open_with_length;
+use crate::service::folders::{AtPath, open_with_length};
 
 const BYTES_PER_READ: usize = 256 << 10;
 
 /// Opens the results of a job, and returns their length in bytes. Fails if the job succeeded and the file has fewer lines
 /// than `expected`, because it has lost its end. Blocks.
 pub(crate) fn open_results(path: &Path, job: &Job, expected: u64) -> Result<(File, u64), Error> {
-    let access = |source| Error::Folder { path: path.to_owned(), source };
-    let (mut file, bytes) = open_with_length(path).map_err(access)?;
+    let (mut file, bytes) = open_with_length(path).at(path)?;
     if job.status == JobStatus::Succeeded {
-        let got = count_lines(&mut file).map_err(access)?;
+        let got = count_lines(&mut file).at(path)?;
         if got < expected {
             return Err(Error::ResultsTruncated { path: path.to_owned(), expected, got });
         }

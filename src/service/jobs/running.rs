@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use crate::domain::{CollectionName, Job, JobId, JobProgress, JobType, JobUnit, Metadata};
+use crate::domain::{CollectionName, Job, JobId, JobProgress, JobType, JobUnit, Metadata, with_causes};
 use crate::service::error::Error;
 
 /// How long a stopping server waits for its jobs.
@@ -135,7 +135,7 @@ impl Jobs {
         let end = async {
             for task in tasks {
                 if let Err(error) = task.await {
-                    tracing::error!(error = &error as &dyn std::error::Error, "a job's task failed");
+                    tracing::error!(error = with_causes(&error), "a job's task failed");
                 }
             }
         };

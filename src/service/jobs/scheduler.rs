@@ -12,7 +12,6 @@ use super::context::{JobContext, JobError};
 use super::kind_of;
 use super::running::RunningJob;
 use crate::domain::{Code, ErrorClass, JobFailure, JobStatus};
-use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::State;
 use crate::store::StoreError;
@@ -64,14 +63,14 @@ impl JobContext {
         self.check()?;
         let mut failures = 0;
         loop {
-            let (state, job) = (self.state()?, Arc::clone(&self.job));
-            let start = move || -> Result<(), Error> {
+            let job = Arc::clone(&self.job);
+            let started = self.state()?.run(move |state| {
                 if !job.had_begun {
                     state.occupy_emergency_space()?;
                 }
                 Ok(state.catalog.start_job(&job.id, now_ms())?)
-            };
-            match blocking(start).await {
+            });
+            match started.await {
                 Err(error) if error.code() == Code::StorageUnavailable => {
                     self.wait_for_storage("a job waits for the storage", failures, &error).await?;
                     failures += 1;
@@ -117,18 +116,18 @@ impl JobContext {
     }
 
     async fn try_end(&self, state: &Arc<State>, status: JobStatus, error: Option<JobFailure>) -> Result<(), Error> {
-        let (service_state, job) = (Arc::clone(state), Arc::clone(&self.job));
-        blocking(move || {
-            if !service_state.owns(&job.id)? {
+        let job = Arc::clone(&self.job);
+        let freed = state.run(move |state| {
+            if !state.owns(&job.id)? {
                 return Err(StoreError::JobTakenOver.into());
             }
-            kind_of(job.kind).free_space(&service_state, &job);
+            kind_of(job.kind).free_space(state, &job);
             Ok(())
-        })
-        .await?;
+        });
+        freed.await?;
         self.record(state).await?;
-        let (state, job) = (Arc::clone(state), Arc::clone(&self.job));
-        blocking(move || state.finish(&job, status, error.as_ref())).await
+        let job = Arc::clone(&self.job);
+        state.run(move |state| state.finish(&job, status, error.as_ref())).await
     }
 
     /// Makes the error that the job shows. The causes of a server failure are only logged.

@@ -2,16 +2,16 @@
 //! were canceled through another server, and drops jobs that another server has taken over.
 
 use std::sync::Weak;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::{JOBS_DIR, kind_of};
-use crate::domain::{JobId, JobStatus, JobType};
+use crate::domain::{JobId, JobStatus, JobType, with_causes};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::state::{Service, State};
+use crate::service::folders::AtPath;
+use crate::service::state::{Service, State, after_pause};
 use crate::storage::{JobOwnership, PostgresCatalog, TakenOverJobs};
 
 /// Pause between two checks.
@@ -20,18 +20,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Checks the jobs until the server stops. Between checks it does not keep the service alive.
 pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<bool>) {
     let mut failures = 0u32;
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => (),
-            _ = stop_announced.wait_for(|announced| *announced) => return,
-        }
-        let Some(state) = state.upgrade().filter(|state| !state.stopping.load(Ordering::Acquire)) else { return };
+    while let Some(state) = after_pause(&state, &mut stop_announced, PAUSE).await {
         match check_jobs(Service { state }).await {
             Ok(()) => failures = 0,
             Err(error) => {
                 failures += 1;
                 if failures.is_power_of_two() {
-                    tracing::warn!(failures, error = &error as &dyn std::error::Error, "cannot look after jobs; trying again");
+                    tracing::warn!(failures, error = with_causes(&error), "cannot look after jobs; trying again");
                 }
             }
         }
@@ -50,8 +45,7 @@ impl Service {
         let Some(catalog) = state.catalog.shared() else { return Ok(()) };
         let TakenOverJobs { jobs, server_died } = state.take_over_orphaned_jobs(catalog)?;
         if server_died {
-            let open: Vec<_> = state.open.read().values().cloned().collect();
-            open.iter().for_each(|collection| collection.take_over_pending_work());
+            state.open_collections().iter().for_each(|collection| collection.take_over_pending_work());
         }
         state.jobs.add_taken_over(jobs);
         self.resume_taken_over();
@@ -80,10 +74,12 @@ impl Service {
                     self.state.jobs.stop_lost(&job.id);
                     false
                 }
-                None => self.resume(&job).inspect_err(|error| {
-                    tracing::warn!(job = %job.id, error = error as &dyn std::error::Error, "cannot take over a job; trying again");
-                })
-                .is_ok(),
+                None => self
+                    .resume(&job)
+                    .inspect_err(|error| {
+                        tracing::warn!(job = %job.id, error = with_causes(error), "cannot take over a job; trying again");
+                    })
+                    .is_ok(),
             };
             match resumed {
                 true => tracing::info!(job = %job.id, kind = job.kind.name(), "took over a job of a server that is gone"),
@@ -99,7 +95,7 @@ impl State {
     pub(super) fn take_over_orphaned_jobs(&self, catalog: &PostgresCatalog) -> Result<TakenOverJobs, Error> {
         let with_files: Vec<JobType> = JobType::ALL.iter().copied().filter(|kind| kind_of(*kind).needs_files()).collect();
         let folder = self.data_dir.join(JOBS_DIR);
-        let entries = std::fs::read_dir(&folder).map_err(|source| Error::Folder { path: folder, source })?;
+        let entries = std::fs::read_dir(&folder).at(&folder)?;
         let id = |entry: std::fs::DirEntry| JobId::parse(entry.file_name().to_str()?).ok();
         let files_here: Vec<JobId> = entries.filter_map(|entry| id(entry.ok()?)).collect();
         Ok(catalog.take_over_orphaned_jobs(&with_files, &files_here, &self.embedder.model().fingerprint)?)

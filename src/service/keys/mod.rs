@@ -117,11 +117,9 @@ impl Service {
     /// Lists keys, oldest first. Also returns the last id on the page if there is a next page.
     pub fn list_keys(&self, page: Page<KeyId>) -> (Vec<Key>, Option<KeyId>) {
         let keys = self.state.keyring.keys.read();
-        let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut rest = keys.range((after, Bound::Unbounded)).map(|(_, (key, _))| Key::clone(key));
-        let found: Vec<Key> = rest.by_ref().take(page.limit).collect();
-        let next = rest.next().and(found.last()).map(|key| key.id.clone());
-        (found, next)
+        let after = page.after.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = keys.range((after, Bound::Unbounded)).map(|(_, (key, _))| Key::clone(key));
+        page.take(rest, |key| &key.id)
     }
 
     /// Revokes a key. Requests with it are refused from now on.

@@ -59,11 +59,7 @@ impl RequestMemory {
     }
 
     pub fn add_body(&self, bytes: u64) -> Result<(), LimitExceeded> {
-        let mut account = self.0.lock();
-        account.body += bytes;
-        let acquired = account.acquire_missing();
-        account.body -= if acquired.is_err() { bytes } else { 0 };
-        acquired
+        self.0.lock().add(bytes, |account| &mut account.body)
     }
 
     pub fn release_body(&self) {
@@ -73,11 +69,7 @@ impl RequestMemory {
     }
 
     pub fn add_answer(&self, bytes: u64) -> Result<(), LimitExceeded> {
-        let mut account = self.0.lock();
-        account.answer += bytes;
-        let acquired = account.acquire_missing();
-        account.answer -= if acquired.is_err() { bytes } else { 0 };
-        acquired
+        self.0.lock().add(bytes, |account| &mut account.answer)
     }
 
     /// Takes bytes, if needed, until the answer has at least this many.
@@ -104,13 +96,19 @@ impl RequestMemory {
 }
 
 impl Account {
-    /// Returns how many more bytes must be taken from the limit.
-    fn shortfall(&self) -> u64 {
-        (self.body + self.answer).saturating_sub(UNCOUNTED_BYTES).saturating_sub(self.held.amount())
+    /// Adds to a part if the bytes can be taken.
+    fn add(&mut self, bytes: u64, part: fn(&mut Self) -> &mut u64) -> Result<(), LimitExceeded> {
+        *part(self) += bytes;
+        self.acquire_missing().inspect_err(|_| *part(self) -= bytes)
+    }
+
+    /// Returns how many bytes must be held of the limit.
+    fn needed(&self) -> u64 {
+        (self.body + self.answer).saturating_sub(UNCOUNTED_BYTES)
     }
 
     fn acquire_missing(&mut self) -> Result<(), LimitExceeded> {
-        let missing = self.shortfall();
+        let missing = self.needed().saturating_sub(self.held.amount());
         if missing == 0 {
             return Ok(());
         }
@@ -120,8 +118,7 @@ impl Account {
     }
 
     fn release_excess(&mut self) {
-        let needed = (self.body + self.answer).saturating_sub(UNCOUNTED_BYTES);
-        self.held.shrink(self.held.amount().saturating_sub(needed));
+        self.held.shrink(self.held.amount().saturating_sub(self.needed()));
     }
 }
 

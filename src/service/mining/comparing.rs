@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::MineError;
 use super::corpus::Corpus;
 use crate::mining::{BLOCK_SENTENCES, Block, Comparison, Nearest, NeighborLists};
 use crate::parallel::{in_parallel, parallelism};
@@ -22,12 +21,11 @@ const BLOCKS_PER_CORE: usize = 4;
 
 struct LoadedCorpus {
     side: Arc<Corpus>,
-    blocks: Vec<(Block, Mutex<Nearest>)>,
+    blocks: Blocks,
     per_query: usize,
 }
 
-/// A part of a `LoadedCorpus`.
-type Part = Vec<(Block, Mutex<Nearest>)>;
+type Blocks = Vec<(Block, Mutex<Nearest>)>;
 
 impl Steps<'_> {
     /// Finds the nearest `per_query` sentences of the other corpus for each sentence of both.
@@ -47,7 +45,7 @@ impl Steps<'_> {
             self.count(count as u64).await?;
         }
         let loaded = Arc::new(loaded);
-        let mut lists = lists(other.sentences(), side.sentences(), per_query)?;
+        let mut lists = NeighborLists::new(other.sentences(), side.sentences(), per_query)?;
         for range in steps(other.sentences()) {
             self.check()?;
             let (count, loaded, corpus) = (range.len(), Arc::clone(&loaded), Arc::clone(other));
@@ -67,10 +65,10 @@ impl Steps<'_> {
 }
 
 impl LoadedCorpus {
-    fn read(side: &Corpus, range: Range<usize>, per_query: usize) -> Result<Part, Error> {
+    fn read(side: &Corpus, range: Range<usize>, per_query: usize) -> Result<Blocks, Error> {
         in_parallel(range, BLOCK_SENTENCES, parallelism(), |part| {
             let block = block(side, part)?;
-            let nearest = Nearest::new(block.len(), per_query).map_err(MineError::from)?;
+            let nearest = Nearest::new(block.len(), per_query)?;
             Ok((block, Mutex::new(nearest)))
         })
     }
@@ -80,23 +78,23 @@ impl LoadedCorpus {
         // Each thread begins at a different block, so threads rarely wait for the same one.
         let offset = range.start / BLOCK_SENTENCES % self.blocks.len().max(1) * self.blocks.len() / parallelism().max(1);
         let block = block(other, range)?;
-        let mut nearest = Nearest::new(block.len(), self.per_query).map_err(MineError::from)?;
+        let mut nearest = Nearest::new(block.len(), self.per_query)?;
         let same_passage = |loaded: u32, read: u32| {
             let position = other.first_position(read) as usize;
             self.side.is_same_passage(self.side.first_position(loaded), other, position)
         };
         let overlap = self.side.shares_collection_with(other);
-        let mut comparison = Comparison::new(&block).map_err(MineError::from)?;
+        let mut comparison = Comparison::new(&block)?;
         for at in 0..self.blocks.len() {
             let (loaded, loaded_nearest) = &self.blocks[(at + offset) % self.blocks.len()];
             let skip = |read, loaded| self.side.is_excluded(loaded, other, read) || (overlap && same_passage(loaded, read));
-            comparison.compare_with(&mut nearest, (loaded, &mut *loaded_nearest.lock()), skip).map_err(MineError::from)?;
+            comparison.compare_with(&mut nearest, (loaded, &mut *loaded_nearest.lock()), skip)?;
         }
         Ok((block, nearest))
     }
 
     fn lists(&self, others: usize) -> Result<NeighborLists, Error> {
-        let mut lists = lists(self.side.sentences(), others, self.per_query)?;
+        let mut lists = NeighborLists::new(self.side.sentences(), others, self.per_query)?;
         for (block, nearest) in &self.blocks {
             store_nearest(&mut lists, block, &nearest.lock())?;
         }
@@ -112,16 +110,12 @@ fn steps(sentences: usize) -> impl Iterator<Item = Range<usize>> {
 fn block(side: &Corpus, range: Range<usize>) -> Result<Block, Error> {
     let embeddings = side.embeddings(range)?;
     let rows = embeddings.iter().map(|(number, embedding)| (*number, embedding.as_slice()));
-    Ok(Block::new(side.dimension(), rows).map_err(MineError::from)?)
-}
-
-fn lists(queries: usize, others: usize, per_query: usize) -> Result<NeighborLists, Error> {
-    Ok(NeighborLists::new(queries, others, per_query).map_err(MineError::from)?)
+    Ok(Block::new(side.dimension(), rows)?)
 }
 
 fn store_nearest(lists: &mut NeighborLists, block: &Block, nearest: &Nearest) -> Result<(), Error> {
     for (position, number) in block.numbers().iter().enumerate() {
-        lists.put(*number, nearest.of(position)).map_err(MineError::from)?;
+        lists.put(*number, nearest.of(position))?;
     }
     Ok(())
 }

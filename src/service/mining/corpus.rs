@@ -8,7 +8,6 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use super::embedding_file::EmbeddingFile;
-use super::mined_sentence;
 use super::size::Size;
 use super::texts::{BLANK, CODE, EqualTexts, IdenticalTexts, Texts, caseless_hash, groups};
 use crate::domain::{Embedding, HnswSettings, Language, Metric, MinedSentence, MiningUnit, PassageId, Quantization};
@@ -69,7 +68,7 @@ impl Corpus {
         ids: Vec<u64>,
         (equal, identical): (EqualTexts, IdenticalTexts),
         check_canceled: impl Fn() -> Result<(), JobError>,
-        record: impl FnMut(i64, Option<Language>),
+        mut record: impl FnMut(i64, Option<Language>),
     ) -> Result<Self, JobError> {
         let mut hashes = Vec::new();
         let mut hash = |text: &str| {
@@ -83,21 +82,27 @@ impl Corpus {
                 (ids, texts.groups(equal, check_canceled, record)?)
             }
             Source::Collection { collection, unit, .. } => {
-                let (kept, rest) = (Vec::with_capacity(ids.len()), ids.chunks(PASSAGES_PER_READ));
-                let mut reader = Reader {
-                    collection,
-                    unit: *unit,
-                    rest,
-                    read: Vec::new().into_iter(),
-                    check_canceled,
-                    record,
-                    kept,
-                    error: None,
+                let (mut kept, mut failure) = (Vec::with_capacity(ids.len()), None);
+                let read = |chunk: &[u64]| -> Result<Vec<PassageText>, JobError> {
+                    check_canceled()?;
+                    let keys: Vec<PassageId> = chunk.iter().copied().map(PassageId).collect();
+                    Ok(collection.with_store(|store| store.passage_texts(&keys, *unit))?)
                 };
-                let groups = groups(equal, reader.by_ref().inspect(|text| hash(text)))?;
-                match reader.error {
+                let chunks = ids.chunks(PASSAGES_PER_READ);
+                let passages = chunks.map_while(|chunk| read(chunk).map_err(|error| failure = Some(error)).ok()).flatten();
+                let texts = passages.map(|passage| {
+                    kept.push(passage.id.0);
+                    record(passage.document, passage.language);
+                    // In a collection of callers' own vectors a text may be blank. Blank texts do not count as equal.
+                    let blank = passage.text.trim().is_empty();
+                    let text = if blank { format!("{BLANK}{}", passage.id.0) } else { passage.text };
+                    hash(&text);
+                    text
+                });
+                let groups = groups(equal, texts)?;
+                match failure {
                     Some(error) => return Err(error),
-                    None => (reader.kept, groups),
+                    None => (kept, groups),
                 }
             }
         };
@@ -336,12 +341,20 @@ impl Corpus {
         };
         let keys: Vec<PassageId> = positions.iter().map(|position| PassageId(self.ids[*position as usize])).collect();
         let mut rows = collection.with_store(|store| store.passages(&keys))?.into_iter().peekable();
-        let convert = |row: PassageRow| match unit {
-            MiningUnit::Document => Ok(mined_sentence::from_document(row.document)),
-            MiningUnit::Passage | MiningUnit::Sentence => mined_sentence::from_passage(row),
-        };
+        let convert = |row| mined_sentence(row, unit);
         keys.iter().map(|key| rows.next_if(|row| row.passage.id == *key).map(convert).transpose()).collect()
     }
+}
+
+/// Converts a document or a passage to the form that results show.
+fn mined_sentence(row: PassageRow, unit: MiningUnit) -> Result<MinedSentence, Error> {
+    let (id, language) = (row.document.id.as_str().to_owned(), row.document.language);
+    if unit == MiningUnit::Document {
+        return Ok(MinedSentence { id, language, text: row.document.text, start: None, end: None });
+    }
+    let (text, range) = row.text().ok_or_else(|| Error::PassageRange { id: row.document.id.clone() })?;
+    let (start, end) = (row.document.passages > 1).then_some((range.start, range.end)).unzip();
+    Ok(MinedSentence { id, language, text: text.to_owned(), start, end })
 }
 
 /// Finds the numbers and codes that both corpora have, for `is_shared_code`.
@@ -372,58 +385,6 @@ fn directions(mut passages: Vec<(PassageId, Embedding)>, metric: Metric) -> Vec<
 /// Computes the mean direction of each document's passages, as in a search for similar documents. Leaves out documents whose
 /// passages cancel each other out.
 fn means(documents: Vec<(PassageId, Vec<Embedding>)>) -> Vec<(PassageId, Embedding)> {
-    let unit = |embedding: &Embedding| Embedding::normalized(embedding.as_slice().to_vec());
-    let mean = |(id, passages): (PassageId, Vec<Embedding>)| {
-        let directions: Vec<Embedding> = passages.iter().filter_map(unit).collect();
-        Some((id, Embedding::mean(&directions)?))
-    };
+    let mean = |(id, passages): (PassageId, Vec<Embedding>)| Some((id, Embedding::mean_direction(&passages)?));
     documents.into_iter().filter_map(mean).collect()
-}
-
-/// Reads the texts of a collection's passages batch by batch.
-struct Reader<'a, L, N> {
-    collection: &'a OpenCollection,
-    unit: MiningUnit,
-    rest: std::slice::Chunks<'a, u64>,
-    read: std::vec::IntoIter<PassageText>,
-    check_canceled: L,
-    record: N,
-    /// Keys of the passages returned so far.
-    kept: Vec<u64>,
-    /// The error that ended the iteration early, if any.
-    error: Option<JobError>,
-}
-
-impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Reader<'_, L, N> {
-    fn read_next_chunk(&mut self) -> Result<bool, JobError> {
-        let Some(chunk) = self.rest.next() else { return Ok(false) };
-        (self.check_canceled)()?;
-        let keys: Vec<PassageId> = chunk.iter().copied().map(PassageId).collect();
-        self.read = self.collection.with_store(|store| store.passage_texts(&keys, self.unit))?.into_iter();
-        Ok(true)
-    }
-}
-
-impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Iterator for Reader<'_, L, N> {
-    type Item = String;
-
-    fn next(&mut self) -> Option<String> {
-        loop {
-            if let Some(passage) = self.read.next() {
-                self.kept.push(passage.id.0);
-                (self.record)(passage.document, passage.language);
-                // In a collection of callers' own vectors a text may be blank. Blank texts do not count as equal.
-                let blank = passage.text.trim().is_empty();
-                return Some(if blank { format!("{BLANK}{}", passage.id.0) } else { passage.text });
-            }
-            match self.read_next_chunk() {
-                Ok(true) => (),
-                Ok(false) => return None,
-                Err(error) => {
-                    self.error = Some(error);
-                    return None;
-                }
-            }
-        }
-    }
 }

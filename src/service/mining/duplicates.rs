@@ -10,16 +10,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::corpus::Source;
 use super::memory::{self, PAIR_BYTES};
 pub use super::occurrences::LanguageRule;
 use super::occurrences::Occurrences;
-use super::request::{self, PlannedCorpus};
+use super::request::PlannedCorpus;
 use super::results::ResultsFile;
-use super::split_sentences;
 use super::steps::{Exclusion, begin};
-use super::texts::{EqualTexts, IdenticalTexts, Texts};
-use super::{Corpus, MineError, embeddings, find_passages, remove_all_but_results, text_source};
+use super::texts::{EqualTexts, IdenticalTexts};
+use super::{Corpus, find_passages, open_corpus, remove_all_but_results};
 use crate::domain::{
     CollectionName, DuplicateCluster, Job, JobStatus, JobType, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope,
     SearchFilter,
@@ -69,12 +67,9 @@ pub(crate) struct DuplicatesPlan {
 /// The initial details of the job: how many passages, documents or sentences it compares, and how much memory that takes.
 #[derive(Debug, Serialize)]
 pub(crate) struct DuplicatesDetails {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    passages: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    documents: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sentences: Option<u64>,
+    /// Their number, by the name of the unit.
+    #[serde(flatten)]
+    compared: Metadata,
     memory_bytes: u64,
     disk_bytes: u64,
 }
@@ -122,13 +117,12 @@ impl Service {
         let folder = Folder::create(self.state.job_dir(&id))?;
         found.write(&self.state.job_dir(&id), "side")?;
         let plan = DuplicatesPlan { side: found.planned(), settings };
-        let of = |counted| Some(positions).filter(|_| counted == unit);
-        let [passages, documents, sentences] = [MiningUnit::Passage, MiningUnit::Document, MiningUnit::Sentence].map(of);
+        let compared = Metadata::from_iter([(counted(unit).to_owned(), positions.into())]);
         Ok(NewJob {
             id,
             collection: Some(name),
             request: plan,
-            details: DuplicatesDetails { passages, documents, sentences, memory_bytes, disk_bytes },
+            details: DuplicatesDetails { compared, memory_bytes, disk_bytes },
             total: positions,
             folder: Some(folder),
         })
@@ -158,7 +152,7 @@ impl JobKind for DuplicatesJob {
         if let Err(JobError::Failed(_)) = &result {
             // If the collection was deleted, return that error instead.
             context.sync_catalog().await?;
-            Service { state: context.state()? }.planned_collection(&plan.side)?;
+            context.state()?.planned_collection(&plan.side)?;
         }
         result
     }
@@ -170,7 +164,13 @@ impl JobKind for DuplicatesJob {
 
 async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobError> {
     let settings = plan.settings;
-    let (corpus, traits) = open(context, plan).await?;
+    let record = |traits: &mut Traits, document, language| {
+        traits.documents.push(document);
+        traits.languages.push(language);
+    };
+    let equality = (EqualTexts::One, IdenticalTexts::Pair);
+    let (corpus, traits) = open_corpus(context, &plan.side, "side", equality, record).await?;
+    let corpus = Arc::new(corpus);
     let mut details = context.job.progress().1;
     details.insert(counted(plan.side.unit()).to_owned(), corpus.positions().into());
     details.insert("different".to_owned(), corpus.sentences().into());
@@ -192,7 +192,7 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
     let written = blocking(move || {
         let occurrences = Occurrences::new(rule, limits.size_max, corpus.numbers(), &documents, &languages);
         let pairs = occurrences.neighbor_pairs(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
-        let clusters = cluster(corpus.positions(), pairs, &limits).map_err(MineError::from)?;
+        let clusters = cluster(corpus.positions(), pairs, &limits)?;
         write(&canceled_by, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &corpus)
     })
     .await;
@@ -200,39 +200,6 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
     context.check()?;
     steps.details().extend(written?);
     steps.end().await
-}
-
-async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus>, Traits), JobError> {
-    let state = context.state()?;
-    let collection = Service { state: Arc::clone(&state) }.planned_collection(&plan.side)?;
-    context.wait_until_recovered(&collection).await?;
-    let (whole, unit) = (plan.side.collection.as_ref().is_some_and(|planned| planned.whole), plan.side.unit());
-    let (folder, canceled_by) = (state.job_dir(&context.job.id), context.clone());
-    let opened = tokio::task::spawn_blocking(move || {
-        let mut traits = Traits::default();
-        let (source, ids) = match unit {
-            MiningUnit::Sentence => {
-                let sentences = split_sentences::read(&folder, "side")?;
-                let cut = Texts::Cut { collection: collection.row.id.clone(), sentences };
-                text_source(cut, embeddings(&state, &folder, "side")?)
-            }
-            MiningUnit::Passage | MiningUnit::Document => {
-                (Source::Collection { collection, whole, unit }, request::read_ids(&folder, "side")?)
-            }
-        };
-        let corpus = Corpus::open(
-            source,
-            ids,
-            (EqualTexts::One, IdenticalTexts::Pair),
-            || canceled_by.check(),
-            |document, language| {
-                traits.documents.push(document);
-                traits.languages.push(language);
-            },
-        )?;
-        Ok::<_, JobError>((Arc::new(corpus), traits))
-    });
-    opened.await.map_err(Error::from)?
 }
 
 /// Writes the clusters with their texts. Leaves out passages that are gone, and clusters of which fewer than two passages are

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use crate::domain::{Embedded, Embedding};
 use crate::service::error::Error;
-use crate::service::folders::open_regular;
+use crate::service::folders::{AtPath, open_regular};
 
 /// Each row begins with one byte, which is 1 if the text was longer than what the model reads.
 const FLAG_BYTES: usize = 1;
@@ -30,13 +30,9 @@ impl EmbeddingFile {
 
     /// Opens or creates the file. Cuts off a partial last row that a crash left.
     pub(crate) fn open(path: PathBuf, dimension: usize) -> Result<Self, Error> {
-        let open = || {
-            let file = open_regular(&path, File::options().read(true).write(true).create(true).truncate(false))?;
-            let row = Self::row_bytes(dimension) as u64;
-            file.set_len(file.metadata()?.len() / row * row)?;
-            Ok(file)
-        };
-        let file = open().map_err(|source| Error::Folder { path: path.clone(), source })?;
+        let file = open_regular(&path, File::options().read(true).write(true).create(true).truncate(false)).at(&path)?;
+        let row = Self::row_bytes(dimension) as u64;
+        file.set_len(file.metadata().at(&path)?.len() / row * row).at(&path)?;
         Ok(Self { path, file, dimension })
     }
 
@@ -46,7 +42,7 @@ impl EmbeddingFile {
 
     /// Returns the number of complete rows.
     pub(crate) fn rows(&self) -> Result<usize, Error> {
-        let bytes = self.file.metadata().map_err(|source| self.failed(source))?.len();
+        let bytes = self.file.metadata().at(&self.path)?.len();
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX) / Self::row_bytes(self.dimension))
     }
 
@@ -58,13 +54,13 @@ impl EmbeddingFile {
             bytes.extend_from_slice(&one.embedding.to_bytes());
         }
         let end = (self.rows()? * Self::row_bytes(self.dimension)) as u64;
-        self.file.write_all_at(&bytes, end).map_err(|source| self.failed(source))
+        self.file.write_all_at(&bytes, end).at(&self.path)
     }
 
     pub(crate) fn read(&self, rows: Range<usize>) -> Result<Vec<Embedding>, Error> {
         let embedding = |row: &[u8]| {
-            let damaged = || self.failed(io::Error::new(io::ErrorKind::InvalidData, "a row is not an embedding"));
-            Embedding::from_bytes(&row[FLAG_BYTES..]).ok_or_else(damaged)
+            let damaged = || io::Error::new(io::ErrorKind::InvalidData, "a row is not an embedding");
+            Embedding::from_bytes(&row[FLAG_BYTES..]).ok_or_else(damaged).at(&self.path)
         };
         self.bytes(rows)?.chunks_exact(Self::row_bytes(self.dimension)).map(embedding).collect()
     }
@@ -84,12 +80,8 @@ impl EmbeddingFile {
     fn bytes(&self, rows: Range<usize>) -> Result<Vec<u8>, Error> {
         let row = Self::row_bytes(self.dimension);
         let mut bytes = vec![0; rows.len() * row];
-        self.file.read_exact_at(&mut bytes, (rows.start * row) as u64).map_err(|source| self.failed(source))?;
+        self.file.read_exact_at(&mut bytes, (rows.start * row) as u64).at(&self.path)?;
         Ok(bytes)
-    }
-
-    fn failed(&self, source: io::Error) -> Error {
-        Error::Folder { path: self.path.clone(), source }
     }
 }
 

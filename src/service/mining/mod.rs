@@ -11,7 +11,6 @@ pub mod duplicates;
 mod embedding_file;
 mod error;
 pub(super) mod memory;
-pub(super) mod mined_sentence;
 mod occurrences;
 pub(super) mod request;
 pub(super) mod results;
@@ -36,17 +35,19 @@ pub use error::{MineError, too_few_sentences};
 pub use request::{Cut, MineRequest, MiningSettings, Sentences};
 pub(super) use submit::find_passages;
 
-use crate::domain::{CollectionName, JobStatus, JobType, JobUnit, Metadata, MiningUnit, Scope, ScoredPair};
-use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
+use crate::domain::{
+    CollectionName, JobStatus, JobType, JobUnit, Language, Metadata, MiningUnit, Scope, ScoredPair, with_causes,
+};
+use crate::mining::{Candidate, KnownPairs, MarginScores, best_threshold, one_to_one, propose};
 pub use crate::mining::{Margin, Strategy};
 use crate::service::blocking::blocking;
-use crate::service::error::{Error, shorten_fingerprint};
+use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility, Steps};
-use crate::service::state::{Service, State};
+use crate::service::state::State;
 use comparing::BidirectionalNeighbors;
 use corpus::Source;
 use embedding_file::EmbeddingFile;
-use request::MinePlan;
+use request::{MinePlan, PlannedCorpus};
 use results::ResultsFile;
 use steps::{Exclusion, begin};
 use texts::{EqualTexts, IdenticalTexts, Texts};
@@ -90,9 +91,9 @@ impl JobKind for MineJob {
         // If a collection was deleted, return that error instead.
         if let Err(JobError::Failed(_)) = &result {
             context.sync_catalog().await?;
-            let service = Service { state: context.state()? };
+            let state = context.state()?;
             for side in [&plan.first, &plan.second].into_iter().filter(|side| side.collection.is_some()) {
-                service.planned_collection(side)?;
+                state.planned_collection(side)?;
             }
         }
         result
@@ -105,13 +106,16 @@ impl JobKind for MineJob {
 
 async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     let (begun, settings) = (Instant::now(), plan.settings);
-    let (mut first, mut second) = (open(context, plan, "first").await?, open(context, plan, "second").await?);
+    let equal = if settings.deduplicate { EqualTexts::One } else { EqualTexts::Each };
+    let identical = if settings.skip_identical { IdenticalTexts::Skip } else { IdenticalTexts::Pair };
+    let (mut first, ()) = open_corpus(context, &plan.first, "first", (equal, identical), |_, _, _| ()).await?;
+    let (mut second, ()) = open_corpus(context, &plan.second, "second", (equal, identical), |_, _, _| ()).await?;
     corpus::mark_shared_codes(&mut first, &mut second);
     let (first, second) = (Arc::new(first), Arc::new(second));
     for (side, name) in [(&first, "first"), (&second, "second")] {
         let (expected, got) = (settings.neighbors, side.sentences());
         if got < expected {
-            return Err(Error::from(MineError::TooFewSentences { side: name, expected, got }).into());
+            return Err(MineError::TooFewSentences { side: name, expected, got }.into());
         }
     }
     let dimension = first.dimension();
@@ -136,7 +140,7 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     let (state, kept) = (context.state()?, plan.clone());
     let (one, other) = (Arc::clone(&first), Arc::clone(&second));
     let (pairs, judged) = blocking(move || {
-        let mut pairs = pairs(&forward, &backward, settings.margin, settings.strategy)?;
+        let mut pairs = propose(settings.strategy, &MarginScores::new(&forward, &backward, settings.margin)?);
         drop((forward, backward));
         if settings.one_to_one {
             pairs = one_to_one(pairs, one.sentences(), other.sentences());
@@ -203,51 +207,51 @@ async fn try_search_widths(
     Ok((there, steps.find_ef(second, first, per_query, &Exclusion::Itself).await?))
 }
 
-/// Opens a corpus: reads its sentences, and groups equal ones.
-async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Result<Corpus, JobError> {
+/// Opens a corpus: reads its sentences, and groups equal ones. `side` is its name in the job's folder. `record` adds the document
+/// and the language of each passage to what is returned with the corpus.
+async fn open_corpus<T: Default + Send + 'static>(
+    context: &JobContext,
+    planned: &PlannedCorpus,
+    side: &'static str,
+    equality: (EqualTexts, IdenticalTexts),
+    record: fn(&mut T, i64, Option<Language>),
+) -> Result<(Corpus, T), JobError> {
     let state = context.state()?;
-    let planned = if name == "first" { &plan.first } else { &plan.second };
-    let service = Service { state: Arc::clone(&state) };
-    let collection = planned.collection.as_ref().map(|_| service.planned_collection(planned)).transpose()?;
+    let collection = planned.collection.as_ref().map(|_| state.planned_collection(planned)).transpose()?;
     if let Some(collection) = &collection {
         context.wait_until_recovered(collection).await?;
     }
     let whole = planned.collection.as_ref().is_some_and(|planned| planned.whole);
-    let unit = planned.unit();
-    let equal = if plan.settings.deduplicate { EqualTexts::One } else { EqualTexts::Each };
-    let identical = if plan.settings.skip_identical { IdenticalTexts::Skip } else { IdenticalTexts::Pair };
-    let (folder, canceled_by) = (state.job_dir(&context.job.id), context.clone());
+    let (unit, folder, canceled_by) = (planned.unit(), state.job_dir(&context.job.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {
         let (source, ids) = match collection {
             Some(collection) if unit == MiningUnit::Sentence => {
-                let sentences =
-                    Texts::Cut { collection: collection.row.id.clone(), sentences: split_sentences::read(&folder, name)? };
-                text_source(sentences, embeddings(&state, &folder, name)?)
+                let sentences = split_sentences::read(&folder, side)?;
+                let texts = Texts::Cut { collection: collection.row.id.clone(), sentences };
+                text_source(texts, embeddings(&state, &folder, side)?)
             }
-            Some(collection) => (Source::Collection { collection, whole, unit }, request::read_ids(&folder, name)?),
-            None => text_source(Texts::List(request::read_texts(&folder, name)?), embeddings(&state, &folder, name)?),
+            Some(collection) => (Source::Collection { collection, whole, unit }, request::read_ids(&folder, side)?),
+            None => text_source(Texts::List(request::read_texts(&folder, side)?), embeddings(&state, &folder, side)?),
         };
-        Corpus::open(source, ids, (equal, identical), || canceled_by.check(), |_, _| ())
+        let mut recorded = T::default();
+        let record_one = |document, language| record(&mut recorded, document, language);
+        let corpus = Corpus::open(source, ids, equality, || canceled_by.check(), record_one)?;
+        Ok::<_, JobError>((corpus, recorded))
     });
-    opened.await.map_err(Error::from)?
+    opened.await?
 }
 
 /// Makes a source of texts, whose ids are their positions.
-pub(crate) fn text_source(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u64>) {
+fn text_source(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u64>) {
     let positions = (0..texts.len() as u64).collect();
     (Source::Texts { texts, embeddings }, positions)
 }
 
 /// Opens the file of the embeddings that the job computes for a corpus. Each model has a file of its own.
-pub(crate) fn embeddings(state: &State, folder: &Path, side: &str) -> Result<EmbeddingFile, Error> {
+fn embeddings(state: &State, folder: &Path, side: &str) -> Result<EmbeddingFile, Error> {
     let model = state.embedder.model();
-    let name = format!("{side}.{}.embeddings", shorten_fingerprint(&model.fingerprint));
+    let name = format!("{side}.{:.12}.embeddings", model.fingerprint);
     EmbeddingFile::open(folder.join(name), model.dimension)
-}
-
-fn pairs(forward: &NeighborLists, backward: &NeighborLists, margin: Margin, strategy: Strategy) -> Result<Vec<Candidate>, Error> {
-    let scores = MarginScores::new(forward, backward, margin).map_err(MineError::from)?;
-    Ok(propose(strategy, &scores))
 }
 
 /// Keeps the pairs above the threshold. Returns the threshold and its quality on the known pairs as details.
@@ -332,8 +336,7 @@ pub(crate) fn remove_all_but_results(folder: &Path, status: JobStatus) {
         |entry: &DirEntry| status == JobStatus::Succeeded && entry.file_name().as_encoded_bytes().ends_with(b".ndjson");
     for entry in entries.flatten().filter(|entry| !is_result(entry)) {
         if let Err(error) = std::fs::remove_file(entry.path()) {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(path = %entry.path().display(), error, "cannot remove a job's file");
+            tracing::warn!(path = %entry.path().display(), error = with_causes(&error), "cannot remove a job's file");
         }
     }
 }

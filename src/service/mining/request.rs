@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::{CollectionId, CollectionName, KeyId, MiningUnit, SearchFilter};
 use crate::mining::{Margin, Strategy};
 use crate::service::error::Error;
-use crate::service::folders::{read_file, read_json, write_durably};
+use crate::service::folders::{AtPath, read_file, read_json, write_durably};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct MineRequest {
@@ -133,20 +133,19 @@ pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: &[Strin
         texts => ("texts", serde_json::to_vec(texts).unwrap_or_default()),
     };
     let path = folder.join(format!("{side}.{name}"));
-    write_durably(&path, &content).map_err(|source| Error::Folder { path, source })
+    write_durably(&path, &content).at(&path)
 }
 
 /// Reads the keys of a corpus's passages.
 pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
     let path = folder.join(format!("{side}.ids"));
-    let bytes = read_file(&path).map_err(|source| Error::Folder { path, source })?;
+    let bytes = read_file(&path).at(&path)?;
     let number = |eight: &[u8]| eight.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
     Ok(bytes.chunks_exact(8).map(number).collect())
 }
 
 pub(crate) fn read_texts(folder: &Path, side: &str) -> Result<Vec<String>, Error> {
-    let path = folder.join(format!("{side}.texts"));
-    read_json(&path).map_err(|source| Error::Folder { path, source })
+    read_json(&folder.join(format!("{side}.texts")))
 }
 
 #[cfg(test)]

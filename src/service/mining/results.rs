@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::service::error::Error;
-use crate::service::folders::{create_file, rename_durably};
+use crate::service::folders::{AtPath, create_file, rename_durably};
 use crate::service::upload_receiver::check_disk_space;
 
 /// Bytes written between two checks of the free disk space.
@@ -28,7 +28,7 @@ pub(crate) struct ResultsFile {
 impl ResultsFile {
     pub(crate) fn create(folder: PathBuf, name: &'static str, disk_reserve: u64) -> Result<Self, Error> {
         let path = folder.join(PARTIAL);
-        let file = create_file(&path).map_err(|source| Error::Folder { path, source })?;
+        let file = create_file(&path).at(&path)?;
         Ok(Self { folder, name, disk_reserve, file: BufWriter::new(file), bytes: 0, next_check: 0, line: Vec::new() })
     }
 
@@ -42,21 +42,18 @@ impl ResultsFile {
         let written = serde_json::to_writer(&mut self.line, value).map_err(std::io::Error::from);
         self.line.push(b'\n');
         self.bytes += self.line.len() as u64;
-        written.and_then(|()| self.file.write_all(&self.line)).map_err(|source| self.failed(source))
+        written.and_then(|()| self.file.write_all(&self.line)).at(&self.path())
     }
 
     /// Completes the file durably and renames it.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
-        let (partial, complete) = (self.folder.join(PARTIAL), self.folder.join(self.name));
-        let mut finish = || {
-            self.file.flush()?;
-            self.file.get_ref().sync_all()?;
-            rename_durably(&partial, &complete)
-        };
-        finish().map_err(|source| self.failed(source))
+        let complete = self.path();
+        self.file.flush().at(&complete)?;
+        self.file.get_ref().sync_all().at(&complete)?;
+        rename_durably(&self.folder.join(PARTIAL), &complete).at(&complete)
     }
 
-    fn failed(&self, source: std::io::Error) -> Error {
-        Error::Folder { path: self.folder.join(self.name), source }
+    fn path(&self) -> PathBuf {
+        self.folder.join(self.name)
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::MineError;
 use super::corpus::Corpus;
 use super::steps::Exclusion;
 use super::strategy::EFS;
@@ -50,8 +49,7 @@ impl Steps<'_> {
         ef: usize,
         exclusion: &Exclusion,
     ) -> Result<NeighborLists, JobError> {
-        let lists = NeighborLists::new(from.sentences(), to.sentences(), per_query);
-        let mut lists = lists.map_err(|error| Error::from(MineError::from(error)))?;
+        let mut lists = NeighborLists::new(from.sentences(), to.sentences(), per_query)?;
         let step = QUERIES_PER_CORE * parallelism();
         for begin in (0..from.sentences()).step_by(step) {
             self.check()?;
@@ -62,7 +60,7 @@ impl Steps<'_> {
                 let search = |part: Range<usize>| search(&one, &other, one.embeddings(part)?, (per_query, ef), &exclusion);
                 let parts = in_parallel(range, QUERIES_PER_PART, parallelism(), search)?;
                 for (number, nearest) in parts.into_iter().flatten() {
-                    lists.put(number, &nearest).map_err(MineError::from)?;
+                    lists.put(number, &nearest)?;
                 }
                 Ok(lists)
             })

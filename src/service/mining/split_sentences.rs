@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::{Limits, MinedSentence, PassageId};
 use crate::embed::sentence_spans;
 use crate::service::error::Error;
-use crate::service::folders::{read_json, write_durably};
+use crate::service::folders::{AtPath, read_json, write_durably};
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
 
@@ -60,10 +60,9 @@ pub(crate) fn write(folder: &Path, side: &str, sentences: &[SplitSentence]) -> R
     let path = folder.join(format!("{side}.sentences"));
     // Serializing text to JSON cannot fail.
     let json = serde_json::to_vec(sentences).unwrap_or_default();
-    write_durably(&path, &json).map_err(|source| Error::Folder { path, source })
+    write_durably(&path, &json).at(&path)
 }
 
 pub(crate) fn read(folder: &Path, side: &str) -> Result<Vec<SplitSentence>, Error> {
-    let path = folder.join(format!("{side}.sentences"));
-    read_json(&path).map_err(|source| Error::Folder { path, source })
+    read_json(&folder.join(format!("{side}.sentences")))
 }

@@ -8,7 +8,6 @@ use super::memory;
 use crate::domain::Metadata;
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
-use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError, Steps, embed_with_retry};
 
 /// Number of texts embedded at a time. That is several batches of the encoder, so that it can sort the texts by length.
@@ -41,7 +40,7 @@ impl Steps<'_> {
     /// Checks the free memory again, now that the indexes to build are known.
     pub(crate) fn check_memory(&self, needed: u64) -> Result<(), JobError> {
         let state = self.context.state()?;
-        Ok(memory::check(needed, &state.limits).map_err(Error::from)?)
+        Ok(memory::check(needed, &state.limits)?)
     }
 
     /// Builds the index of a corpus, unless it uses its collection's own.

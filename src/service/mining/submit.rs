@@ -20,7 +20,7 @@ use crate::service::error::Error;
 use crate::service::jobs::result_lines::{count, open_results};
 use crate::service::jobs::{Folder, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
-use crate::service::state::Service;
+use crate::service::state::{Service, State};
 use crate::service::upload_receiver::check_disk_space;
 use crate::storage::Scope;
 
@@ -59,28 +59,20 @@ impl Service {
 
     /// Opens the results of a job of type `of`, and returns their length in bytes. `what` names the results in the error.
     pub async fn job_lines(&self, id: &JobId, what: &'static str, of: JobType) -> Result<(File, u64), Error> {
-        let (state, id) = (Arc::clone(&self.state), id.clone());
-        blocking(move || {
-            let job = state.job(&id)?;
-            if job.kind != of || job.status != JobStatus::Succeeded {
-                return Err(MineError::NoResults { id, kind: job.kind, status: job.status, what, of }.into());
-            }
-            let lines = match of {
-                JobType::Duplicates => count(&job.details, "clusters"),
-                _ => count(&job.details, "pairs").saturating_sub(count(&job.details, "gone")),
-            };
-            open_results(&state.job_dir(&id).join(format!("{what}.ndjson")), &job, lines)
-        })
-        .await
-    }
-
-    /// Finds the collection of a corpus, and checks that it is still the one that the job was accepted for.
-    pub(crate) fn planned_collection(&self, side: &PlannedCorpus) -> Result<Arc<OpenCollection>, Error> {
-        let Some(planned) = &side.collection else { return Err(Error::Stopping) };
-        let found = self.state.collection_by_id(&planned.id.0).filter(|found| !found.is_deleted());
-        let collection = found.ok_or_else(|| self.state.missing_error(&planned.name))?;
-        collection.check_model(self.model())?;
-        Ok(collection)
+        let id = id.clone();
+        self.state
+            .run(move |state| {
+                let job = state.job(&id)?;
+                if job.kind != of || job.status != JobStatus::Succeeded {
+                    return Err(MineError::NoResults { id, kind: job.kind, status: job.status, what, of }.into());
+                }
+                let lines = match of {
+                    JobType::Duplicates => count(&job.details, "clusters"),
+                    _ => count(&job.details, "pairs").saturating_sub(count(&job.details, "gone")),
+                };
+                open_results(&state.job_dir(&id).join(format!("{what}.ndjson")), &job, lines)
+            })
+            .await
     }
 
     /// Finds a collection, and checks that it can be mined now.
@@ -162,6 +154,17 @@ impl Service {
             total: first_sentences + second_sentences,
             folder: Some(folder),
         })
+    }
+}
+
+impl State {
+    /// Finds the collection of a corpus, and checks that it is still the one that the job was accepted for.
+    pub(crate) fn planned_collection(&self, side: &PlannedCorpus) -> Result<Arc<OpenCollection>, Error> {
+        let Some(planned) = &side.collection else { return Err(Error::Stopping) };
+        let found = self.collection_by_id(&planned.id.0).filter(|found| !found.is_deleted());
+        let collection = found.ok_or_else(|| self.missing_error(&planned.name))?;
+        collection.check_model(self.embedder.model())?;
+        Ok(collection)
     }
 }
 

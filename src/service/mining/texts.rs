@@ -2,7 +2,6 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::MineError;
 use super::split_sentences::SplitSentence;
 use crate::domain::{CollectionId, Language, MinedSentence};
 use crate::mining::TextGroups;
@@ -136,7 +135,7 @@ pub(crate) enum EqualTexts {
 /// Groups equal texts. If each counts separately, still reads all texts and returns `None`.
 pub(crate) fn groups<T: AsRef<str>>(equal: EqualTexts, texts: impl Iterator<Item = T>) -> Result<Option<TextGroups>, Error> {
     match equal {
-        EqualTexts::One => Ok(Some(TextGroups::of(texts).map_err(MineError::from)?)),
+        EqualTexts::One => Ok(Some(TextGroups::of(texts)?)),
         EqualTexts::Each => {
             texts.for_each(drop);
             Ok(None)

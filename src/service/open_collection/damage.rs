@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use super::OpenCollection;
 use super::found_damage::DAMAGE_MAX;
-use crate::domain::{CollectionCounts, CollectionView, Damage, DocumentId, IndexState, PassageId, chain};
+use crate::domain::{CollectionCounts, CollectionView, Damage, DocumentId, IndexState, PassageId, chain, with_causes};
 use crate::service::error::Error;
 use crate::service::state::BrokenCollection;
 use crate::storage::Storage;
@@ -62,7 +62,7 @@ impl OpenCollection {
     /// Makes the error for failed work: if the collection was deleted meanwhile, says so. Otherwise reports damage.
     pub(crate) fn failure(&self, error: Error) -> Error {
         if self.failed_by_deletion(&error) {
-            return Error::CollectionNotFound { name: self.row.name.clone() };
+            return self.not_found();
         }
         self.report_damage(error)
     }
@@ -173,8 +173,7 @@ impl OpenCollection {
             }
             Ok(false) => false,
             Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(%collection, passage, error, "cannot discard a damaged embedding");
+                tracing::error!(%collection, passage, error = with_causes(&error), "cannot discard a damaged embedding");
                 false
             }
         }
@@ -215,8 +214,7 @@ pub(crate) fn check_after_crash(collection: &OpenCollection) {
         Ok(found) => found.iter().for_each(|damage| drop(collection.record_damage(damage))),
         Err(StoreError::Closed | StoreError::Interrupted { .. }) => (),
         Err(error) => {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(collection = %collection.row.name, error, "cannot check the database");
+            tracing::warn!(collection = %collection.row.name, error = with_causes(&error), "cannot check the database");
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::OpenCollection;
+use crate::domain::with_causes;
 use crate::index::Index;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -43,7 +44,7 @@ async fn run_pass(collection: &Arc<OpenCollection>) -> Duration {
         Ok(()) => begun.elapsed() * PAUSE_FACTOR,
         Err(_) if collection.should_stop() => Duration::ZERO,
         Err(error) => {
-            let error = &error as &dyn std::error::Error;
+            let error = with_causes(&error);
             tracing::error!(collection = %collection.row.name, error, "cannot maintain the index; trying again");
             FAILURE_PAUSE
         }

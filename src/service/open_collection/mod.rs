@@ -24,9 +24,10 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::blocking::blocking;
-use super::error::{Error, shorten_fingerprint};
+use super::error::Error;
+use super::folders::AtPath;
 use super::search::CollectionTokens;
-use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
+use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence, with_causes};
 use crate::index::{self, Index, IndexParameters};
 use crate::service::folders::orphaned;
 use crate::storage::{Embedded, Postgres, Storage};
@@ -195,7 +196,7 @@ impl OpenCollection {
             Engine::Server(server) => server.remove(),
         };
         if let Err(error) = discarded {
-            let error = &error as &dyn std::error::Error;
+            let error = with_causes(&error);
             tracing::warn!(collection = %self.row.name, error, "cannot remove an unfinished collection; the next start tries again");
         }
     }
@@ -250,7 +251,7 @@ impl OpenCollection {
         let shared = Arc::clone(self);
         let result = blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await;
         match &result {
-            Err(error) if self.failed_by_deletion(error) => Err(Error::CollectionNotFound { name: self.row.name.clone() }),
+            Err(error) if self.failed_by_deletion(error) => Err(self.not_found()),
             _ => result,
         }
     }
@@ -286,13 +287,7 @@ impl OpenCollection {
     /// Checks that embeddings by `model` may be stored and compared here. A collection of callers' own vectors accepts any.
     pub(crate) fn check_model(&self, model: &ModelInfo) -> Result<(), Error> {
         let Some(own) = self.row.model.as_ref().filter(|own| own.fingerprint != model.fingerprint) else { return Ok(()) };
-        Err(Error::ModelMismatch {
-            collection: self.row.name.clone(),
-            expected: own.name.clone(),
-            expected_fingerprint: shorten_fingerprint(&own.fingerprint),
-            loaded: model.name.clone(),
-            loaded_fingerprint: shorten_fingerprint(&model.fingerprint),
-        })
+        Err(Error::ModelMismatch { collection: self.row.name.clone(), expected: own.clone(), loaded: model.into() })
     }
 
     /// Applies the store's changes to the index. Does nothing during recovery, which applies them itself.
@@ -306,8 +301,7 @@ impl OpenCollection {
     /// Removes deleted passages from the index. Searches skip them anyway, because they read rows; this keeps the index small.
     pub(super) fn remove_deleted_passages(&self) {
         if let Err(error) = self.apply_changes() {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(collection = %self.row.name, error, "cannot remove documents from the index");
+            tracing::warn!(collection = %self.row.name, error = with_causes(&error), "cannot remove documents from the index");
         }
         self.wake.notify_one();
     }
@@ -445,9 +439,9 @@ impl OpenCollection {
         // The index must not be saved into the folder while it is removed.
         let _applied = self.applied.lock();
         if let Err(error) = self.store.close() {
-            tracing::warn!(collection = %self.row.name, error = &error as &dyn std::error::Error, "cannot close a deleted collection");
+            tracing::warn!(collection = %self.row.name, error = with_causes(&error), "cannot close a deleted collection");
         }
-        orphaned::remove(&self.folder).map_err(|source| Error::Folder { path: self.folder.clone(), source })
+        orphaned::remove(&self.folder).at(&self.folder)
     }
 
     /// Marks the collection as deleted and asks the worker and a running recovery to stop. Does not block.

@@ -2,7 +2,7 @@
 //! changes. The worker embeds passages that have no embedding yet.
 
 use super::{Applied, OpenCollection};
-use crate::domain::{PassageId, Sequence};
+use crate::domain::{PassageId, Sequence, with_causes};
 use crate::index::{self, Index};
 use crate::service::error::Error;
 use crate::store::{DocumentStore, StoreError};
@@ -34,8 +34,7 @@ pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
     tracing::info!(collection = %collection.row.name, passages = collection.store.searchable()?.0, "index is ready");
     // A failed save only makes the next start slower.
     if let Err(error) = collection.save_if_due() {
-        let error = &error as &dyn std::error::Error;
-        tracing::warn!(collection = %collection.row.name, error, "cannot save the index");
+        tracing::warn!(collection = %collection.row.name, error = with_causes(&error), "cannot save the index");
     }
     Ok(true)
 }
@@ -58,7 +57,7 @@ fn log_rebuild(collection: &OpenCollection, store: &DocumentStore, reason: &Unus
     if collection.sequence_at_open == Sequence::default() {
         return;
     }
-    let (collection_name, reason) = (&collection.row.name, reason as &dyn std::error::Error);
+    let (collection_name, reason) = (&collection.row.name, with_causes(reason));
     let is_small = || store.count_changes(Sequence::default()).is_ok_and(|changes| changes < collection.save_changes);
     if !index::is_saved(&collection.folder) && is_small() {
         tracing::info!(collection = %collection_name, "there is no saved index; building it from the database");

@@ -28,6 +28,11 @@ impl OpenCollection {
         self.is_deleted() || (rows_deleted && !self.should_stop())
     }
 
+    /// Makes the error for work on it after its deletion.
+    pub(crate) fn not_found(&self) -> Error {
+        Error::CollectionNotFound { name: self.row.name.clone() }
+    }
+
     /// Makes the writes of other servers wait until the result is dropped. The caller locks `writes` for this server. Blocks.
     pub(crate) fn block_writes(&self) -> Result<Option<BlockedWrites>, Error> {
         Ok(self.server().map(Postgres::block_writes).transpose()?)

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::OpenCollection;
 use super::maintenance;
-use crate::domain::{PassageEmbedding, PassageId};
+use crate::domain::{PassageEmbedding, PassageId, with_causes};
 use crate::embed::{EmbedError, Embedder, Priority};
 use crate::service::blocking::blocking;
 use crate::service::embedding::{PROBE, embed_passages, is_transient};
@@ -71,7 +71,8 @@ impl Worker {
                     if !matches!(&error, Error::Embed(error) if is_transient(error)) {
                         let collection = Arc::clone(&self.collection);
                         let reported = blocking(move || Ok(collection.report_damage(error))).await;
-                        let error = &reported.unwrap_or_else(|failed| failed) as &dyn std::error::Error;
+                        let error = reported.unwrap_or_else(|failed| failed);
+                        let error = with_causes(&error);
                         failures += 1;
                         // A permanent failure must not fill the disk with log lines.
                         if failures.is_power_of_two() {
@@ -176,8 +177,8 @@ impl Worker {
         embedded.extend(recovered);
         for (passage, error) in failed {
             self.collection.reserved.skip_until_restart(passage.id);
-            let error = &error as &dyn std::error::Error;
             let (collection, passage) = (&self.collection.row.name, passage.id.0);
+            let error = with_causes(&error);
             tracing::error!(%collection, passage, error, "cannot embed a passage; the next start tries again");
         }
         Ok(embedded)

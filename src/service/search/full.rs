@@ -137,6 +137,7 @@ impl Plan<'_> {
     /// Ranks the `depth` most relevant documents.
     pub(super) fn search_full(&self, filter: &SearchFilter, depth: usize, candidates_min: usize) -> Result<Ranking, Error> {
         let mut limit = candidates_min.max(depth.saturating_mul(PASSAGES_PER_DOCUMENT));
+        self.collection.mark_searched();
         let literal = self.literal_matches()?;
         loop {
             let Passages { ranked, exhausted, method, matcher } = self.rank_passages(filter, limit, &literal)?;

@@ -107,16 +107,8 @@ mod tests {
     use super::*;
     use crate::domain::{HitRanks, PassageId};
 
-    /// Makes a candidate whose id is its passage's key.
     fn candidate(key: u64, language: &str, score: f32, ranks: HitRanks) -> Candidate {
-        Candidate {
-            passage: PassageId(key),
-            document: DocumentId::parse(&key.to_string()).unwrap(),
-            language: Language::parse(language),
-            score,
-            ranks,
-            group: None,
-        }
+        Candidate { ranks, ..Candidate::example(key, language, score) }
     }
 
     fn list(keys: &[u64], ranks: fn(RankedScore) -> HitRanks) -> Vec<Candidate> {

@@ -58,21 +58,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::{DocumentId, HitRanks};
 
     fn check(metadata: &[Value], size: usize, expect: &[(u64, Option<&str>)]) {
         let path = MetadataPath::parse("topic.name").unwrap();
         let value = |(key, metadata): (u64, &Value)| Some((PassageId(key), scalar(metadata.as_object()?, &path)?));
         let values = (0..).zip(metadata).filter_map(value).collect();
-        let candidate = |key: u64| Candidate {
-            passage: PassageId(key),
-            document: DocumentId::parse(&format!("d{key}")).unwrap(),
-            language: None,
-            score: 0.5,
-            ranks: HitRanks::default(),
-            group: None,
-        };
-        let kept = keep_first((0..metadata.len() as u64).map(candidate).collect(), &values, size);
+        let candidates = (0..metadata.len() as u64).map(|key| Candidate::example(key, "", 0.5));
+        let kept = keep_first(candidates.collect(), &values, size);
         let kept: Vec<_> = kept.iter().map(|candidate| (candidate.passage.0, candidate.group.as_deref())).collect();
         assert_eq!(kept, expect);
     }

@@ -42,6 +42,13 @@ impl Candidate {
         let PassageDocument { passage, document, language, .. } = row;
         Self { passage, document, language, score: neighbor.score, ranks: HitRanks::default(), group: None }
     }
+
+    /// A candidate whose id is its passage's key, for tests.
+    #[cfg(test)]
+    pub(super) fn example(key: u64, language: &str, score: f32) -> Self {
+        let (document, language) = (DocumentId::parse(&key.to_string()).unwrap(), Language::parse(language));
+        Self { passage: PassageId(key), document, language, score, ranks: HitRanks::default(), group: None }
+    }
 }
 
 /// Reads the contents of the hits. Fails as soon as they exceed the budget. Leaves out documents that were deleted since they
@@ -152,17 +159,12 @@ fn hit_without_contents(candidate: &Candidate, vectors: &HashMap<PassageId, Embe
 
 /// Adds the requested parts of its document to a hit.
 fn with_contents(mut hit: Hit, row: PassageRow, parts: HitParts, marking: &Marking) -> Result<Hit, Error> {
-    let PassageRow { passage, document } = row;
     if parts.passage {
-        let (before, text) = match (document.text.get(..passage.start), document.text.get(passage.start..passage.end)) {
-            (Some(before), Some(text)) => (before, text),
-            _ => return Err(Error::PassageRange { id: document.id }),
-        };
-        let start = before.chars().count();
-        let end = start + text.chars().count();
-        let marks = marking.marks(text, document.language)?;
-        hit.passage = Some(HitPassage { text: text.to_owned(), start, end, marks });
+        let (text, range) = row.text().ok_or_else(|| Error::PassageRange { id: row.document.id.clone() })?;
+        let marks = marking.marks(text, row.document.language)?;
+        hit.passage = Some(HitPassage { text: text.to_owned(), start: range.start, end: range.end, marks });
     }
+    let document = row.document;
     hit.title = document.title.filter(|_| parts.title);
     if let Some(title) = &hit.title {
         hit.title_marks = marking.marks(title, document.language)?;

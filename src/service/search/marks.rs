@@ -62,7 +62,7 @@ impl<'a> Marking<'a> {
         let words = PassageWords::new(text, language);
         let mut marks = words.find_terms(term_matcher);
         if let Some(question) = &self.question {
-            let pieces = self.embedder.pieces(text).map_err(Error::Embed)?;
+            let pieces = self.embedder.pieces(text)?;
             // A question never contains ids beyond 16 bits, so the highest id can stand for them as unknown.
             let tokens: Vec<u16> = pieces.iter().map(|(id, _)| u16::try_from(*id).unwrap_or(u16::MAX)).collect();
             let matches = question.matches(&tokens, &self.fragments);

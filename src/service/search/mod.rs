@@ -52,34 +52,27 @@ impl CollectionHandle {
     /// Runs a search. Every hit is read from the store after the index has found it, so a document that was deleted or replaced
     /// by then is not a hit.
     pub async fn search(&self, request: SearchRequest) -> Result<SearchResults, Error> {
-        let answer = self.search_all(vec![request]).await.map_err(|failed| failed.error)?.pop();
-        answer.ok_or(Error::EncoderAnswers { expected: 1, got: 0 })
+        match self.search_batch(vec![request]).await {
+            Ok(mut answers) => answers.pop().ok_or(Error::EncoderAnswers { expected: 1, got: 0 }),
+            Err(Error::InBatch { source, .. }) => Err(*source),
+            Err(error) => Err(error),
+        }
     }
 
     /// Runs several searches, embedding their texts together. Returns the answers in order. If one search fails, the whole
     /// batch fails with the first error and the position of that search.
     pub async fn search_batch(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchResults>, Error> {
-        self.search_all(requests).await.map_err(|Failed { index, error }| match index {
-            Some(index) => Error::InBatch { index, source: Box::new(error) },
-            None => error,
-        })
-    }
-
-    async fn search_all(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchResults>, Failed> {
         let (collection, state) = (self.open(), &self.service.state);
         state.check_running()?;
         let mut words: Vec<Words> = Vec::with_capacity(requests.len());
         for (index, request) in requests.iter().enumerate() {
-            words.push(
-                resolve::parse_words(request, &state.embedder)
-                    .map_err(|error| Failed { index: Some(index), error: error.into() })?,
-            );
+            words.push(resolve::parse_words(request, &state.embedder).map_err(|error| in_batch(index, error.into()))?);
         }
         if let Some(index) = words.iter().position(|words| !words.texts.is_empty()) {
             collection.check_model(self.service.model())?;
             if collection.row.model.is_none() {
                 let error = Error::NoModel { collection: self.name.clone(), dimension: collection.row.dimension };
-                return Err(Failed { index: Some(index), error });
+                return Err(in_batch(index, error));
             }
         }
         if requests.iter().any(|request| request.mode != SearchMode::Lexical) {
@@ -99,7 +92,7 @@ impl CollectionHandle {
             let searching =
                 collection.read(move |collection| answer(collection, &request, (query, embedded), &embedder, &budget));
             async move {
-                let mut answer = searching.await.map_err(|error| Failed { index: Some(index), error })?;
+                let mut answer = searching.await.map_err(|error| in_batch(index, error))?;
                 answer.statistics.embedding_ms = embedding_ms;
                 Ok(answer)
             }
@@ -117,17 +110,9 @@ async fn embed_all(embedder: &Embedder, texts: Vec<String>) -> Result<Vec<Embedd
     if embedded.len() == expected { Ok(embedded) } else { Err(Error::EncoderAnswers { expected, got: embedded.len() }) }
 }
 
-/// Why searches failed, and which one.
-struct Failed {
-    /// The position of the search that failed, or `None` if all failed.
-    index: Option<usize>,
-    error: Error,
-}
-
-impl<E: Into<Error>> From<E> for Failed {
-    fn from(error: E) -> Self {
-        Self { index: None, error: error.into() }
-    }
+/// Makes the error of a batch in which this search failed.
+fn in_batch(index: usize, error: Error) -> Error {
+    Error::InBatch { index, source: Box::new(error) }
 }
 
 /// Runs one search. Blocks.

@@ -47,20 +47,12 @@ pub(super) fn preferred_score(candidate: &Candidate, preferred: &[Language]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{DocumentId, HitRanks, PassageId};
 
     /// Checks the order of candidates. `expect` has their positions in `candidates`.
     #[track_caller]
     fn check(candidates: &[(&str, f32)], preferred: &[&str], expect: &[u64]) {
-        let candidate = |(key, (language, score)): (u64, &(&str, f32))| Candidate {
-            passage: PassageId(key),
-            document: DocumentId::parse(&format!("d{key}")).unwrap(),
-            language: Language::parse(language),
-            score: *score,
-            ranks: HitRanks::default(),
-            group: None,
-        };
-        let mut candidates: Vec<Candidate> = (1..).zip(candidates).map(candidate).collect();
+        let candidates = (1..).zip(candidates).map(|(key, (language, score))| Candidate::example(key, language, *score));
+        let mut candidates: Vec<Candidate> = candidates.collect();
         let preferred: Vec<Language> = preferred.iter().filter_map(|code| Language::parse(code)).collect();
         reorder(&mut candidates, &preferred);
         assert_eq!(candidates.iter().map(|candidate| candidate.passage.0).collect::<Vec<_>>(), expect);

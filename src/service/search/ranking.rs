@@ -153,8 +153,7 @@ impl Plan<'_> {
             languages = counted.iter().filter_map(|(language, _)| *language).collect();
             if counted.iter().any(|(language, _)| language.is_none()) {
                 let without = Filter::Field(Field::Language, Test::Exists(false));
-                let narrow = SearchFilter { languages: Vec::new(), filter: Filter::And(vec![filter.filter.clone(), without]) };
-                all = self.rank_and_boost(&narrow, depth)?;
+                all = self.rank_and_boost(&Filter::And(vec![filter.filter.clone(), without]).into(), depth)?;
             }
         }
         languages.sort_unstable();

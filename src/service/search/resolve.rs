@@ -143,7 +143,7 @@ impl ResolvedQuery {
         let [whole, topic] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
         let respelled = with_known_umlauts(topic, |word| embedder.knows(word));
         let read = respelled.as_deref().unwrap_or(topic);
-        let pieces = embedder.pieces(read).map_err(Error::Embed)?;
+        let pieces = embedder.pieces(read)?;
         let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
         self.words = query_words(read, &pieces, |word| embedder.knows(word));
         self.fragments = fragments(read, &pieces);

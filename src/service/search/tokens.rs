@@ -15,16 +15,6 @@ pub(super) fn with_tokens<T>(
     translations: Option<&Translations>,
     use_them: impl FnOnce(&TokenIndex, &WordIndex) -> T,
 ) -> Result<T, Error> {
-    collection.mark_searched();
-    read_tokens(collection, translations, use_them)
-}
-
-/// Like `with_tokens`, but does not mark the collection as searched.
-pub(super) fn read_tokens<T>(
-    collection: &OpenCollection,
-    translations: Option<&Translations>,
-    use_them: impl FnOnce(&TokenIndex, &WordIndex) -> T,
-) -> Result<T, Error> {
     let now = collection.store.sequence()?;
     loop {
         let (reached, filled) = {
@@ -55,7 +45,7 @@ pub(in crate::service) fn fill(collection: &OpenCollection, embedder: &Embedder)
     let has_tokens = scorer_of(collection, embedder).is_some();
     while has_tokens && !collection.should_stop() {
         let tokens_of = |passages: &[PendingPassage]| embedder.token_sets(&passages.iter().map(embed_text).collect::<Vec<_>>());
-        match embedded.store.fill_tokens(tokens_of)?.map_err(Error::Embed)? {
+        match embedded.store.fill_tokens(tokens_of)?? {
             Some(passages) => collection.tokens.fill(&passages),
             None => break,
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use super::tokens::{read_tokens, scorer_of};
+use super::tokens::{scorer_of, with_tokens};
 use crate::embed::Embedder;
 use crate::service::open_collection::OpenCollection;
 
@@ -39,7 +39,7 @@ fn prepare(collection: &OpenCollection, embedder: &Embedder) {
         return;
     }
     // The first search meets the same failure, and reports it.
-    let has_tokens = read_tokens(collection, embedder.translations(), |_, _| ()).is_ok();
+    let has_tokens = with_tokens(collection, embedder.translations(), |_, _| ()).is_ok();
     if has_tokens && copy_embeddings(collection) {
         tracing::info!(collection = %collection.row.name, took = ?begun.elapsed(), "prepared the first search");
     }

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::domain::{Alias, CollectionModel, CollectionName, SnapshotClassifier, SnapshotCollection, chain, hex};
+use crate::domain::{Alias, CollectionName, SnapshotClassifier, SnapshotCollection, chain, hex};
 use crate::service::error::Error;
-use crate::service::folders::{open_file, open_with_length, sync_dir};
+use crate::service::folders::{AtPath, open_file, open_with_length, sync_dir};
 use crate::store::{DatabaseKind, check_head};
 
 /// The format version of an archive with collections only, which all servers can restore.
@@ -81,23 +81,17 @@ pub(crate) struct FileDigest {
     pub(crate) sha256: String,
 }
 
-impl Entry {
-    fn model(&self) -> Option<CollectionModel> {
-        let (name, fingerprint) = self.model.clone().zip(self.model_fingerprint.clone())?;
-        Some(CollectionModel { name, fingerprint })
-    }
-}
-
 impl Manifest {
-    pub(crate) fn new(created_at_ms: i64, collections: Vec<Entry>, catalog: FileDigest) -> Self {
-        let server_version = env!("CARGO_PKG_VERSION").to_owned();
-        let (aliases, classifiers) = (Vec::new(), Vec::new());
-        Self { format: FORMAT_COLLECTIONS, created_at_ms, server_version, collections, aliases, classifiers, catalog }
-    }
-
-    pub(crate) fn with_names(self, aliases: Vec<AliasEntry>, classifiers: Vec<SnapshotClassifier>) -> Self {
+    pub(crate) fn new(
+        created_at_ms: i64,
+        collections: Vec<Entry>,
+        (aliases, classifiers): (Vec<AliasEntry>, Vec<SnapshotClassifier>),
+        catalog: FileDigest,
+    ) -> Self {
         let alone = aliases.is_empty() && classifiers.is_empty();
-        Self { format: if alone { FORMAT_COLLECTIONS } else { FORMAT_WHOLE }, aliases, classifiers, ..self }
+        let format = if alone { FORMAT_COLLECTIONS } else { FORMAT_WHOLE };
+        let server_version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { format, created_at_ms, server_version, collections, aliases, classifiers, catalog }
     }
 
     /// Returns the size of all files except the manifest, in bytes.
@@ -150,7 +144,7 @@ impl Manifest {
     pub(crate) fn parse_collections(&self) -> Result<Vec<SnapshotCollection>, Error> {
         let collection = |entry: &Entry| {
             let name = CollectionName::parse(&entry.name).map_err(|error| invalid(format!("has an invalid name: {error}")))?;
-            let (model, model_fingerprint) = entry.model().map(|model| (model.name, model.fingerprint)).unzip();
+            let (model, model_fingerprint) = entry.model.clone().zip(entry.model_fingerprint.clone()).unzip();
             Ok(SnapshotCollection {
                 name,
                 model,
@@ -188,7 +182,7 @@ impl ArchiveWriter {
             packed.include_checksum(true)?;
             Ok(tar::Builder::new(packed))
         };
-        let tar = open().map_err(|source| Error::Folder { path: path.to_owned(), source })?;
+        let tar = open().at(path)?;
         Ok(Self { path: path.to_owned(), tar })
     }
 
@@ -199,7 +193,7 @@ impl ArchiveWriter {
             self.tar.append_data(&mut header(bytes), name, &mut source)?;
             Ok(FileDigest { bytes, sha256: source.sha256() })
         };
-        add().map_err(|source| Error::Folder { path: self.path.clone(), source })
+        add().at(&self.path)
     }
 
     /// Writes the manifest and makes the archive durable. Returns the archive's own length and SHA-256.
@@ -215,7 +209,7 @@ impl ArchiveWriter {
             path.parent().map_or(Ok(()), sync_dir)?;
             Ok(FileDigest { bytes, sha256 })
         };
-        finish().map_err(|source| Error::Folder { path: self.path.clone(), source })
+        finish().at(&self.path)
     }
 }
 
@@ -366,8 +360,7 @@ impl Copying<'_> {
     /// Reads an entry to its end, into a new file if it is wanted.
     fn copy(&mut self, entry: &mut impl Read) -> Result<FileDigest, Error> {
         let path = self.path.clone().unwrap_or_default();
-        let access = |source| Error::Folder { path: path.clone(), source };
-        let mut file = self.path.as_deref().map(File::create_new).transpose().map_err(access)?;
+        let mut file = self.path.as_deref().map(File::create_new).transpose().at(&path)?;
         let mut entry = Hashing::new(entry);
         let mut piece = Vec::with_capacity(COPY_BYTES);
         read_piece(&mut entry, &mut piece)?;
@@ -377,12 +370,12 @@ impl Copying<'_> {
         while !piece.is_empty() {
             (self.on_progress)(entry.bytes)?;
             if let Some(file) = &mut file {
-                file.write_all(&piece).map_err(access)?;
+                file.write_all(&piece).at(&path)?;
             }
             read_piece(&mut entry, &mut piece)?;
         }
         if let Some(file) = file {
-            file.sync_all().map_err(access)?;
+            file.sync_all().at(&path)?;
         }
         Ok(FileDigest { bytes: entry.bytes, sha256: entry.sha256() })
     }

@@ -14,7 +14,7 @@ use crate::domain::{
 use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::folders::ignore_not_found;
+use crate::service::folders::{AtPath, ignore_not_found};
 use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::Description;
@@ -74,20 +74,21 @@ impl Service {
         }
         let collections = own_names;
         let permit = self.job_permit()?;
-        let state = Arc::clone(&self.state);
         let wanted = collections.clone();
-        let total = blocking(move || {
-            let found = state.collections_to_snapshot(&wanted)?;
-            let bytes = |collection: &Arc<OpenCollection>| Ok(collection.embedded()?.store.bytes());
-            let bytes = found.iter().map(bytes).collect::<Result<Vec<u64>, Error>>()?;
-            // Room for the archive, which may not compress at all, and for the copy of the largest database.
-            let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
-            let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
-            let needed = bytes.iter().sum::<u64>().saturating_add(catalog).saturating_add(largest);
-            check_disk_space(&state.data_dir, needed, state.limits.disk_reserve_bytes)?;
-            Ok(found.len() as u64)
-        })
-        .await?;
+        let total = self
+            .state
+            .run(move |state| {
+                let found = state.collections_to_snapshot(&wanted)?;
+                let bytes = |collection: &Arc<OpenCollection>| Ok(collection.embedded()?.store.bytes());
+                let bytes = found.iter().map(bytes).collect::<Result<Vec<u64>, Error>>()?;
+                // Room for the archive, which may not compress at all, and for the copy of the largest database.
+                let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
+                let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
+                let needed = bytes.iter().sum::<u64>().saturating_add(catalog).saturating_add(largest);
+                check_disk_space(&state.data_dir, needed, state.limits.disk_reserve_bytes)?;
+                Ok(found.len() as u64)
+            })
+            .await?;
         let collection = match &collections[..] {
             [only] => Some(only.clone()),
             _ => None,
@@ -106,7 +107,34 @@ impl JobKind for SnapshotJob {
     type Details = SnapshotDetails;
 
     async fn run(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> {
-        make(context, plan).await
+        let (state, live) = (context.state()?, Arc::clone(&context.job));
+        let SnapshotPlan { snapshot: id, collections: names } = plan;
+        if state.describe(&id).is_ok() {
+            // The snapshot was created before the last restart, but the job's end was not recorded.
+            return Ok(());
+        }
+        let collections = state.collections_to_snapshot(&names)?;
+        context.measure(0, collections.len() as u64);
+        let folder = state.snapshot_partial(live.id.as_str());
+        let (begun, whole) = (id.clone(), names.is_empty());
+        let builder_state = Arc::clone(&state);
+        let mut making = blocking(move || SnapshotBuilder::begin(builder_state, begun, folder, whole)).await?;
+        let mut details = SnapshotDetails { snapshot: id.clone(), skipped: Vec::new() };
+        for (done, collection) in collections.into_iter().enumerate() {
+            context.check()?;
+            context.progress(done as u64, &details).await?;
+            let name = collection.row.name.clone();
+            let (with_it, added) = making.add_current(context, &state, collection.reembedded()).await?;
+            making = with_it;
+            if !added && !whole {
+                return Err(Error::CollectionNotFound { name }.into());
+            }
+            if !added {
+                details.skipped.push(name);
+            }
+            context.progress(done as u64 + 1, &details).await?;
+        }
+        Ok(blocking(move || making.finish()).await?)
     }
 
     fn free_space(state: &State, id: &JobId, _: &SnapshotPlan) {
@@ -114,42 +142,10 @@ impl JobKind for SnapshotJob {
     }
 }
 
-async fn make(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> {
-    let (state, live) = (context.state()?, Arc::clone(&context.job));
-    let SnapshotPlan { snapshot: id, collections: names } = plan;
-    if state.describe(&id).is_ok() {
-        // The snapshot was created before the last restart, but the job's end was not recorded.
-        return Ok(());
-    }
-    let collections = state.collections_to_snapshot(&names)?;
-    context.measure(0, collections.len() as u64);
-    let folder = state.snapshot_partial(live.id.as_str());
-    let (begun, whole) = (id.clone(), names.is_empty());
-    let builder_state = Arc::clone(&state);
-    let mut making = blocking(move || SnapshotBuilder::begin(builder_state, begun, folder, whole)).await?;
-    let mut details = SnapshotDetails { snapshot: id.clone(), skipped: Vec::new() };
-    for (done, collection) in collections.into_iter().enumerate() {
-        context.check()?;
-        context.progress(done as u64, &details).await?;
-        let name = collection.row.name.clone();
-        let (with_it, added) = making.add_current(context, &state, collection.reembedded()).await?;
-        making = with_it;
-        if !added && !whole {
-            return Err(Error::CollectionNotFound { name }.into());
-        }
-        if !added {
-            details.skipped.push(name);
-        }
-        context.progress(done as u64 + 1, &details).await?;
-    }
-    Ok(blocking(move || making.finish()).await?)
-}
-
 impl SnapshotBuilder {
     fn begin(state: Arc<State>, id: SnapshotId, folder: PathBuf, whole: bool) -> Result<Self, Error> {
-        let access = |source| Error::Folder { path: folder.clone(), source };
-        ignore_not_found(std::fs::remove_dir_all(&folder)).map_err(access)?;
-        std::fs::create_dir(&folder).map_err(access)?;
+        ignore_not_found(std::fs::remove_dir_all(&folder)).at(&folder)?;
+        std::fs::create_dir(&folder).at(&folder)?;
         let packer = ArchiveWriter::create(&folder.join("archive"))?;
         Ok(Self { state, id, folder, packer, entries: Vec::new(), rows: Vec::new(), whole })
     }
@@ -187,9 +183,7 @@ impl SnapshotBuilder {
         }
         let copy = self.folder.join("copy.sqlite");
         // The copy of an earlier collection may be left, if that collection was deleted or replaced while it was copied.
-        if let Err(source) = ignore_not_found(std::fs::remove_file(&copy)) {
-            return Err(Error::Folder { path: copy, source });
-        }
+        ignore_not_found(std::fs::remove_file(&copy)).at(&copy)?;
         let copied = collection.embedded()?.store.copy_to(&copy, stop);
         if collection.is_restored_over() {
             return Ok(false);
@@ -214,7 +208,7 @@ impl SnapshotBuilder {
             invalid(format!("would contain collection {} and could not be restored: {}", row.name, chain(&error)))
         })?;
         let file = self.packer.add(&file_name(&row.id.0), &copy)?;
-        std::fs::remove_file(&copy).map_err(|source| Error::Folder { path: copy, source })?;
+        std::fs::remove_file(&copy).at(&copy)?;
         self.entries.push(Entry {
             id: row.id.0.clone(),
             name: row.name.as_str().to_owned(),
@@ -246,7 +240,7 @@ impl SnapshotBuilder {
         // Closing the catalog leaves a single file.
         drop(catalog);
         let catalog = self.packer.add(CATALOG, &rows.join(CATALOG))?;
-        let manifest = Manifest::new(now_ms(), self.entries, catalog).with_names(aliases, classifiers);
+        let manifest = Manifest::new(now_ms(), self.entries, (aliases, classifiers), catalog);
         let archive = self.packer.finish(&manifest)?;
         self.state.publish_snapshot(&self.id, &self.folder.join("archive"), &Description { archive, manifest })
     }

@@ -18,13 +18,12 @@ use std::sync::Arc;
 use futures::Stream;
 use serde::{Deserialize, Serialize};
 
-use super::blocking::blocking;
 use super::classifiers::ClassifierError;
 use super::error::Error;
-use super::folders::{SNAPSHOTS_DIR, ignore_not_found, read_file, rename_durably, sync_dir, write_durably};
+use super::folders::{AtPath, SNAPSHOTS_DIR, ignore_not_found, read_file, rename_durably, sync_dir, write_durably};
 use super::state::{Service, State};
 use super::upload_receiver::{UploadBounds, check_disk_space, receive};
-use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId};
+use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId, with_causes};
 use crate::new_id::new_uuid;
 use crate::service::open_collection::OpenCollection;
 use crate::store::Catalog;
@@ -50,73 +49,76 @@ impl Service {
     /// Lists snapshots, newest first. Also returns the last id on the page if there is a next page. A page ends early if its
     /// snapshots have many collections.
     pub async fn list_snapshots(&self, page: Page<SnapshotId>) -> Result<(Vec<Snapshot>, Option<SnapshotId>), Error> {
-        let state = Arc::clone(&self.state);
-        blocking(move || {
-            let mut ids = state.snapshot_ids()?;
-            ids.sort_unstable_by(|a, b| b.cmp(a));
-            ids.retain(|id| page.after.as_ref().is_none_or(|after| id < after));
-            let (mut left, mut next) = (ids.len(), None);
-            let (mut found, mut collections) = (Vec::new(), 0);
-            for id in ids.into_iter().take(page.limit) {
-                left -= 1;
-                match state.describe(&id) {
-                    Ok(description) => {
-                        collections += description.manifest.collections.len();
-                        found.push(snapshot_info(id.clone(), &description)?);
+        self.state
+            .run(move |state| {
+                let mut ids = state.snapshot_ids()?;
+                ids.sort_unstable_by(|a, b| b.cmp(a));
+                ids.retain(|id| page.after.as_ref().is_none_or(|after| id < after));
+                let (mut left, mut next) = (ids.len(), None);
+                let (mut found, mut collections) = (Vec::new(), 0);
+                for id in ids.into_iter().take(page.limit) {
+                    left -= 1;
+                    match state.describe(&id) {
+                        Ok(description) => {
+                            collections += description.manifest.collections.len();
+                            found.push(snapshot_info(id.clone(), &description)?);
+                        }
+                        // It was deleted meanwhile.
+                        Err(Error::SnapshotNotFound { .. }) => (),
+                        Err(error @ Error::InvalidSnapshot { .. }) => {
+                            tracing::warn!(snapshot = %id, error = with_causes(&error), "a snapshot is left out of the list");
+                        }
+                        Err(error) => return Err(error),
                     }
-                    // It was deleted meanwhile.
-                    Err(Error::SnapshotNotFound { .. }) => (),
-                    Err(error @ Error::InvalidSnapshot { .. }) => {
-                        tracing::warn!(snapshot = %id, error = &error as &dyn std::error::Error, "a snapshot is left out of the list");
+                    next = (left > 0).then_some(id);
+                    if collections >= COLLECTIONS_LISTED {
+                        break;
                     }
-                    Err(error) => return Err(error),
                 }
-                next = (left > 0).then_some(id);
-                if collections >= COLLECTIONS_LISTED {
-                    break;
-                }
-            }
-            Ok((found, next))
-        })
-        .await
+                Ok((found, next))
+            })
+            .await
     }
 
     pub async fn get_snapshot(&self, id: &SnapshotId) -> Result<Snapshot, Error> {
-        let (state, id) = (Arc::clone(&self.state), id.clone());
-        blocking(move || {
-            let description = state.describe(&id)?;
-            snapshot_info(id, &description)
-        })
-        .await
+        let id = id.clone();
+        self.state
+            .run(move |state| {
+                let description = state.describe(&id)?;
+                snapshot_info(id, &description)
+            })
+            .await
     }
 
     /// Opens a snapshot's archive for sending, and returns its length. It can be read to the end even if the snapshot is
     /// deleted meanwhile.
     pub async fn open_snapshot(&self, id: &SnapshotId) -> Result<(File, u64), Error> {
-        let (state, id) = (Arc::clone(&self.state), id.clone());
-        blocking(move || {
-            let description = state.describe(&id)?;
-            Ok((open_archive(&state.snapshot_archive(&id))?, description.archive.bytes))
-        })
-        .await
+        let id = id.clone();
+        self.state
+            .run(move |state| {
+                let description = state.describe(&id)?;
+                Ok((open_archive(&state.snapshot_archive(&id))?, description.archive.bytes))
+            })
+            .await
     }
 
     pub async fn delete_snapshot(&self, id: &SnapshotId) -> Result<(), Error> {
         self.check_running()?;
-        let (state, id) = (Arc::clone(&self.state), id.clone());
-        blocking(move || {
-            state.check_directory()?;
-            match state.describe(&id) {
-                // Whatever is left of a damaged one can be deleted.
-                Ok(_) | Err(Error::InvalidSnapshot { .. }) => (),
-                Err(error) => return Err(error),
-            }
-            for path in [state.snapshot_file(&id, DESCRIPTION), state.snapshot_archive(&id)] {
-                ignore_not_found(std::fs::remove_file(&path)).map_err(|source| Error::Folder { path, source })?;
-            }
-            state.sync_snapshots()
-        })
-        .await
+        let id = id.clone();
+        self.state
+            .run(move |state| {
+                state.check_directory()?;
+                match state.describe(&id) {
+                    // Whatever is left of a damaged one can be deleted.
+                    Ok(_) | Err(Error::InvalidSnapshot { .. }) => (),
+                    Err(error) => return Err(error),
+                }
+                for path in [state.snapshot_file(&id, DESCRIPTION), state.snapshot_archive(&id)] {
+                    ignore_not_found(std::fs::remove_file(&path)).at(&path)?;
+                }
+                state.sync_snapshots()
+            })
+            .await
     }
 
     /// Receives an archive from this or another server, and checks all of it. After an error, nothing of it remains.
@@ -138,35 +140,35 @@ impl Service {
         // Uses a unique name, because the same snapshot may be uploaded twice at once.
         let partial = self.state.snapshots_dir().join(format!("{}{PARTIAL}", new_uuid()));
         receive(body, FileEncoding::Identity, partial.clone(), (bounds, &upload)).await?;
-        let (state, id) = (Arc::clone(&self.state), id.clone());
-        blocking(move || {
-            let kept = state.check_archive(&id, &partial).and_then(|(description, snapshot)| {
-                state.check_directory()?;
-                state.publish_snapshot(&id, &partial, &description)?;
-                Ok(snapshot)
-            });
-            if kept.is_err() {
-                let _ = std::fs::remove_file(&partial);
-            }
-            kept
-        })
-        .await
+        let id = id.clone();
+        self.state
+            .run(move |state| {
+                let kept = state.check_archive(&id, &partial).and_then(|(description, snapshot)| {
+                    state.check_directory()?;
+                    state.publish_snapshot(&id, &partial, &description)?;
+                    Ok(snapshot)
+                });
+                if kept.is_err() {
+                    let _ = std::fs::remove_file(&partial);
+                }
+                kept
+            })
+            .await
     }
 
     /// Creates the folder of the snapshots and removes partial files. In the background, writes missing descriptions again.
     pub(crate) fn prepare_snapshots(&self) -> Result<(), Error> {
         let folder = self.state.snapshots_dir();
-        let access = |source| Error::Folder { path: folder.clone(), source };
-        std::fs::create_dir_all(&folder).map_err(access)?;
+        std::fs::create_dir_all(&folder).at(&folder)?;
         let mut undescribed = Vec::new();
-        for entry in std::fs::read_dir(&folder).map_err(access)? {
-            let path = entry.map_err(access)?.path();
+        for entry in std::fs::read_dir(&folder).at(&folder)? {
+            let path = entry.at(&folder)?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let id = |end: &str| name.strip_suffix(end).and_then(|id| SnapshotId::parse(id).ok());
             if id(PARTIAL).or_else(|| id(DESCRIPTION_PARTIAL)).is_some() {
                 tracing::info!(path = %path.display(), "removing an incomplete snapshot");
                 let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
-                removed.map_err(access)?;
+                removed.at(&folder)?;
             }
             undescribed.extend(id(ARCHIVE).filter(|id| !self.state.snapshot_file(id, DESCRIPTION).exists()));
         }
@@ -259,7 +261,7 @@ impl State {
             std::fs::rename(archive, self.snapshot_archive(id))?;
             rename_durably(&new, &path)
         };
-        publish().map_err(|source| Error::Folder { path: path.clone(), source })
+        publish().at(&path)
     }
 
     /// Reads an archive to its end, checks all of it, and returns its description. Blocks.
@@ -285,14 +287,14 @@ impl State {
                 std::fs::remove_file(&new)?;
                 linked
             };
-            write().map_err(|source| Error::Folder { path: described.clone(), source })?;
+            write().at(&described)?;
             self.sync_snapshots()
         };
         match written() {
             Ok(()) => tracing::warn!(path = %path.display(), "the description of a snapshot was missing and is written again"),
             Err(error) => tracing::warn!(
                 path = %path.display(),
-                error = &error as &dyn std::error::Error,
+                error = with_causes(&error),
                 "a snapshot has no description, so it is not listed, and its archive cannot be described; the archive stays",
             ),
         }
@@ -318,10 +320,9 @@ impl State {
 
     fn snapshot_ids(&self) -> Result<Vec<SnapshotId>, Error> {
         let folder = self.snapshots_dir();
-        let access = |source| Error::Folder { path: folder.clone(), source };
         let mut ids = Vec::new();
-        for entry in std::fs::read_dir(&folder).map_err(access)? {
-            let name = entry.map_err(access)?.file_name();
+        for entry in std::fs::read_dir(&folder).at(&folder)? {
+            let name = entry.at(&folder)?.file_name();
             let id = name.to_str().and_then(|name| name.strip_suffix(DESCRIPTION));
             ids.extend(id.and_then(|id| SnapshotId::parse(id).ok()));
         }
@@ -330,7 +331,7 @@ impl State {
 
     fn sync_snapshots(&self) -> Result<(), Error> {
         let folder = self.snapshots_dir();
-        sync_dir(&folder).map_err(|source| Error::Folder { path: folder, source })
+        sync_dir(&folder).at(&folder)
     }
 }
 

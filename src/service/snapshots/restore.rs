@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::settings::{DIMENSION, EF, M};
 use crate::domain::{
     Alias, ClassifierName, Collection, CollectionId, CollectionName, Job, JobId, JobType, JobUnit, ModelInfo, RestoreRequest,
-    Scope, SnapshotId, chain,
+    Scope, SnapshotId, chain, with_causes,
 };
 use crate::index::IndexError;
 use crate::new_id::new_uuid;
@@ -20,7 +20,7 @@ use crate::service::blocking::blocking;
 use crate::service::classifiers::check_restored;
 use crate::service::error::Error;
 use crate::service::folders::orphaned::{self, DATABASE};
-use crate::service::folders::{ignore_not_found, sync_dir};
+use crate::service::folders::{AtPath, ignore_not_found, sync_dir};
 use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::repair::recover;
@@ -121,7 +121,7 @@ impl Service {
         let request = RestorePlan {
             snapshot: id,
             aliases: aliases.into_iter().map(|alias| (alias.name, alias.collection)).collect(),
-            classifiers: classifiers.into_iter().map(ClassifierTarget::new).collect(),
+            classifiers: classifiers.into_iter().map(|name| ClassifierTarget { name, id: new_uuid().to_string() }).collect(),
             targets,
             replace: request.replace,
         };
@@ -166,17 +166,26 @@ impl JobKind for RestoreJob {
     }
 
     async fn run(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {
-        restore(context, plan).await
+        let state = context.state()?;
+        let restore = Restore::new(context, &state, plan);
+        if restore.is_done(&state) {
+            return Ok(());
+        }
+        let (unpacking, canceled_by) = (restore.clone(), context.clone());
+        let unpack_state = Arc::clone(&state);
+        let unpacked = blocking(move || unpacking.unpack(&unpack_state, &canceled_by)).await;
+        context.check()?;
+        let ended = install_all(context, &state, &restore, unpacked?).await;
+        let folder = restore.folder.clone();
+        let _ = std::fs::remove_dir_all(folder);
+        if ended.is_err() && !restore.is_done(&state) {
+            restore.remove_folders(&state);
+        }
+        ended
     }
 
     fn free_space(state: &State, id: &JobId, _: &RestorePlan) {
         state.clean_up_snapshot(id);
-    }
-}
-
-impl ClassifierTarget {
-    fn new(name: ClassifierName) -> Self {
-        Self { name, id: new_uuid().to_string() }
     }
 }
 
@@ -195,25 +204,6 @@ impl State {
         self.check_names(&aliases, &classifiers, request.replace)?;
         Ok((aliases, classifiers))
     }
-}
-
-async fn restore(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {
-    let state = context.state()?;
-    let restore = Restore::new(context, &state, plan);
-    if restore.is_done(&state) {
-        return Ok(());
-    }
-    let (unpacking, canceled_by) = (restore.clone(), context.clone());
-    let unpack_state = Arc::clone(&state);
-    let unpacked = blocking(move || unpacking.unpack(&unpack_state, &canceled_by)).await;
-    context.check()?;
-    let ended = install_all(context, &state, &restore, unpacked?).await;
-    let folder = restore.folder.clone();
-    let _ = std::fs::remove_dir_all(folder);
-    if ended.is_err() && !restore.is_done(&state) {
-        restore.remove_folders(&state);
-    }
-    ended
 }
 
 /// A collection whose database is ready.
@@ -257,7 +247,7 @@ pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
     loop {
         tokio::select! {
             done = &mut built => {
-                let complete = done.map_err(Error::from)??;
+                let complete = done??;
                 return if complete { Ok(()) } else { context.check() };
             }
             () = tokio::time::sleep(CHECK_PAUSE) => {
@@ -321,7 +311,7 @@ fn close(opened: &[Arc<OpenCollection>]) {
     for collection in opened {
         collection.stop();
         if let Err(error) = collection.store.close() {
-            tracing::warn!(collection = %collection.row.name, error = &error as &dyn std::error::Error, "cannot close a database");
+            tracing::warn!(collection = %collection.row.name, error = with_causes(&error), "cannot close a database");
         }
     }
 }
@@ -392,19 +382,16 @@ impl Restore {
 
     /// Unpacks and checks the archive and adopts its databases. Returns the new collections. Blocks.
     fn unpack(&self, state: &State, context: &JobContext) -> Result<Vec<Prepared>, Error> {
-        let access = |source| Error::Folder { path: self.folder.clone(), source };
-        ignore_not_found(std::fs::remove_dir_all(&self.folder)).map_err(access)?;
+        ignore_not_found(std::fs::remove_dir_all(&self.folder)).at(&self.folder)?;
         for target in &self.plan.targets {
             let folder = state.collections_dir().join(&target.id);
             let problem = "it was restored before, but this older catalog.sqlite does not know that; its folder stays as it is";
-            match orphaned::clear(&folder) {
-                Ok(true) => (),
-                Ok(false) => return Err(Error::JobState { id: context.job.id.clone(), problem }),
-                Err(source) => return Err(Error::Folder { path: folder, source }),
+            if !orphaned::clear(&folder).at(&folder)? {
+                return Err(Error::JobState { id: context.job.id.clone(), problem });
             }
         }
         let (rows, foreign) = (self.folder.join("catalog"), self.folder.join("foreign"));
-        [&rows, &foreign].into_iter().try_for_each(std::fs::create_dir_all).map_err(access)?;
+        [&rows, &foreign].into_iter().try_for_each(std::fs::create_dir_all).at(&self.folder)?;
         let description = state.describe(&self.plan.snapshot)?;
         let path_of = |name: &str| foreign.join(name.replace('/', "-"));
         let mut databases = vec![(DatabaseKind::Catalog, CATALOG.to_owned(), rows.join(CATALOG))];
@@ -412,7 +399,7 @@ impl Restore {
             let entry = description.manifest.collections.iter().find(|entry| entry.name == target.from.as_str());
             let entry = entry.ok_or_else(|| invalid(format!("does not contain {}", target.from)))?;
             let folder = self.folder.join(&target.id);
-            std::fs::create_dir(&folder).map_err(access)?;
+            std::fs::create_dir(&folder).at(&self.folder)?;
             databases.push((DatabaseKind::Collection, file_name(&entry.id), folder.join(DATABASE)));
         }
         let wanted = |name: &str| databases.iter().any(|(_, file, _)| file == name).then(|| path_of(name));
@@ -430,7 +417,7 @@ impl Restore {
             let (from, watched) = (path_of(name), context.clone());
             let foreign_import = ForeignImport { kind: *kind, from: &from, to, terms_of: state.terms_of() };
             damage.push(foreign_import.run(move || watched.check().is_err()).map_err(|error| to_archive_error(error.into()))?);
-            std::fs::remove_file(&from).map_err(access)?;
+            std::fs::remove_file(&from).at(&self.folder)?;
         }
         let catalog = Catalog::open(&rows).map_err(|error| to_archive_error(error.into()))?;
         self.check_rest(state, &catalog).map_err(to_archive_error)?;
@@ -454,11 +441,10 @@ impl Restore {
     fn open(&self, state: &State, prepared: Prepared) -> Result<Arc<OpenCollection>, Error> {
         let Prepared { row, damage } = prepared;
         let folder = state.collections_dir().join(&row.id.0);
-        let access = |source| Error::Folder { path: folder.clone(), source };
         let unpacked = self.folder.join(&row.id.0);
         orphaned::mark(&unpacked);
-        std::fs::rename(unpacked, &folder).map_err(access)?;
-        sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
+        std::fs::rename(unpacked, &folder).at(&folder)?;
+        sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).at(&folder)?;
         let collection = state.open_collection(row, &folder).map_err(to_archive_error)?;
         damage.iter().for_each(|error| drop(collection.record_damage(error)));
         Ok(Arc::new(collection))

@@ -5,7 +5,6 @@
 //! a restart or a failure, the next attempt continues with that snapshot.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -15,9 +14,8 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::schedule_meter::ScheduleMeter;
-use crate::domain::{InvalidId, JobId, JobStatus, Page, SnapshotId, hex};
+use crate::domain::{InvalidId, JobId, JobStatus, Page, SnapshotId, hex, with_causes};
 use crate::new_id::new_dated_uuid;
-use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::folders::{read_file, write_durably};
 use crate::service::retries;
@@ -91,7 +89,7 @@ async fn run(service: Service, schedule: SnapshotSchedule, mut stop: watch::Rece
                 Err(error) => {
                     pause = retry_pause(failures, schedule.interval);
                     failures += 1;
-                    let (target, error) = (schedule.target.name(), &error as &dyn std::error::Error);
+                    let (target, error) = (schedule.target.name(), with_causes(&error));
                     tracing::warn!(target_name = target, failures, ?pause, error, "no scheduled snapshot; trying again");
                     &meter.failed
                 }
@@ -140,8 +138,7 @@ async fn run_once(service: &Service, schedule: &SnapshotSchedule) -> Result<bool
     let note = match find_unfinished(service).await? {
         Some(note) => note,
         None => {
-            let state = Arc::clone(&service.state);
-            let fingerprint = blocking(move || state.fingerprint()).await?;
+            let fingerprint = service.state.run(move |state| state.fingerprint()).await?;
             if newest.as_ref().is_some_and(|newest| newest.fingerprint == fingerprint) {
                 return Ok(false);
             }

@@ -24,7 +24,7 @@ use crate::service::collections::projections::ProjectionError;
 use crate::service::collections::projections::file::{EmbeddingsMark, Origin, ProjectionFile};
 use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, Steps, new_job_id, stored};
-use crate::service::mining::{MineError, memory};
+use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::service::upload_receiver::check_disk_space;
@@ -88,8 +88,8 @@ impl Service {
         memory::check_free(memory_bytes)?;
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
         check_disk_space(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
-        let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
-        let running = blocking(move || state.unfinished_projection(&own, center)).await?;
+        let own = collection.row.name.clone();
+        let running = self.state.run(move |state| state.unfinished_projection(&own, center)).await?;
         if let Some(job) = running {
             return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
         }
@@ -123,9 +123,7 @@ impl JobKind for ProjectJob {
     type Details = ProjectDetails;
 
     async fn run(context: &JobContext, plan: ProjectionRequest) -> Result<(), JobError> {
-        let Some(name) = &context.job.collection else {
-            return Err(Error::JobState { id: context.job.id.clone(), problem: "it does not name a collection" }.into());
-        };
+        let name = context.collection_name()?;
         loop {
             let collection = context.state()?.collection(name)?;
             let projected = project(context, plan, &collection).await;
@@ -150,7 +148,7 @@ async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc
     let sample = blocking(move || read(&reading, &source, plan).map_err(|error| source.report_damage(error))).await?;
     let Sample { mut vectors, ids, languages, origin } = sample;
     let documents = ids.len();
-    memory::check_free(memory_bytes(documents as u64, collection, plan.neighbors)).map_err(Error::from)?;
+    memory::check_free(memory_bytes(documents as u64, collection, plan.neighbors))?;
     steps.record_time("reading_ms", begun);
     steps.details().insert("documents".to_owned(), documents.into());
     steps.details().insert("sampled".to_owned(), origin.sampled.into());
@@ -163,7 +161,7 @@ async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc
         if plan.center == ProjectionCenter::Language {
             vectors.center(&languages);
         }
-        let plane = principal_plane(&vectors, || comparing.check().is_err()).map_err(MineError::from)?;
+        let plane = principal_plane(&vectors, || comparing.check().is_err())?;
         Ok((plane, neighbors(&comparing, vectors, plan.neighbors)?))
     })
     .await?;
@@ -187,7 +185,7 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
     let (store, row) = (&collection.store, &collection.row);
     // Read before the documents, so that any later change of an embedding marks the projection as stale.
     let sequence = store.sequence()?.0;
-    let embeddings = EmbeddingsMark::of(collection)?;
+    let embeddings = Some(EmbeddingsMark::of(collection)?);
     let collection_documents = store.counts()?.documents;
     let (keys, sampled) = sample_documents(context, collection, plan.documents_max)?;
     context.measure(0, steps(keys.len() as u64));
@@ -197,7 +195,7 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
         check_not_stopped(context)?;
         for document in collection.read_with_repair(|| store.embeddings_by_document(part))? {
             // Passages that cancel each other out have no mean direction.
-            let Some(mean) = mean(&document.embeddings) else { continue };
+            let Some(mean) = Embedding::mean_direction(&document.embeddings) else { continue };
             vectors.push(mean.as_slice());
             ids.push(document.id.as_str().to_owned());
             languages.push(document.language.map_or(0, |language| language.index() as u32 + 1));
@@ -244,17 +242,17 @@ fn sample_documents(context: &JobContext, collection: &OpenCollection, max: usiz
 
 /// Finds the neighbors of each vector. Blocks.
 fn neighbors(context: &JobContext, vectors: Vectors, neighbors: usize) -> Result<NeighborLists, Error> {
-    let neighborhood = Neighborhood::new(vectors, neighbors).map_err(MineError::from)?;
+    let neighborhood = Neighborhood::new(vectors, neighbors)?;
     let (parts, before) = (neighborhood.parts(), context.job.progress().0.done);
     let mut found = Vec::with_capacity(parts);
     for begin in (0..parts).step_by(BLOCKS_PER_CORE * parallelism()) {
         check_not_stopped(context)?;
         let range = begin..parts.min(begin + BLOCKS_PER_CORE * parallelism());
         let compared = in_parallel(range, 1, parallelism(), |part| neighborhood.compare(part.start));
-        found.extend(compared.map_err(MineError::from)?);
+        found.extend(compared?);
         context.set_done(before + found.len() as u64);
     }
-    Ok(neighborhood.lists(found).map_err(MineError::from)?)
+    Ok(neighborhood.lists(found)?)
 }
 
 /// Lays out the points by their neighbors, starting from the principal plane. Blocks.
@@ -281,12 +279,6 @@ fn check_enough(collection: &CollectionName, got: usize) -> Result<(), Error> {
         return Ok(());
     }
     Err(ProjectionError::TooFewDocuments { collection: collection.clone(), expected: DOCUMENTS_MIN, got }.into())
-}
-
-/// Returns the mean direction of a document's passages.
-fn mean(passages: &[Embedding]) -> Option<Embedding> {
-    let unit = |embedding: &Embedding| Embedding::normalized(embedding.as_slice().to_vec());
-    Embedding::mean(&passages.iter().filter_map(unit).collect::<Vec<_>>())
 }
 
 /// Hashes an id: the first eight bytes of its SHA-256.

@@ -9,27 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::ProjectionCenter;
 use crate::service::error::Error;
-use crate::service::folders::{read_file, replace_durably};
+use crate::service::folders::{AtPath, read_file, replace_durably};
 use crate::service::open_collection::OpenCollection;
 
 const FORMAT: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct ProjectionFile {
     format: u32,
-    /// The id of the database that it was computed from.
-    pub(crate) origin: String,
-    /// The database's last sequence number before it was read.
-    pub(crate) sequence: u64,
-    /// The embeddings that the database had before it was read; `None` in files of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) embeddings: Option<EmbeddingsMark>,
+    #[serde(flatten)]
+    pub(crate) origin: Origin,
     pub(crate) created_at_ms: i64,
-    pub(crate) model: Option<String>,
-    /// Number of documents that the collection had.
-    pub(crate) collection_documents: u64,
-    pub(crate) sampled: bool,
     /// [documents]
     pub(crate) ids: Vec<String>,
     /// [documents]
@@ -50,12 +40,18 @@ pub(crate) struct EmbeddingsMark {
 }
 
 /// What a projection was computed from.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Origin {
+    /// The id of the database.
+    #[serde(rename = "origin")]
     pub(crate) database: String,
+    /// The database's last sequence number before it was read.
     pub(crate) sequence: u64,
-    pub(crate) embeddings: EmbeddingsMark,
+    /// The embeddings that the database had before it was read; `None` in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) embeddings: Option<EmbeddingsMark>,
     pub(crate) model: Option<String>,
+    /// Number of documents that the collection had.
     pub(crate) collection_documents: u64,
     pub(crate) sampled: bool,
 }
@@ -73,20 +69,7 @@ impl ProjectionFile {
     pub(crate) fn new(origin: Origin, created_at_ms: i64, ids: Vec<String>, points: &[[f32; 2]]) -> Self {
         debug_assert_eq!(ids.len(), points.len(), "each document has a point");
         let axis = |axis: usize| points.iter().map(|point| rounded(point[axis])).collect();
-        let Origin { database, sequence, embeddings, model, collection_documents, sampled } = origin;
-        Self {
-            format: FORMAT,
-            origin: database,
-            sequence,
-            embeddings: Some(embeddings),
-            created_at_ms,
-            model,
-            collection_documents,
-            sampled,
-            ids,
-            x: axis(0),
-            y: axis(1),
-        }
+        Self { format: FORMAT, origin, created_at_ms, ids, x: axis(0), y: axis(1) }
     }
 
     /// Writes the file durably, replacing an older one.
@@ -99,22 +82,19 @@ impl ProjectionFile {
             writeln!(text, "\n{checksum:08x}")?;
             replace_durably(&new, &path, &text)
         };
-        write().map_err(|source: io::Error| {
-            // The partial file may be what filled the disk.
-            let _ = std::fs::remove_file(&new);
-            Error::Folder { path: path.clone(), source }
-        })
+        // The partial file may be what filled the disk.
+        write().inspect_err(|_: &io::Error| drop(std::fs::remove_file(&new))).at(&path)
     }
 
-    /// Reads the projection of the database `origin`. Returns `None` if there is none, or only a damaged one.
-    pub(crate) fn read(folder: &Path, center: ProjectionCenter, origin: &str) -> Result<Option<Self>, Error> {
+    /// Reads the projection of a database. Returns `None` if there is none, or only a damaged one.
+    pub(crate) fn read(folder: &Path, center: ProjectionCenter, database: &str) -> Result<Option<Self>, Error> {
         let path = path(folder, center);
         let text = match read_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(|source| Error::Folder { path: path.clone(), source })?,
+            read => read.at(&path)?,
         };
         let problem = match Self::parse(&text) {
-            Ok(file) if file.origin == origin => return Ok(Some(file)),
+            Ok(file) if file.origin.database == database => return Ok(Some(file)),
             Ok(_) => "it is of another database",
             Err(problem) => problem,
         };
@@ -160,7 +140,7 @@ mod tests {
         let origin = Origin {
             database: "cafe".to_owned(),
             sequence: 7,
-            embeddings: EmbeddingsMark { newest: 6, passages: 3 },
+            embeddings: Some(EmbeddingsMark { newest: 6, passages: 3 }),
             model: Some("ems".to_owned()),
             collection_documents: 3,
             sampled: true,
@@ -180,7 +160,8 @@ mod tests {
         assert_eq!((&newer.x[..], &newer.y[..]), (&[1.0, 0.333_33][..], &[-0.123_46, -1.0][..]));
         assert_eq!(ProjectionFile::read(folder.path(), ProjectionCenter::Language, "cafe").unwrap(), None);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        let earlier = ProjectionFile { embeddings: None, ..file() };
+        let mut earlier = file();
+        earlier.origin.embeddings = None;
         earlier.write(folder.path(), ProjectionCenter::None).unwrap();
         assert_eq!(read(), Some(earlier), "a file of an earlier version");
         assert!(bytes(folder.path(), ProjectionCenter::None) > 100);

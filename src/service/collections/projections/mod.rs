@@ -63,9 +63,9 @@ fn charge(budget: &AnswerBudget, bytes: u64) -> Result<(), Error> {
 /// Whether embeddings have changed since a projection was computed. Other changes do not count: metadata moves no point, and
 /// languages move points only in a projection centered by language, which does not notice that they changed.
 fn is_stale(file: &ProjectionFile, collection: &OpenCollection) -> Result<bool, Error> {
-    match file.embeddings {
+    match file.origin.embeddings {
         Some(mark) => Ok(mark != EmbeddingsMark::of(collection)?),
-        None => Ok(file.sequence != collection.store.sequence()?.0),
+        None => Ok(file.origin.sequence != collection.store.sequence()?.0),
     }
 }
 
@@ -74,10 +74,10 @@ fn summary(file: ProjectionFile, center: ProjectionCenter, collection: &OpenColl
         center,
         stale: is_stale(&file, collection)?,
         documents: file.ids.len() as u64,
-        sampled: file.sampled,
-        collection_documents: file.collection_documents,
+        sampled: file.origin.sampled,
+        collection_documents: file.origin.collection_documents,
         created_at_ms: file.created_at_ms,
-        model: file.model,
+        model: file.origin.model,
     })
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tokio::task::JoinHandle;
 
-use crate::domain::{Embedded, Metadata, PassageBounds, PassageContext, PassageEmbedding, Sequence};
+use crate::domain::{Embedded, Metadata, PassageBounds, PassageContext, PassageEmbedding, Sequence, with_causes};
 use crate::embed::{EmbedText, Embedder};
 use crate::service::blocking::blocking;
 use crate::service::embedding::{PROBE, is_transient};
@@ -71,7 +71,8 @@ impl<'c> CollectionCopier<'c> {
     /// Compares and copies the documents that changed after `seen`, but no deletions. Returns the sequence number, like
     /// `copy_all`.
     pub(crate) async fn copy_changes(&mut self, seen: Sequence) -> Result<Sequence, JobError> {
-        self.copy_from(revision_after(seen)).await
+        // The position after all revisions up to `seen`.
+        self.copy_from(Revision { sequence: Sequence(seen.0.saturating_add(1)), ..Revision::FIRST }).await
     }
 
     /// Whether both have the same number of documents. After a full comparison this means that nothing was deleted since.
@@ -105,15 +106,11 @@ impl<'c> CollectionCopier<'c> {
     }
 
     async fn report_progress(&mut self) -> Result<(), JobError> {
-        let (old, next, begun) = (Arc::clone(&self.old), Arc::clone(&self.next), Instant::now());
-        let (passages, (done, total)) = blocking(move || {
-            let documents = (next.store.document_count()?, old.with_store(|store| store.document_count())?);
-            Ok((next.store.counts()?.passages, documents))
-        })
-        .await?;
+        let (next, begun) = (Arc::clone(&self.next), Instant::now());
+        let (done, total) = self.counts().await?;
+        self.passages = blocking(move || Ok(next.store.counts()?.passages)).await?;
         self.count_after = Instant::now() + begun.elapsed() * COUNTING_SHARE;
         self.context.set_total(total);
-        self.passages = passages;
         self.publish(done).await
     }
 
@@ -184,14 +181,14 @@ impl<'c> CollectionCopier<'c> {
                 Ok(one) => embeddings.extend(one.into_iter().map(embedding)),
                 Err(error) => {
                     failures += 1;
-                    let error = &error as &dyn std::error::Error;
+                    let error = with_causes(&error);
                     tracing::error!(collection = %self.old.row.name, error, "cannot embed a passage; trying again later");
                     embeddings.push(None);
                 }
             }
         }
         if failures > 0 {
-            try_embed(self.context, &[PROBE.to_owned().into()], is_transient).await?.map_err(Error::from)?;
+            try_embed(self.context, &[PROBE.to_owned().into()], is_transient).await??;
         }
         self.not_embedded += failures;
         Ok(embeddings)
@@ -217,7 +214,7 @@ impl<'c> CollectionCopier<'c> {
 
     async fn wait_until_stored(&mut self) -> Result<(), JobError> {
         let Some(storing) = self.storing.take() else { return Ok(()) };
-        let Copied { documents, passages } = storing.await.map_err(Error::from)??;
+        let Copied { documents, passages } = storing.await??;
         if Instant::now() >= self.count_after {
             return self.report_progress().await;
         }
@@ -318,9 +315,4 @@ impl RevisionReader {
         }
         Ok(self.page.front().copied())
     }
-}
-
-/// The position after all revisions up to `sequence`.
-fn revision_after(sequence: crate::domain::Sequence) -> Revision {
-    Revision { sequence: crate::domain::Sequence(sequence.0.saturating_add(1)), ..Revision::FIRST }
 }

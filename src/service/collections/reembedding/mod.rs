@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::domain::{CollectionCounts, CollectionId, Job, JobId, JobType, JobUnit, PassageBounds, Scope, chain};
+use crate::domain::{CollectionCounts, CollectionId, Job, JobId, JobType, JobUnit, PassageBounds, Scope, chain, with_causes};
 use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -106,8 +106,7 @@ impl CollectionHandle {
         match service.submit_job::<ReembedJob>(permit, new).await {
             // Another server has just accepted such a job.
             Err(Error::Store(StoreError::JobUnfinished)) => {
-                let state = Arc::clone(&service.state);
-                let job = blocking(move || state.reembedding(&collection_id)).await?;
+                let job = service.state.run(move |state| state.reembedding(&collection_id)).await?;
                 Err(job.map_or(StoreError::JobUnfinished.into(), |job| Error::AlreadyReembedding { collection: name, job }))
             }
             submitted => submitted,
@@ -208,12 +207,7 @@ async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError>
     if matches!(replaced, Err(JobError::Failed(_))) {
         context.sync_catalog().await?;
     }
-    match replaced {
-        Err(JobError::Failed(error)) if old.failed_by_deletion(&error) => {
-            Err(Error::CollectionNotFound { name: old.row.name.clone() }.into())
-        }
-        replaced => replaced,
-    }
+    replaced.map_err(|error| error.or_deleted(&old))
 }
 
 async fn replace(context: &JobContext, plan: &ReembedPlan, pair: Pair) -> Result<(), JobError> {
@@ -239,8 +233,7 @@ fn close(next: &OpenCollection, goes_on: bool) {
     // Without a saved index, the next run would rebuild it from the embeddings.
     let saved = if goes_on { next.save() } else { Ok(()) };
     if let Err(error) = saved.and(next.store.close().map_err(Error::from)) {
-        let error = &error as &dyn std::error::Error;
-        tracing::warn!(collection = %next.row.name, error, "cannot close an unfinished collection");
+        tracing::warn!(collection = %next.row.name, error = with_causes(&error), "cannot close an unfinished collection");
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::domain::{Collection, CollectionId, CollectionModel, JobId, ModelInfo, PassageBounds};
-use crate::service::error::{Error, shorten_fingerprint};
-use crate::service::folders::{orphaned, sync_dir};
+use crate::domain::{Collection, CollectionId, CollectionModel, JobId, PassageBounds, with_causes};
+use crate::service::error::Error;
+use crate::service::folders::{AtPath, orphaned, sync_dir};
 use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
@@ -28,10 +28,7 @@ pub(crate) struct ReembedPlan {
 impl ReembedPlan {
     /// Returns the collection to replace, or `None` if it has been replaced already.
     pub(super) fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, JobError> {
-        let state = context.state()?;
-        let Some(name) = &context.job.collection else {
-            return Err(Error::JobState { id: context.job.id.clone(), problem: "it does not name a collection" }.into());
-        };
+        let (state, name) = (context.state()?, context.collection_name()?);
         let found = state.collection(name)?;
         if found.row.id == self.replacement {
             return Ok(None);
@@ -40,28 +37,23 @@ impl ReembedPlan {
         if found.row.id != self.collection_id {
             return Err(Error::CollectionReplaced { name: name.clone() }.into());
         }
-        self.check_model(state.embedder.model())?;
-        Ok(Some(found))
+        let loaded = state.embedder.model();
+        // The server may have been restarted with yet another model.
+        match self.model_fingerprint == loaded.fingerprint {
+            true => Ok(Some(found)),
+            false => Err(Error::JobModel { expected: self.model(), loaded: loaded.into() }.into()),
+        }
     }
 
-    /// Fails if the server was restarted with yet another model.
-    fn check_model(&self, loaded: &ModelInfo) -> Result<(), Error> {
-        if self.model_fingerprint == loaded.fingerprint {
-            return Ok(());
-        }
-        Err(Error::JobModel {
-            expected: self.model.clone(),
-            expected_fingerprint: shorten_fingerprint(&self.model_fingerprint),
-            loaded: loaded.name.clone(),
-            loaded_fingerprint: shorten_fingerprint(&loaded.fingerprint),
-        })
+    fn model(&self) -> CollectionModel {
+        CollectionModel { name: self.model.clone(), fingerprint: self.model_fingerprint.clone() }
     }
 
     /// Returns the replacement's row, derived from the collection's current row.
     pub(super) fn row(&self, old: &OpenCollection) -> Collection {
         Collection {
             id: self.replacement.clone(),
-            model: Some(CollectionModel { name: self.model.clone(), fingerprint: self.model_fingerprint.clone() }),
+            model: Some(self.model()),
             dimension: self.dimension,
             passages: Some(PassageBounds { tokens_max: self.tokens_max, overlap_tokens: self.overlap_tokens }),
             ..old.current()
@@ -80,7 +72,7 @@ impl ReembedPlan {
             return;
         }
         if let Err(error) = state.remove_unlisted(&replacement) {
-            let error = &error as &dyn std::error::Error;
+            let error = with_causes(&error);
             tracing::warn!(id = %replacement, error, "cannot remove an unfinished collection; the next start tries again");
         }
     }
@@ -89,10 +81,9 @@ impl ReembedPlan {
     pub(super) fn open(&self, state: &State, job: &JobId, old: &OpenCollection) -> Result<Arc<OpenCollection>, Error> {
         let folder = state.collections_dir().join(&self.replacement.0);
         let open = || {
-            let access = |source| Error::Folder { path: folder.clone(), source };
-            let there = folder.try_exists().map_err(access)?;
+            let there = folder.try_exists().at(&folder)?;
             if !there {
-                std::fs::create_dir_all(&folder).map_err(access)?;
+                std::fs::create_dir_all(&folder).at(&folder)?;
             }
             orphaned::mark(&folder);
             let row = self.row(old);
@@ -100,13 +91,13 @@ impl ReembedPlan {
             if let Some(server) = next.server() {
                 server.mark_replacement(job)?;
             }
-            sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
+            sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).at(&folder)?;
             next.store.set_metadata_indexes(old.store.metadata_indexes())?;
             Ok(Arc::new(next))
         };
         match open() {
             Err(Error::Store(error)) if error.is_damage() => {
-                let error = &error as &dyn std::error::Error;
+                let error = with_causes(&error);
                 tracing::warn!(collection = %old.row.name, error, "an unfinished collection is damaged; starting over");
                 state.remove_unlisted(&self.replacement)?;
                 open()

@@ -20,7 +20,7 @@ use crate::service::blocking::blocking;
 use crate::service::documents::ingest::{new_id, prepare};
 use crate::service::documents::input::read_document;
 use crate::service::error::Error;
-use crate::service::folders::ignore_not_found;
+use crate::service::folders::{AtPath, ignore_not_found};
 use crate::service::handle::CollectionHandle;
 use crate::service::jobs::{Folder, JobContext, JobError, JobKind, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{
     Code, Collection, CollectionId, ColumnTypes, DocumentFailure, DocumentId, FileEncoding, FileFormat, Job, JobId, JobStatus,
-    JobType, JobUnit, NewDocument, RefusedDocument, Scope,
+    JobType, JobUnit, NewDocument, RefusedDocument, Scope, with_causes,
 };
 use crate::store::{PreparedDocument, StoreError, Upserted};
 
@@ -136,11 +136,7 @@ impl JobKind for ImportJob {
             }
         };
         match ended {
-            Err(JobError::Failed(error)) if collection.failed_by_deletion(&error) => Err(deleted(context)),
-            Err(JobError::Failed(error)) => {
-                let reported = blocking(move || Ok(collection.report_damage(error))).await;
-                Err(JobError::Failed(reported.unwrap_or_else(|failed| failed)))
-            }
+            Err(JobError::Failed(error)) => Err(blocking(move || Ok(collection.failure(error))).await?.into()),
             other => other,
         }
     }
@@ -152,7 +148,7 @@ impl JobKind for ImportJob {
     /// Removes the uploaded file and keeps the results, also of an import that failed.
     fn clean_up(folder: &Path, _: JobStatus) {
         if let Err(error) = ignore_not_found(std::fs::remove_file(folder.join(SOURCE))) {
-            tracing::warn!(path = %folder.display(), error = &error as &dyn std::error::Error, "removing an import's file failed");
+            tracing::warn!(path = %folder.display(), error = with_causes(&error), "removing an import's file failed");
         }
     }
 }
@@ -213,23 +209,14 @@ async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>,
 /// collection now.
 fn collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
     let state = context.state()?;
-    {
-        let broken = state.broken.read();
-        if let Some(broken) = broken.values().find(|broken| broken.row.id == *id) {
-            return Err(broken.refusal().into());
-        }
+    let broken = state.broken.read().values().find(|broken| broken.row.id == *id).cloned();
+    if let Some(broken) = broken {
+        return Err(broken.refusal().into());
     }
-    let not_found = || context.job.collection.as_ref().map_or_else(|| deleted(context), |name| state.missing_error(name).into());
-    let collection = state.collection_by_id(&id.0).ok_or_else(not_found)?;
+    let name = context.collection_name()?;
+    let collection = state.collection_by_id(&id.0).ok_or_else(|| state.missing_error(name))?;
     collection.check_model(state.embedder.model())?;
     Ok(collection)
-}
-
-fn deleted(context: &JobContext) -> JobError {
-    match &context.job.collection {
-        Some(name) => JobError::Failed(Error::CollectionNotFound { name: name.clone() }),
-        None => JobError::Interrupted,
-    }
 }
 
 struct Import {
@@ -262,7 +249,7 @@ impl Import {
             None => (Checkpoint::at(records.position()), Results::create(&folder, state.power_safe)?),
             Some(json) => {
                 let done: Checkpoint = serde_json::from_str(&json).map_err(|_| broken("its checkpoint is damaged"))?;
-                records.seek(done.place).map_err(|source| Error::Folder { path: folder.clone(), source })?;
+                records.seek(done.place).at(&folder)?;
                 let results = Results::reopen(&folder, state.power_safe, &done)?;
                 (done, results)
             }
@@ -275,23 +262,17 @@ impl Import {
         state.check_emergency_space()?;
         let now_ms = state.read_clock()?;
         let (mut prepared, mut lines, mut bytes) = (Vec::new(), Vec::new(), 0);
-        let access = |source| Error::Folder { path: state.job_dir(&self.job), source };
         let row = &self.collection.row;
         let mut more = true;
         while lines.len() < BATCH_RECORDS && bytes < BATCH_BYTES {
-            let Some(Record { line, content }) = self.records.next().map_err(access)? else {
+            let Some(Record { line, content }) = self.records.next().at(&state.job_dir(&self.job))? else {
                 more = false;
                 break;
             };
             bytes += content.as_ref().map_or(0, Vec::len);
             let read = content.and_then(|json| read_document(&json, row, &state.limits, now_ms));
-            lines.push(match read.and_then(|document| prepare_document(state, row, document)) {
-                Ok(document) => {
-                    prepared.push(document);
-                    Line { line, outcome: Ok(()) }
-                }
-                Err(refused) => Line { line, outcome: Err(refused) },
-            });
+            let outcome = read.and_then(|document| prepare_document(state, row, document));
+            lines.push(Line { line, outcome: outcome.map(|document| prepared.push(document)) });
         }
         if lines.is_empty() {
             // Only blank lines were left.

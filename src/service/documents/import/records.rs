@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::{Code, ColumnTypes, DocumentFailure, DocumentId, FileFormat, RefusedDocument};
 use crate::service::error::Error;
-use crate::service::folders::open_file;
+use crate::service::folders::{AtPath, open_file};
 use crate::service::json::pointer_token;
 use crate::table::{BYTE_ORDER_MARK, Columns, InvalidRow, Row, read_row};
 
@@ -43,17 +43,16 @@ pub(crate) struct RecordPosition {
 impl Records {
     /// Opens a file at its first record. Fails with `Error::Header` if its first row does not name usable columns.
     pub(crate) fn open(path: &Path, (format, types): (FileFormat, &ColumnTypes), bytes_max: usize) -> Result<Self, Error> {
-        let access = |source| Error::Folder { path: path.to_owned(), source };
-        let reader = BufReader::with_capacity(1 << 18, open_file(path).map_err(access)?);
+        let reader = BufReader::with_capacity(1 << 18, open_file(path).at(path)?);
         let mut records = Self { reader, format, columns: Columns::default(), bytes_max, position: RecordPosition::default() };
-        if records.reader.fill_buf().map_err(access)?.starts_with(BYTE_ORDER_MARK) {
+        if records.reader.fill_buf().at(path)?.starts_with(BYTE_ORDER_MARK) {
             records.reader.consume(BYTE_ORDER_MARK.len());
             records.position.offset = BYTE_ORDER_MARK.len() as u64;
         }
         if format == FileFormat::Ndjson {
             return Ok(records);
         }
-        let row = records.next_row().map_err(access)?;
+        let row = records.next_row().at(path)?;
         records.columns = Columns::of_header(row, types).map_err(|problem| Error::Header { problem })?;
         Ok(records)
     }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::records::RecordPosition;
 use crate::domain::{Job, RefusedDocument, UpsertCounts};
 use crate::service::error::Error;
-use crate::service::folders::{create_file, open_regular, sync_dir};
+use crate::service::folders::{AtPath, create_file, open_regular, sync_dir};
 use crate::service::jobs::result_lines::{count, open_results};
 
 const RESULTS: &str = "results.ndjson";
@@ -107,25 +107,17 @@ pub(crate) struct Results {
 impl Results {
     pub(crate) fn create(folder: &Path, power_safe: bool) -> Result<Self, Error> {
         let path = folder.join(RESULTS);
-        let create = || {
-            let file = create_file(&path)?;
-            sync_dir(folder)?;
-            Ok(file)
-        };
-        let file = create().map_err(|source| Error::Folder { path: path.clone(), source })?;
+        let file = create_file(&path).at(&path)?;
+        sync_dir(folder).at(&path)?;
         Ok(Self { path, file, bytes: 0, power_safe })
     }
 
     /// Opens the results file in the state of a checkpoint, and repairs whatever a crash left of the last batch's results.
     pub(crate) fn reopen(folder: &Path, power_safe: bool, done: &Checkpoint) -> Result<Self, Error> {
         let path = folder.join(RESULTS);
-        let reopen = || {
-            let mut file = open_regular(&path, File::options().create(true).truncate(false).write(true))?;
-            file.set_len(done.results_bytes)?;
-            file.seek(SeekFrom::End(0))?;
-            Ok(file)
-        };
-        let file = reopen().map_err(|source| Error::Folder { path: path.clone(), source })?;
+        let mut file = open_regular(&path, File::options().create(true).truncate(false).write(true)).at(&path)?;
+        file.set_len(done.results_bytes).at(&path)?;
+        file.seek(SeekFrom::End(0)).at(&path)?;
         let mut results = Self { path, file, bytes: done.results_bytes, power_safe };
         results.append(&done.results)?;
         Ok(results)
@@ -138,11 +130,10 @@ impl Results {
 
     /// Appends lines. Depending on the server's durability setting, they are durable when this returns.
     pub(crate) fn append(&mut self, lines: &str) -> Result<(), Error> {
-        let mut append = || {
-            self.file.write_all(lines.as_bytes())?;
-            if self.power_safe { self.file.sync_data() } else { Ok(()) }
-        };
-        append().map_err(|source| Error::Folder { path: self.path.clone(), source })?;
+        self.file.write_all(lines.as_bytes()).at(&self.path)?;
+        if self.power_safe {
+            self.file.sync_data().at(&self.path)?;
+        }
         self.bytes += lines.len() as u64;
         Ok(())
     }

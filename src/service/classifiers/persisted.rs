@@ -1,17 +1,41 @@
-//! Reads and writes the file with the result of an evaluation job: the JSON that the API shows.
+//! Reads the JSON that is stored of a classifier, written by this version or an earlier one: its definition and its training report
+//! in the catalog, and the result of an evaluation job in a file, which has the JSON that the API shows.
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::definition::damaged_row;
 use super::error::ClassifierError;
-use crate::domain::Evaluation;
+use crate::domain::{ClassifierDefinition, Evaluation, Metadata, TrainingReport};
 
-pub(super) fn write(evaluation: &Evaluation) -> Result<Vec<u8>, ClassifierError> {
-    serde_json::to_vec(evaluation).map_err(|_| damaged_row("an evaluation cannot be written"))
+/// Reads a definition. Earlier versions had a boolean `relu` in place of `activation`.
+pub(super) fn read_definition(row: &Metadata) -> Result<ClassifierDefinition, ClassifierError> {
+    let mut row = row.clone();
+    if let Some(mlp) = row.get_mut("mlp").and_then(Value::as_object_mut)
+        && let Some(Value::Bool(relu)) = mlp.remove("relu")
+    {
+        let activation = if relu { "relu" } else { "tanh" };
+        mlp.insert("activation".to_owned(), activation.into());
+    }
+    from_object(row)
 }
 
-/// Reads what `write` wrote, in this version or an earlier one.
-pub(super) fn read(text: &[u8]) -> Result<Evaluation, ClassifierError> {
+/// Reads a training report. Earlier versions wrote arrays in place of small objects, and no `trained_in`.
+pub(super) fn read_report(row: &Metadata) -> Result<TrainingReport, ClassifierError> {
+    let report: TrainingReport = from_object(row.clone())?;
+    Ok(TrainingReport { trained_in: report.language_of_training(), ..report })
+}
+
+fn from_object<T: DeserializeOwned>(row: Metadata) -> Result<T, ClassifierError> {
+    T::deserialize(Value::Object(row)).map_err(|error| damaged_row(&error.to_string()))
+}
+
+/// The error of a row that this program cannot have written.
+pub(super) fn damaged_row(problem: &str) -> ClassifierError {
+    ClassifierError::Damaged { problem: problem.to_owned() }
+}
+
+/// Reads an evaluation.
+pub(super) fn read_evaluation(text: &[u8]) -> Result<Evaluation, ClassifierError> {
     let broken = |_| damaged_row("an evaluation cannot be read");
     let mut kept: Value = serde_json::from_slice(text).map_err(broken)?;
     read_earlier(&mut kept);
@@ -43,9 +67,51 @@ fn split_micro(scores: &mut Value) {
 mod tests {
     use super::*;
     use crate::domain::{
-        Calibration, CalibrationBin, ConfusionCell, EvaluationScores, LabelEvaluation, Language, LanguageEvaluation, LanguageGap,
-        MajorityLabel, TransferGap,
+        Activation, Calibration, CalibrationBin, ConfusionCell, EvaluationScores, LabelEvaluation, LabelExamples, Language,
+        LanguageEvaluation, LanguageExamples, LanguageGap, MajorityLabel, NeighborWeight, TransferGap,
     };
+    use crate::service::jobs::stored;
+
+    fn row(value: Value) -> Metadata {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_definition_and_a_report_of_an_earlier_version_are_read() {
+        let definition = read_definition(&row(json!({
+            "kind": "mlp",
+            "description": null,
+            "multi_label": false,
+            "threshold": null,
+            "source": null,
+            "knn": {"neighbors": 3, "weight": "equal", "temperature": null, "score_min": -1.0},
+            "mlp": {
+                "hidden": 8, "relu": true, "dropout": 0.0, "learning_rate": 0.02, "batch": 8, "epochs_max": 20, "patience": 5,
+                "runs": 1, "seed": 7, "validation_share": 0.2,
+            },
+        })))
+        .unwrap();
+        assert_eq!((definition.knn.neighbors, definition.knn.weight), (3, NeighborWeight::Equal));
+        assert_eq!((definition.mlp.activation, definition.mlp.seed), (Activation::Relu, 7));
+        assert_eq!(read_definition(&stored::write(&definition)).unwrap(), definition);
+        let report = read_report(&row(json!({
+            "examples": 10,
+            "left_out": 1,
+            "labels": [["weather", 10]],
+            "languages": [["en", 9], [null, 1]],
+            "validation_examples": 0,
+            "validation_quality": null,
+            "calibration_error": null,
+            "temperature": null,
+            "run_qualities": [],
+        })))
+        .unwrap();
+        let english = Language::parse("en");
+        assert_eq!(report.trained_in, english);
+        assert_eq!(report.labels, [LabelExamples { label: "weather".to_owned(), examples: 10 }]);
+        assert_eq!(report.languages[0], LanguageExamples { language: english, examples: 9 });
+        assert_eq!(read_report(&stored::write(&report)).unwrap(), report);
+    }
 
     fn scores(accuracy: f64, micro: Option<(f64, f64, f64)>) -> EvaluationScores {
         EvaluationScores {
@@ -94,14 +160,14 @@ mod tests {
     #[test]
     fn an_evaluation_round_trips() {
         let evaluation = evaluation();
-        assert_eq!(read(&write(&evaluation).unwrap()).unwrap(), evaluation);
+        assert_eq!(read_evaluation(&serde_json::to_vec(&evaluation).unwrap()).unwrap(), evaluation);
         let bare = Evaluation { majority: None, confusion: Vec::new(), transfer: None, calibration: None, ..evaluation };
-        assert_eq!(read(&write(&bare).unwrap()).unwrap(), bare);
-        assert!(read(b"{}").is_err());
+        assert_eq!(read_evaluation(&serde_json::to_vec(&bare).unwrap()).unwrap(), bare);
+        assert!(read_evaluation(b"{}").is_err());
     }
 
     #[test]
-    fn json_of_an_earlier_version_is_read() {
+    fn an_evaluation_of_an_earlier_version_is_read() {
         let scores = |accuracy: f64, micro: Value| json!({"examples": 4, "abstained": 1, "accuracy": accuracy, "macro_f1": 0.25, "micro": micro});
         let earlier = json!({
             "all": scores(0.5, json!([0.5, 0.25, 0.75])),
@@ -112,6 +178,6 @@ mod tests {
             "transfer": {"from": "en", "own": 0.75, "mean": 0.5, "gaps": [["ja", 0.25]]},
             "calibration": [0.125, [[4, 0.5, 0.25]]],
         });
-        assert_eq!(read(earlier.to_string().as_bytes()).unwrap(), evaluation());
+        assert_eq!(read_evaluation(earlier.to_string().as_bytes()).unwrap(), evaluation());
     }
 }
