@@ -109,24 +109,21 @@ impl TrainedClassifier {
         neighbor_source: &mut Option<NeighborSource<'_>>,
         inputs: &[&PredictionInput],
     ) -> Result<Vec<LabelScores>, Error> {
-        match (&self.model, neighbor_source) {
-            (Model::Knn(rule), Some(neighbor_source)) => {
-                let neighbors = neighbor_source.neighbors(inputs, self.definition.knn.neighbors)?;
-                Ok(in_parallel(&neighbors, |neighbors| count_votes(neighbors, rule))?)
-            }
-            _ => self.score_alone(inputs),
-        }
+        let near = neighbor_source.as_mut().map(|source| source.neighbors(inputs, self.definition.knn.neighbors)).transpose()?;
+        self.score_near(inputs, &near.unwrap_or_default())
     }
 
-    /// Returns the label probabilities of each text without neighbors: none for a `knn`. Blocks.
-    fn score_alone(&self, inputs: &[&PredictionInput]) -> Result<Vec<LabelScores>, Error> {
-        let probabilities = |input: &&PredictionInput| match &self.model {
-            Model::Mlp(mlp) => mlp.probabilities(input.embedding.as_slice()),
-            Model::Prototype(prototypes) => prototypes.probabilities(&input.embedding),
-            Model::Knn(_) => Ok(Vec::new()),
-        };
-        let scored = in_parallel(inputs, |input| probabilities(input).map(|probabilities| self.ranked(probabilities)));
-        Ok(scored?)
+    /// Like `score`, with the neighbors that vote in a `knn`.
+    fn score_near(&self, inputs: &[&PredictionInput], near: &[Vec<LabeledNeighbor>]) -> Result<Vec<LabelScores>, Error> {
+        Ok(match &self.model {
+            Model::Knn(rule) => in_parallel(near, |neighbors| count_votes(neighbors, rule))?,
+            Model::Mlp(mlp) => {
+                in_parallel(inputs, |input| mlp.probabilities(input.embedding.as_slice()).map(|found| self.ranked(found)))?
+            }
+            Model::Prototype(prototypes) => {
+                in_parallel(inputs, |input| prototypes.probabilities(&input.embedding).map(|found| self.ranked(found)))?
+            }
+        })
     }
 
     fn ranked(&self, probabilities: Vec<f32>) -> LabelScores {
@@ -171,10 +168,7 @@ impl TrainedClassifier {
             (_, Some(neighbor_source)) => neighbor_source.neighbors(&all, options.explain)?,
             (_, None) => vec![Vec::new(); inputs.len()],
         };
-        let scored = match &self.model {
-            Model::Knn(rule) => in_parallel(&near, |neighbors| count_votes(neighbors, rule))?,
-            Model::Mlp(_) | Model::Prototype(_) => self.score_alone(&all)?,
-        };
+        let scored = self.score_near(&all, &near)?;
         let answer = |((input, scored), near): ((&PredictionInput, LabelScores), &Vec<LabeledNeighbor>)| {
             let voting = match &self.model {
                 Model::Knn(rule) => near.partition_point(|neighbor| rule.lets_vote(neighbor.score)),
