@@ -71,32 +71,29 @@ impl EmergencySpace {
     }
 
     fn occupy_locked(&self, status: &mut Status, databases: usize) -> Result<(), Error> {
-        match self.try_occupy(databases) {
-            Ok(()) => {
-                *status = Status::Occupied;
-                Ok(())
-            }
-            Err(LacksRoom { kib }) => {
-                *status = Status::Refused { tried: Instant::now(), kib };
-                Err(Error::AdditionsWait { kib })
-            }
-        }
+        let Some(kib) = self.try_occupy(databases) else {
+            *status = Status::Occupied;
+            return Ok(());
+        };
+        *status = Status::Refused { tried: Instant::now(), kib };
+        Err(Error::AdditionsWait { kib })
     }
 
-    fn try_occupy(&self, databases: usize) -> Result<(), LacksRoom> {
+    /// If the disk lacks room to occupy the space, returns how many KiB must be free.
+    fn try_occupy(&self, databases: usize) -> Option<u64> {
         let (needed, occupied) = (needed(databases), self.occupied_bytes());
-        let Some(free) = self.free_bytes().filter(|_| occupied < needed) else { return Ok(()) };
+        let free = self.free_bytes().filter(|_| occupied < needed)?;
         // A smaller file is replaced.
-        let lacks_room = LacksRoom { kib: (needed + BYTES - occupied).div_ceil(1024) };
+        let lacking_kib = (needed + BYTES - occupied).div_ceil(1024);
         if free + occupied < needed + BYTES {
-            return if occupied < BYTES { Err(lacks_room) } else { Ok(()) };
+            return (occupied < BYTES).then_some(lacking_kib);
         }
-        let Err(error) = self.create(needed) else { return Ok(()) };
+        let error = self.create(needed).err()?;
         tracing::debug!(path = %self.path.display(), %error, "cannot occupy space for emergencies");
         let _ = std::fs::remove_file(&self.path);
         // A user may have less room than the disk.
         let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        if is_full { Err(lacks_room) } else { Ok(()) }
+        is_full.then_some(lacking_kib)
     }
 
     /// Runs `work`. If it fails because the disk is full, gives the space up and runs it once more.
@@ -164,11 +161,6 @@ impl EmergencySpace {
     fn free_bytes(&self) -> Option<u64> {
         free_bytes(self.path.parent()?).ok()
     }
-}
-
-/// The disk lacks room to occupy the space: `kib` KiB must be free.
-struct LacksRoom {
-    kib: u64,
 }
 
 /// Returns the bytes that a start needs if it opens this number of databases.
