@@ -85,12 +85,8 @@ async fn a_handle_of_a_deleted_collection_fails_even_if_its_name_is_reused() {
 async fn deleting_a_collection_fails_a_write_waiting_for_the_encoder() {
     let (_folder, running) = news().await;
     running.control.pause();
-    let service = running.service.clone();
-    let write = tokio::spawn(async move {
-        service.collection(&name("news")).unwrap().upsert(vec![Ok(document("a", "words"))], Wait::Indexed, None).await
-    });
-    let control = running.control.clone();
-    tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
+    let write = running.begin_write(vec![document("a", "words")], Wait::Indexed);
+    running.blocked().await;
     running.service.delete_collection(&name("news")).await.unwrap();
     running.control.resume();
     assert_eq!(write.await.unwrap().unwrap_err().code(), Code::CollectionNotFound);

@@ -29,6 +29,7 @@ use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::service::documents::input::UpsertOutcome;
 use dragoman::service::{CollectionHandle, Error, Parts, Service};
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
 /// How long a test waits for something that must happen before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -137,6 +138,18 @@ impl Running {
 
     async fn upsert(&self, collection: &str, documents: Vec<NewDocument>, wait: Wait) -> Result<Vec<UpsertOutcome>, Error> {
         self.service.collection(&name(collection))?.upsert(documents.into_iter().map(Ok).collect(), wait, None).await
+    }
+
+    /// Begins to write documents into `news`.
+    fn begin_write(&self, documents: Vec<NewDocument>, wait: Wait) -> JoinHandle<Result<Vec<UpsertOutcome>, Error>> {
+        let news = self.on("news");
+        tokio::spawn(async move { news.upsert(documents.into_iter().map(Ok).collect(), wait, None).await })
+    }
+
+    /// Waits until the encoder is blocked on a batch.
+    async fn blocked(&self) {
+        let control = self.control.clone();
+        tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
     }
 
     /// Writes one document and waits until it is searchable.

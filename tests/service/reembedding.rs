@@ -70,12 +70,6 @@ impl Running {
         self.on("news").get(&id(of)).await.unwrap()
     }
 
-    /// Waits until the encoder is blocked on a batch.
-    async fn blocked(&self) {
-        let control = self.control.clone();
-        tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
-    }
-
     fn embedded_texts(&self) -> usize {
         self.control.batches().iter().map(Vec::len).sum()
     }

@@ -12,12 +12,8 @@ use crate::{Running, Setting, collection_folder, document, eventually, id, name,
 async fn a_document_deleted_while_being_embedded_stays_deleted() {
     let (_folder, running) = news().await;
     running.control.pause();
-    let service = running.service.clone();
-    let write = tokio::spawn(async move {
-        service.collection(&name("news")).unwrap().upsert(vec![Ok(document("a", "words"))], Wait::Indexed, None).await
-    });
-    let control = running.control.clone();
-    tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
+    let write = running.begin_write(vec![document("a", "words")], Wait::Indexed);
+    running.blocked().await;
     running.delete("news", &id("a")).await.unwrap();
     running.control.resume();
     write.await.unwrap().unwrap();
@@ -41,12 +37,8 @@ async fn a_waiting_write_is_embedded_before_the_backlog() {
     let backlog = (0..1_000).map(|n| document(&format!("d{n}"), &format!("backlog text {n}"))).collect();
     running.control.pause();
     running.upsert("news", backlog, Wait::Stored).await.unwrap();
-    let control = running.control.clone();
-    tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
-    let service = running.service.clone();
-    let write = tokio::spawn(async move {
-        service.collection(&name("news")).unwrap().upsert(vec![Ok(document("a", "words"))], Wait::Indexed, None).await
-    });
+    running.blocked().await;
+    let write = running.begin_write(vec![document("a", "words")], Wait::Indexed);
     eventually("the write is queued", async || running.embedder.queue_depth() > 0).await;
     running.control.resume();
     write.await.unwrap().unwrap();
@@ -103,11 +95,7 @@ async fn writes_refused_by_a_full_queue_store_nothing() {
     database.execute_batch("begin immediate").unwrap();
     let mut writes = Vec::new();
     for n in 0..40 {
-        let service = running.service.clone();
-        let documents = vec![document(&format!("d{n}"), &format!("text {n}"))];
-        writes.push(tokio::spawn(async move {
-            service.collection(&name("news")).unwrap().upsert(documents.into_iter().map(Ok).collect(), Wait::Stored, None).await
-        }));
+        writes.push(running.begin_write(vec![document(&format!("d{n}"), &format!("text {n}"))], Wait::Stored));
     }
     let ended = || writes.iter().filter(|write| write.is_finished()).count();
     eventually("all writes but one are refused", async || ended() == 39).await;
@@ -134,16 +122,9 @@ async fn a_full_encoder_queue_refuses_writes_before_storing_anything() {
     setting.limits.embed_queue_texts_max = 1;
     let (_folder, running) = news_with(setting).await;
     running.control.pause();
-    let write = |n: usize| {
-        let service = running.service.clone();
-        let documents = vec![document(&format!("d{n}"), &format!("text {n}"))];
-        tokio::spawn(async move {
-            service.collection(&name("news")).unwrap().upsert(documents.into_iter().map(Ok).collect(), Wait::Indexed, None).await
-        })
-    };
+    let write = |n: usize| running.begin_write(vec![document(&format!("d{n}"), &format!("text {n}"))], Wait::Indexed);
     let running_one = write(0);
-    let control = running.control.clone();
-    tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
+    running.blocked().await;
     let waiting_one = write(1);
     eventually("one text waits", async || running.embedder.queue_depth() == 1).await;
     let refused = write(2).await.unwrap().unwrap_err();
@@ -196,12 +177,8 @@ async fn many_failing_texts_do_not_block_the_documents_after_them() {
 async fn an_abandoned_write_finishes_in_the_background() {
     let (_folder, running) = news().await;
     running.control.pause();
-    let service = running.service.clone();
-    let write = tokio::spawn(async move {
-        service.collection(&name("news")).unwrap().upsert(vec![Ok(document("a", "words"))], Wait::Indexed, None).await
-    });
-    let control = running.control.clone();
-    tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
+    let write = running.begin_write(vec![document("a", "words")], Wait::Indexed);
+    running.blocked().await;
     write.abort();
     running.control.resume();
     eventually("it is found", async || running.found("news", "words").await == ["a"]).await;
