@@ -14,10 +14,10 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::schedule_meter::ScheduleMeter;
-use crate::domain::{InvalidId, JobId, JobStatus, Page, SnapshotId, hex, with_causes};
+use crate::domain::{JobId, JobStatus, Page, SnapshotId, hex, with_causes};
 use crate::new_id::new_dated_uuid;
 use crate::service::error::Error;
-use crate::service::folders::{read_file, write_durably};
+use crate::service::folders::{AtPath, read_file, write_durably};
 use crate::service::retries;
 use crate::service::state::{Service, State};
 use crate::store::system_clock as now_ms;
@@ -55,10 +55,6 @@ enum ScheduleError {
     Target(#[from] TargetError),
     #[error("the job {job} that makes a snapshot has {}: {problem}", status.name())]
     Job { job: JobId, status: JobStatus, problem: String },
-    #[error("cannot access {}", path.display())]
-    Note { path: PathBuf, source: std::io::Error },
-    #[error(transparent)]
-    Id(#[from] InvalidId),
 }
 
 impl Service {
@@ -155,7 +151,7 @@ async fn run_once(service: &Service, schedule: &SnapshotSchedule) -> Result<bool
         _ => (),
     }
     let path = note_path(service);
-    std::fs::remove_file(&path).map_err(|source| ScheduleError::Note { path, source })?;
+    std::fs::remove_file(&path).at(&path)?;
     tracing::info!(snapshot = %note.snapshot, target_name = target.name(), "stored a scheduled snapshot");
     Ok(true)
 }
@@ -179,7 +175,7 @@ async fn find_unfinished(service: &Service) -> Result<Option<Note>, ScheduleErro
 
 /// Makes a snapshot of the whole server.
 async fn create_snapshot(service: &Service, fingerprint: String) -> Result<Note, ScheduleError> {
-    let snapshot = SnapshotId::parse(&new_dated_uuid().to_string())?;
+    let snapshot = SnapshotId::parse(&new_dated_uuid().to_string()).map_err(Error::from)?;
     let mut note = Note { snapshot, fingerprint, job: None };
     // Written before the job starts, so that a crash leaves no snapshot without a note.
     write_note(service, &note)?;
@@ -210,10 +206,10 @@ fn note_path(service: &Service) -> PathBuf {
     service.state.snapshots_dir().join(NOTE)
 }
 
-fn write_note(service: &Service, note: &Note) -> Result<(), ScheduleError> {
+fn write_note(service: &Service, note: &Note) -> Result<(), Error> {
     let path = note_path(service);
     let json = serde_json::to_vec(note).map_err(std::io::Error::other);
-    json.and_then(|json| write_durably(&path, &json)).map_err(|source| ScheduleError::Note { path, source })
+    json.and_then(|json| write_durably(&path, &json)).at(&path)
 }
 
 impl State {
