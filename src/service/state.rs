@@ -16,7 +16,7 @@ use super::documents::IdempotencyLocks;
 use super::embedding::priority;
 use super::error::Error;
 use super::jobs::Jobs;
-use super::upload_receiver::Uploads;
+use super::upload_receiver::{Uploads, check_disk_space};
 use crate::domain::{Collection, CollectionName, Embedded, IndexState, Limits, ModelInfo, QuotaOwner};
 use crate::embed::Embedder;
 use crate::service::folders::emergency_space::EmergencySpace;
@@ -210,6 +210,11 @@ impl State {
     ) -> impl Future<Output = Result<T, Error>> + use<T, W> {
         let state = Arc::clone(self);
         blocking(move || work(&state))
+    }
+
+    /// Checks that the disk of the data directory has room for `needed` bytes in addition to the reserve.
+    pub(super) fn check_disk_space(&self, needed: u64) -> Result<(), Error> {
+        check_disk_space(&self.data_dir, needed, self.limits.disk_reserve_bytes)
     }
 
     /// Runs `work`, which blocks, while `names_lock` is held.

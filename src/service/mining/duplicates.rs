@@ -28,7 +28,6 @@ use crate::service::error::Error;
 use crate::service::jobs::{Folder, JobContext, JobError, JobKind, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
-use crate::service::upload_receiver::check_disk_space;
 
 /// The file of the clusters in the job's folder.
 const CLUSTERS: &str = "clusters.ndjson";
@@ -112,7 +111,7 @@ impl Service {
         let memory_bytes = memory::duplicates_bytes(found.size(), settings.neighbors, found.dimension(self.model()));
         memory::check(memory_bytes, self.limits())?;
         let disk_bytes = positions.saturating_mul(PAIR_BYTES / 2).saturating_add(found.disk_bytes(self.model()));
-        check_disk_space(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+        self.state.check_disk_space(disk_bytes)?;
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
         found.write(&self.state.job_dir(&id), "side")?;

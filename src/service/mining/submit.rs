@@ -21,7 +21,6 @@ use crate::service::jobs::result_lines::{count, open_results};
 use crate::service::jobs::{Folder, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
-use crate::service::upload_receiver::check_disk_space;
 use crate::storage::Scope;
 
 /// The sentences of a corpus, found when the job is accepted.
@@ -124,7 +123,7 @@ impl Service {
         let memory_bytes = memory::mining_bytes(sizes, settings.neighbors, settings.margin, dimension, settings.exact);
         memory::check(memory_bytes, self.limits())?;
         let disk_bytes = disk_bytes(settings.strategy, first, second, self.model());
-        check_disk_space(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+        self.state.check_disk_space(disk_bytes)?;
 
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;

@@ -20,7 +20,6 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::Description;
 use crate::service::snapshots::archive::{AliasEntry, ArchiveWriter, CATALOG, Entry, Manifest, file_name, invalid};
 use crate::service::state::{Service, State};
-use crate::service::upload_receiver::check_disk_space;
 use crate::store::system_clock as now_ms;
 use crate::store::{Catalog, DatabaseKind, check_foreign};
 
@@ -85,7 +84,7 @@ impl Service {
                 let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
                 let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
                 let needed = bytes.iter().sum::<u64>().saturating_add(catalog).saturating_add(largest);
-                check_disk_space(&state.data_dir, needed, state.limits.disk_reserve_bytes)?;
+                state.check_disk_space(needed)?;
                 Ok(found.len() as u64)
             })
             .await?;

@@ -22,7 +22,7 @@ use super::classifiers::ClassifierError;
 use super::error::Error;
 use super::folders::{AtPath, SNAPSHOTS_DIR, ignore_not_found, read_file, rename_durably, sync_dir, write_durably};
 use super::state::{Service, State};
-use super::upload_receiver::{UploadBounds, check_disk_space, receive};
+use super::upload_receiver::{UploadBounds, receive};
 use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId, with_causes};
 use crate::new_id::new_uuid;
 use crate::service::open_collection::OpenCollection;
@@ -133,7 +133,7 @@ impl Service {
         let upload = self.state.uploads.begin()?;
         let limits = self.limits();
         let bounds = UploadBounds::new(limits);
-        check_disk_space(&self.state.data_dir, announced.unwrap_or(0), bounds.disk_reserve)?;
+        self.state.check_disk_space(announced.unwrap_or(0))?;
         if self.state.snapshot_file(id, DESCRIPTION).exists() {
             return Err(Error::SnapshotExists { id: id.clone() });
         }

@@ -28,7 +28,6 @@ use crate::service::search;
 use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, file_name, invalid, open_archive, unpack};
 use crate::service::snapshots::{Description, classifier_exists};
 use crate::service::state::{Service, State};
-use crate::service::upload_receiver::check_disk_space;
 use crate::store::{Catalog, DatabaseKind, ForeignImport, Replacement, SnapshotMetadata, StoreError};
 
 /// Time between two checks for cancellation while an index is built.
@@ -104,7 +103,7 @@ impl Service {
             let rest = service.state.names_to_restore(&description, &requested)?;
             let total = description.manifest.unpacked_bytes();
             // Room for the archive's databases, for the new ones, and for indexes of about the same size.
-            check_disk_space(&service.state.data_dir, total.saturating_mul(3), service.limits().disk_reserve_bytes)?;
+            service.state.check_disk_space(total.saturating_mul(3))?;
             Ok((targets, rest, total, id))
         })
         .await?;

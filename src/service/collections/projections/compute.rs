@@ -27,7 +27,6 @@ use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, Steps, new_job
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
-use crate::service::upload_receiver::check_disk_space;
 use crate::store::{DocumentKey, system_clock as now_ms};
 
 const DOCUMENTS_MIN: usize = 10;
@@ -87,7 +86,7 @@ impl Service {
         let memory_bytes = memory_bytes(documents, &collection, neighbors);
         memory::check_free(memory_bytes)?;
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
-        check_disk_space(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+        self.state.check_disk_space(disk_bytes)?;
         let own = collection.row.name.clone();
         let running = self.state.run(move |state| state.unfinished_projection(&own, center)).await?;
         if let Some(job) = running {

@@ -26,7 +26,6 @@ use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::restore::build_index;
 use crate::service::state::State;
-use crate::service::upload_receiver::check_disk_space;
 use crate::store::StoreError;
 use copying::CollectionCopier;
 use plan::ReembedPlan;
@@ -134,7 +133,7 @@ fn check_resources(
     let memory_bytes = memory::index_bytes(passages, dimension);
     memory::check_free(memory_bytes)?;
     let disk_bytes = embedded.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
-    check_disk_space(&state.data_dir, disk_bytes, state.limits.disk_reserve_bytes)?;
+    state.check_disk_space(disk_bytes)?;
     Ok((memory_bytes, disk_bytes))
 }
 

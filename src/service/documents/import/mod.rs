@@ -25,7 +25,7 @@ use crate::service::handle::CollectionHandle;
 use crate::service::jobs::{Folder, JobContext, JobError, JobKind, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
-use crate::service::upload_receiver::{UploadBounds, check_disk_space, receive};
+use crate::service::upload_receiver::{UploadBounds, receive};
 use futures::Stream;
 use records::{Record, Records};
 pub(crate) use results::open as open_results;
@@ -70,7 +70,7 @@ impl CollectionHandle {
         let permit = service.job_permit()?;
         let upload = service.state.uploads.begin()?;
         let limits = service.limits();
-        check_disk_space(&service.state.data_dir, file.announced.unwrap_or(0), limits.disk_reserve_bytes)?;
+        service.state.check_disk_space(file.announced.unwrap_or(0))?;
 
         let id = new_job_id()?;
         let folder = Folder::create(service.state.job_dir(&id))?;
@@ -245,15 +245,15 @@ impl Import {
         }
         let mut records = Records::open(&source, table, state.limits.import_line_bytes_max)?;
         let checkpoint = collection.with_store(|store| store.job_checkpoint(job))?;
-        let (done, results) = match checkpoint {
-            None => (Checkpoint::at(records.position()), Results::create(&folder, state.power_safe)?),
+        let done = match checkpoint {
+            None => Checkpoint::at(records.position()),
             Some(json) => {
                 let done: Checkpoint = serde_json::from_str(&json).map_err(|_| broken("its checkpoint is damaged"))?;
                 records.seek(done.place).at(&folder)?;
-                let results = Results::reopen(&folder, state.power_safe, &done)?;
-                (done, results)
+                done
             }
         };
+        let results = Results::open(&folder, state.power_safe, &done)?;
         Ok(Self { collection, job: job.clone(), records, results, done, bytes })
     }
 

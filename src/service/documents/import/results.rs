@@ -10,7 +10,7 @@ use serde_json::json;
 use super::records::RecordPosition;
 use crate::domain::{Job, RefusedDocument, UpsertCounts};
 use crate::service::error::Error;
-use crate::service::folders::{AtPath, create_file, open_regular, sync_dir};
+use crate::service::folders::{AtPath, open_regular, sync_dir};
 use crate::service::jobs::result_lines::{count, open_results};
 
 const RESULTS: &str = "results.ndjson";
@@ -105,19 +105,14 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    pub(crate) fn create(folder: &Path, power_safe: bool) -> Result<Self, Error> {
-        let path = folder.join(RESULTS);
-        let file = create_file(&path).at(&path)?;
-        sync_dir(folder).at(&path)?;
-        Ok(Self { path, file, bytes: 0, power_safe })
-    }
-
-    /// Opens the results file in the state of a checkpoint, and repairs whatever a crash left of the last batch's results.
-    pub(crate) fn reopen(folder: &Path, power_safe: bool, done: &Checkpoint) -> Result<Self, Error> {
+    /// Opens the results file in the state of a checkpoint, or creates it. Repairs whatever a crash left of the last batch's
+    /// results.
+    pub(crate) fn open(folder: &Path, power_safe: bool, done: &Checkpoint) -> Result<Self, Error> {
         let path = folder.join(RESULTS);
         let mut file = open_regular(&path, File::options().create(true).truncate(false).write(true)).at(&path)?;
         file.set_len(done.results_bytes).at(&path)?;
         file.seek(SeekFrom::End(0)).at(&path)?;
+        sync_dir(folder).at(&path)?;
         let mut results = Self { path, file, bytes: done.results_bytes, power_safe };
         results.append(&done.results)?;
         Ok(results)
