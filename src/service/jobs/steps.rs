@@ -11,12 +11,15 @@ pub(crate) struct Steps<'a> {
     done: u64,
     total: u64,
     details: Metadata,
+    /// When the present phase began: at the start, with its name, or when the time of the last one was recorded.
+    phase_begun: Instant,
 }
 
 impl<'a> Steps<'a> {
-    /// Starts with nothing done and with these details.
-    pub(crate) fn new(context: &'a JobContext, details: Metadata) -> Self {
-        Self { context, done: 0, total: context.job.progress().0.total, details }
+    /// Starts with nothing done and with the job's details.
+    pub(crate) fn new(context: &'a JobContext) -> Self {
+        let (progress, details) = context.job.progress();
+        Self { context, done: 0, total: progress.total, details, phase_begun: Instant::now() }
     }
 
     pub(crate) fn add_total(&mut self, more: u64) {
@@ -47,13 +50,17 @@ impl<'a> Steps<'a> {
     pub(crate) async fn begin_phase(&mut self, name: &str) -> Result<(), JobError> {
         self.check()?;
         self.details.insert("phase".to_owned(), name.into());
-        self.count(0).await
+        self.count(0).await?;
+        self.phase_begun = Instant::now();
+        Ok(())
     }
 
-    /// Records in the details how long something took.
-    pub(crate) fn record_time(&mut self, name: &str, begun: Instant) {
+    /// Ends a phase: records in the details how long it took.
+    pub(crate) fn record_time(&mut self, name: &str) {
         self.details.remove("phase");
-        self.details.insert(name.to_owned(), u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).into());
+        let took_ms = u64::try_from(self.phase_begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.details.insert(name.to_owned(), took_ms.into());
+        self.phase_begun = Instant::now();
     }
 
     /// Publishes that the whole total is done.

@@ -15,7 +15,7 @@ pub use super::occurrences::LanguageRule;
 use super::occurrences::Occurrences;
 use super::request::PlannedCorpus;
 use super::results::ResultsFile;
-use super::steps::{Exclusion, begin};
+use super::steps::Exclusion;
 use super::texts::{EqualTexts, IdenticalTexts};
 use super::{Corpus, find_passages, open_corpus, remove_all_but_results};
 use crate::domain::{
@@ -25,7 +25,7 @@ use crate::domain::{
 use crate::mining::{Clusters, DuplicateRule, cluster};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{Folder, JobContext, JobError, JobKind, NewJob, new_job_id};
+use crate::service::jobs::{Folder, JobContext, JobError, JobKind, NewJob, Steps, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 
@@ -170,10 +170,10 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
     let equality = (EqualTexts::One, IdenticalTexts::Pair);
     let (corpus, traits) = open_corpus(context, &plan.side, "side", equality, record).await?;
     let corpus = Arc::new(corpus);
-    let mut details = context.job.progress().1;
-    details.insert(counted(plan.side.unit()).to_owned(), corpus.positions().into());
-    details.insert("different".to_owned(), corpus.sentences().into());
-    let mut steps = begin(context, &[&corpus], details);
+    let mut steps = Steps::new(context);
+    steps.details().insert(counted(plan.side.unit()).to_owned(), corpus.positions().into());
+    steps.details().insert("different".to_owned(), corpus.sentences().into());
+    steps.set_corpora(&[&corpus]);
     steps.check_memory(memory::duplicates_bytes(corpus.size(), settings.neighbors, corpus.dimension()))?;
     steps.embed(&corpus).await?;
     steps.index(&corpus).await?;

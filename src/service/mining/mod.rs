@@ -26,7 +26,6 @@ use std::collections::HashSet;
 use std::fs::DirEntry;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde::Serialize;
 
@@ -49,7 +48,7 @@ use corpus::Source;
 use embedding_file::EmbeddingFile;
 use request::{MinePlan, PlannedCorpus};
 use results::ResultsFile;
-use steps::{Exclusion, begin};
+use steps::Exclusion;
 use texts::{EqualTexts, IdenticalTexts, Texts};
 
 /// The file of the pairs in the job's folder.
@@ -105,7 +104,7 @@ impl JobKind for MineJob {
 }
 
 async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
-    let (begun, settings) = (Instant::now(), plan.settings);
+    let (mut steps, settings) = (Steps::new(context), plan.settings);
     let equal = if settings.deduplicate { EqualTexts::One } else { EqualTexts::Each };
     let identical = if settings.skip_identical { IdenticalTexts::Skip } else { IdenticalTexts::Pair };
     let (mut first, ()) = open_corpus(context, &plan.first, "first", (equal, identical), |_, _, _| ()).await?;
@@ -119,49 +118,44 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
         }
     }
     let dimension = first.dimension();
-    let mut details = context.job.progress().1;
     for (name, side) in [("first", &first), ("second", &second)] {
-        details.insert(format!("{name}_sentences"), side.positions().into());
-        details.insert(format!("{name}_different"), side.sentences().into());
+        steps.details().insert(format!("{name}_sentences"), side.positions().into());
+        steps.details().insert(format!("{name}_different"), side.sentences().into());
     }
-    let mut steps = begin(context, &[&first, &second], details);
-    steps.record_time("reading_ms", begun);
+    steps.set_corpora(&[&first, &second]);
+    steps.record_time("reading_ms");
     let sizes = (first.size(), second.size());
     steps.check_memory(memory::mining_bytes(sizes, settings.neighbors, settings.margin, dimension, settings.exact))?;
-    let begun = Instant::now();
     steps.embed(&first).await?;
     steps.embed(&second).await?;
-    steps.record_time("embedding_ms", begun);
-    let begun = Instant::now();
+    steps.record_time("embedding_ms");
     let (forward, backward) = neighbors(&mut steps, settings, &first, &second).await?;
-    steps.record_time("neighbors_ms", begun);
-    let begun = Instant::now();
+    steps.record_time("neighbors_ms");
 
-    let (state, kept) = (context.state()?, plan.clone());
+    let (state, planned) = (context.state()?, plan.clone());
     let (one, other) = (Arc::clone(&first), Arc::clone(&second));
-    let (pairs, judged) = blocking(move || {
+    let (pairs, threshold) = blocking(move || {
         let mut pairs = propose(settings.strategy, &MarginScores::new(&forward, &backward, settings.margin)?);
         drop((forward, backward));
         if settings.one_to_one {
             pairs = one_to_one(pairs, one.sentences(), other.sentences());
         }
-        let judged = keep_above_threshold(&mut pairs, &kept, &one, &other)?;
-        Ok((pairs, judged))
+        let threshold = keep_above_threshold(&mut pairs, &planned, &one, &other)?;
+        Ok((pairs, threshold))
     })
     .await?;
-    steps.details().extend(judged);
+    steps.details().extend(threshold);
     steps.details().insert("pairs".to_owned(), pairs.len().into());
     let (folder, reserve) = (state.job_dir(&context.job.id), state.limits.disk_reserve_bytes);
     drop(state);
     let canceled_by = context.clone();
-    steps.record_time("pairs_ms", begun);
-    let begun = Instant::now();
+    steps.record_time("pairs_ms");
     let written =
         blocking(move || write(&canceled_by, ResultsFile::create(folder, PAIRS, reserve)?, &pairs, (&first, &second))).await;
     // Canceling makes the writing fail. Report such a job as canceled, not as failed.
     context.check()?;
     steps.details().extend(written?);
-    steps.record_time("writing_ms", begun);
+    steps.record_time("writing_ms");
     steps.end().await
 }
 

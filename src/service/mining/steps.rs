@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use super::corpus::Corpus;
 use super::memory;
-use crate::domain::Metadata;
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
-use crate::service::jobs::{JobContext, JobError, Steps, embed_with_retry};
+use crate::service::jobs::{JobError, Steps, embed_with_retry};
 
 /// Number of texts embedded at a time. That is several batches of the encoder, so that it can sort the texts by length.
 const TEXTS_PER_BATCH: usize = 128;
@@ -27,16 +26,13 @@ pub(crate) enum Exclusion {
     },
 }
 
-/// Starts counting steps. The total has the texts of lists to embed and one search per sentence. Building an index adds to it
-/// later.
-pub(crate) fn begin<'a>(context: &'a JobContext, corpora: &[&Arc<Corpus>], details: Metadata) -> Steps<'a> {
-    let embedded = |corpus: &Corpus| corpus.embeddings_file().map_or(0, |_| corpus.sentences() as u64);
-    let mut steps = Steps::new(context, details);
-    steps.set_total(corpora.iter().map(|corpus| embedded(corpus) + corpus.sentences() as u64).sum());
-    steps
-}
-
 impl Steps<'_> {
+    /// Sets the total: the texts of lists to embed, and one search per sentence. Building an index adds to it later.
+    pub(crate) fn set_corpora(&mut self, corpora: &[&Arc<Corpus>]) {
+        let embedded = |corpus: &Corpus| corpus.embeddings_file().map_or(0, |_| corpus.sentences() as u64);
+        self.set_total(corpora.iter().map(|corpus| embedded(corpus) + corpus.sentences() as u64).sum());
+    }
+
     /// Checks the free memory again, now that the indexes to build are known.
     pub(crate) fn check_memory(&self, needed: u64) -> Result<(), JobError> {
         let state = self.context.state()?;

@@ -8,7 +8,6 @@
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -140,21 +139,19 @@ impl JobKind for ProjectJob {
 }
 
 async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
-    let mut steps = Steps::new(context, context.job.progress().1);
+    let mut steps = Steps::new(context);
     steps.begin_phase("reading").await?;
-    let begun = Instant::now();
     let (reading, source) = (context.clone(), Arc::clone(collection));
     let sample = blocking(move || read(&reading, &source, plan).map_err(|error| source.report_damage(error))).await?;
     let Sample { mut vectors, ids, languages, origin } = sample;
     let documents = ids.len();
     memory::check_free(memory_bytes(documents as u64, collection, plan.neighbors))?;
-    steps.record_time("reading_ms", begun);
+    steps.record_time("reading_ms");
     steps.details().insert("documents".to_owned(), documents.into());
     steps.details().insert("sampled".to_owned(), origin.sampled.into());
     steps.count(reads(documents as u64)).await?;
 
     steps.begin_phase("neighbors").await?;
-    let begun = Instant::now();
     let comparing = context.clone();
     let (plane, lists) = blocking(move || {
         if plan.center == ProjectionCenter::Language {
@@ -164,18 +161,17 @@ async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc
         Ok((plane, neighbors(&comparing, vectors, plan.neighbors)?))
     })
     .await?;
-    steps.record_time("neighbors_ms", begun);
+    steps.record_time("neighbors_ms");
     steps.count(blocks(documents as u64)).await?;
 
     steps.begin_phase("layout").await?;
-    let begun = Instant::now();
     let (moving, target) = (context.clone(), Arc::clone(collection));
     blocking(move || {
         let points = points(&moving, &lists, &plane)?;
         ProjectionFile::new(origin, now_ms(), ids, &points).write(&target.folder, plan.center)
     })
     .await?;
-    steps.record_time("layout_ms", begun);
+    steps.record_time("layout_ms");
     steps.end().await
 }
 
