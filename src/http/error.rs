@@ -349,7 +349,7 @@ fn client_detail(error: &service::Error, code: Code) -> String {
         (ErrorClass::Client, Error::Index(source)) => source.to_string(),
         (ErrorClass::Client, Error::Embed(source)) => source.to_string(),
         (ErrorClass::Client, _) => error.to_string(),
-        (ErrorClass::Capacity, Error::Store(_) | Error::Index(_) | Error::Embed(_) | Error::Folder { .. }) => fixed(),
+        (ErrorClass::Capacity, Error::Store(_) | Error::Index(_) | Error::Embed(_) | Error::File { .. }) => fixed(),
         (ErrorClass::Capacity, _) => error.to_string(),
     }
 }

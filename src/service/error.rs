@@ -172,9 +172,9 @@ pub enum Error {
     CallerGone,
     #[error("the server is stopping")]
     Stopping,
-    /// A folder of the data directory cannot be created, read or removed.
+    /// A file or folder of the data directory cannot be created, read or removed.
     #[error("cannot access {}{}", path.display(), file_limit_note(source))]
-    Folder { path: PathBuf, source: std::io::Error },
+    File { path: PathBuf, source: std::io::Error },
     #[error(
         "the data directory holds {found}, but its catalog.sqlite is {state}; without it, the names of the collections and the \
          keys that protect them are lost: put a copy of catalog.sqlite back, or move {found} out of the data directory to start over"

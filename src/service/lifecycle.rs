@@ -226,7 +226,7 @@ impl State {
             _ if self.server.is_some() => self.open_collection(row.clone(), &folder),
             Ok(true) => check_writable(&folder).and_then(|()| self.open_collection(row.clone(), &folder)),
             Ok(false) => Err(StoreError::FolderLost { path: folder.clone() }.into()),
-            Err(source) => return Err(Error::Folder { path: folder, source }),
+            Err(source) => return Err(Error::File { path: folder, source }),
         };
         match opened {
             Ok(collection) => {
@@ -269,7 +269,7 @@ pub(super) fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
 fn check_writable(folder: &Path) -> Result<(), Error> {
     for path in [folder.to_owned(), folder.join(orphaned::DATABASE)] {
         if let Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) = access(path.as_path(), Access::WRITE_OK) {
-            return Err(Error::Folder { path, source: errno.into() });
+            return Err(Error::File { path, source: errno.into() });
         }
     }
     Ok(())

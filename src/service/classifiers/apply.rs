@@ -125,12 +125,13 @@ impl JobKind for ClassifyJob {
 async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan: &ClassifyPlan) -> Result<(), JobError> {
     context.state()?.check_embedded(collection)?;
     let (reading, id, filter) = (Arc::clone(collection), context.job.id.clone(), plan.document_filter());
-    let (kept, total) = blocking(move || {
+    let (checkpoint, total) = blocking(move || {
         reading.with_store(|store| Ok((store.job_checkpoint(&id)?, store.count_matching(&filter, usize::MAX)? as u64)))
     })
     .await?;
     let broken = |_| Error::JobState { id: context.job.id.clone(), problem: "its checkpoint cannot be read" };
-    let mut done: Checkpoint = kept.map(|kept| serde_json::from_str(&kept)).transpose().map_err(broken)?.unwrap_or_default();
+    let mut done: Checkpoint =
+        checkpoint.map(|json| serde_json::from_str(&json)).transpose().map_err(broken)?.unwrap_or_default();
     context.measure(done.counts.documents, total.max(done.counts.documents));
     loop {
         context.check()?;
@@ -171,11 +172,12 @@ async fn step(
     let full = page.len() == DOCUMENTS_PER_STEP;
     let documents: Vec<Document> = page.iter().map(|one| one.document.clone()).collect();
     let inputs = inputs_from_documents_patiently(context, &collection.row.name, page).await?;
-    let (judging, threshold) = (Arc::clone(trained), plan.documents.threshold);
+    let (classifier, threshold) = (Arc::clone(trained), plan.documents.threshold);
     let answers = blocking(move || {
-        let mut neighbor_source = judging.neighbor_source(&label_source, inputs.len())?;
-        let scored = judging.score(&mut neighbor_source, &inputs.iter().collect::<Vec<_>>())?;
-        let answer = |scored: &LabelScores| (judging.decide(scored, threshold), scored.ranked.first().map(|(_, share)| *share));
+        let mut neighbor_source = classifier.neighbor_source(&label_source, inputs.len())?;
+        let scored = classifier.score(&mut neighbor_source, &inputs.iter().collect::<Vec<_>>())?;
+        let answer =
+            |scored: &LabelScores| (classifier.decide(scored, threshold), scored.ranked.first().map(|(_, share)| *share));
         Ok(scored.iter().map(answer).collect::<Vec<_>>())
     })
     .await?;

@@ -37,18 +37,18 @@ pub(super) fn damaged_row(problem: &str) -> ClassifierError {
 /// Reads an evaluation.
 pub(super) fn read_evaluation(text: &[u8]) -> Result<Evaluation, ClassifierError> {
     let broken = |_| damaged_row("an evaluation cannot be read");
-    let mut kept: Value = serde_json::from_slice(text).map_err(broken)?;
-    read_earlier(&mut kept);
-    serde_json::from_value(kept).map_err(broken)
+    let mut evaluation: Value = serde_json::from_slice(text).map_err(broken)?;
+    read_earlier(&mut evaluation);
+    serde_json::from_value(evaluation).map_err(broken)
 }
 
 /// Converts the JSON of earlier versions to today's form. They wrote `micro` as an array of three, and no `gap`. They also
 /// wrote arrays in place of small objects, but serde reads both.
-fn read_earlier(kept: &mut Value) {
-    kept.get_mut("all").into_iter().for_each(split_micro);
-    let languages = kept.get_mut("languages").and_then(Value::as_array_mut);
+fn read_earlier(evaluation: &mut Value) {
+    evaluation.get_mut("all").into_iter().for_each(split_micro);
+    let languages = evaluation.get_mut("languages").and_then(Value::as_array_mut);
     languages.into_iter().flatten().filter_map(|language| language.get_mut(1)).for_each(split_micro);
-    let Some(transfer) = kept.get_mut("transfer").and_then(Value::as_object_mut) else { return };
+    let Some(transfer) = evaluation.get_mut("transfer").and_then(Value::as_object_mut) else { return };
     let share = |name: &str| transfer.get(name).and_then(Value::as_f64);
     if let (Some(own), Some(mean), None) = (share("own"), share("mean"), share("gap")) {
         transfer.insert("gap".to_owned(), json!(own - mean));

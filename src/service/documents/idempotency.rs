@@ -19,8 +19,8 @@ pub(crate) fn write(outcomes: &[UpsertOutcome]) -> String {
 /// Reads what `write` wrote for a request with `documents` documents. Records of earlier versions leave out some refused documents,
 /// so nothing says which outcome belongs to which document.
 pub(crate) fn read(text: &str, documents: usize) -> Result<Vec<UpsertOutcome>, Error> {
-    let kept: Vec<Value> = serde_json::from_str(text).map_err(|_| Error::CorruptIdempotencyRecord)?;
-    let outcomes: Option<Vec<UpsertOutcome>> = kept.iter().map(outcome).collect();
+    let recorded: Vec<Value> = serde_json::from_str(text).map_err(|_| Error::CorruptIdempotencyRecord)?;
+    let outcomes: Option<Vec<UpsertOutcome>> = recorded.iter().map(outcome).collect();
     match outcomes {
         Some(outcomes) if outcomes.len() == documents => Ok(outcomes),
         Some(outcomes) if outcomes.len() < documents => {
@@ -30,24 +30,24 @@ pub(crate) fn read(text: &str, documents: usize) -> Result<Vec<UpsertOutcome>, E
     }
 }
 
-fn outcome(kept: &Value) -> Option<UpsertOutcome> {
-    let id = || DocumentId::parse(kept["id"].as_str()?).ok();
-    let created = match kept["status"].as_str() {
+fn outcome(recorded: &Value) -> Option<UpsertOutcome> {
+    let id = || DocumentId::parse(recorded["id"].as_str()?).ok();
+    let created = match recorded["status"].as_str() {
         Some("created") => true,
         Some("updated") => false,
         Some(_) => return None,
         None => {
-            let name = kept["code"].as_str()?;
+            let name = recorded["code"].as_str()?;
             let code = *Code::ALL.iter().find(|code| code.name() == name)?;
-            let problems = match kept["detail"].as_str() {
+            let problems = match recorded["detail"].as_str() {
                 // In records of earlier versions.
                 Some(detail) => vec![DocumentProblem::at("", detail)],
-                None => serde_json::from_value(kept["problems"].clone()).ok()?,
+                None => serde_json::from_value(recorded["problems"].clone()).ok()?,
             };
             return Some(Err(InvalidDocument { id: id(), code, problems }));
         }
     };
-    Some(Ok(UpsertedDocument { id: id()?, version: Sequence(kept["version"].as_u64()?), created }))
+    Some(Ok(UpsertedDocument { id: id()?, version: Sequence(recorded["version"].as_u64()?), created }))
 }
 
 #[cfg(test)]

@@ -184,9 +184,9 @@ impl CollectionHandle {
         self.service.check_running()?;
         let _turn = self.service.state.idempotency_locks.lock(&self.found.row.name, &request).await;
         let key = request.clone();
-        let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&key)?)).await?;
-        if let Some(kept) = kept {
-            let numbers: Option<Vec<u64>> = kept.split(' ').map(|number| number.parse().ok()).collect();
+        let recorded = self.open().run(move |collection| Ok(collection.store.idempotency_record(&key)?)).await?;
+        if let Some(recorded) = recorded {
+            let numbers: Option<Vec<u64>> = recorded.split(' ').map(|number| number.parse().ok()).collect();
             return numbers.and_then(|numbers| numbers.try_into().ok()).ok_or(Error::CorruptIdempotencyRecord);
         }
         let numbers = work().await?;
@@ -197,7 +197,7 @@ impl CollectionHandle {
             let (request, answer) = (request.clone(), answer.clone());
             match collection.run(move |collection| Ok(collection.store.record_answer(&request, answer)?)).await {
                 Err(Error::Store(StoreError::Replaced)) => self.service.state.find_replacement(&collection).await?,
-                kept => return kept.map(|()| numbers),
+                recorded => return recorded.map(|()| numbers),
             }
         }
     }

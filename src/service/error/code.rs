@@ -66,7 +66,7 @@ impl Error {
             Self::AnswerTooLarge { .. } => Code::AnswerTooLarge,
             Self::InBatch { source, .. } => source.code(),
             Self::Damaged { .. } => Code::CollectionDamaged,
-            Self::Folder { source, .. } => folder_code(source),
+            Self::File { source, .. } => file_code(source),
             Self::PassageRange { .. }
             | Self::CatalogLost { .. }
             | Self::EmbeddedStoreExists { .. }
@@ -88,7 +88,7 @@ impl Error {
     }
 }
 
-fn folder_code(source: &std::io::Error) -> Code {
+fn file_code(source: &std::io::Error) -> Code {
     use std::io::ErrorKind as Kind;
     match source.kind() {
         Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge | Kind::ReadOnlyFilesystem => Code::StorageUnavailable,
@@ -99,7 +99,7 @@ fn folder_code(source: &std::io::Error) -> Code {
 fn store_code(error: &StoreError) -> Code {
     match error {
         StoreError::StorageUnavailable { .. } | StoreError::ServerUnreachable { .. } => Code::StorageUnavailable,
-        StoreError::File { source, .. } => folder_code(source),
+        StoreError::File { source, .. } => file_code(source),
         StoreError::CollectionExists { .. } => Code::CollectionExists,
         StoreError::AliasExists { .. } => Code::AliasExists,
         StoreError::ClassifierExists { .. } => Code::ClassifierExists,
@@ -144,7 +144,7 @@ fn store_code(error: &StoreError) -> Code {
 
 fn index_code(error: &IndexError) -> Code {
     match error {
-        IndexError::File { source, .. } => folder_code(source),
+        IndexError::File { source, .. } => file_code(source),
         IndexError::Dimension { .. }
         | IndexError::Engine { .. }
         | IndexError::Path { .. }

@@ -256,11 +256,11 @@ mod tests {
     fn only_a_full_disk_is_explained_with_the_room_that_a_start_lacks() {
         let data = tempfile::tempdir().unwrap();
         let space = EmergencySpace::new(data.path());
-        let full = || Error::Folder { path: "new".into(), source: io::ErrorKind::StorageFull.into() };
+        let full = || Error::File { path: "new".into(), source: io::ErrorKind::StorageFull.into() };
         let explained = space.explain_full_disk(full(), 1 << 40);
         assert!(explained.to_string().starts_with("the disk is full: free at least "), "{explained}");
         assert_eq!(explained.code(), Code::StorageUnavailable);
-        assert!(matches!(space.explain_full_disk(full(), 0), Error::Folder { .. }), "the disk has room");
+        assert!(matches!(space.explain_full_disk(full(), 0), Error::File { .. }), "the disk has room");
         assert!(matches!(space.explain_full_disk(Error::Stopping, 1 << 40), Error::Stopping));
     }
 }

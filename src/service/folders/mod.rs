@@ -26,7 +26,7 @@ pub(crate) trait AtPath<T> {
 
 impl<T> AtPath<T> for io::Result<T> {
     fn at(self, path: &Path) -> Result<T, Error> {
-        self.map_err(|source| Error::Folder { path: path.to_owned(), source })
+        self.map_err(|source| Error::File { path: path.to_owned(), source })
     }
 }
 

@@ -341,9 +341,9 @@ impl State {
     /// Removes a finished job's checkpoint from a collection. If that fails, the next start does it.
     pub(super) fn delete_checkpoints(&self, job: &JobId, collection_id: &CollectionId) {
         let delete = || -> Result<(), Error> {
-            let kept: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
+            let unfinished: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
             let Some(collection) = self.collection_by_id(&collection_id.0) else { return Ok(()) };
-            collection.with_store(|store| store.delete_job_checkpoints(&kept))
+            collection.with_store(|store| store.delete_job_checkpoints(&unfinished))
         };
         if let Err(error) = delete() {
             tracing::warn!(%job, error = with_causes(&error), "cannot delete a job's checkpoint");

@@ -156,7 +156,7 @@ impl JobContext {
 /// other errors of the storage may come from a database server, and stay in the log.
 fn public_detail(error: &Error) -> String {
     match error {
-        Error::Folder { .. } | Error::Index(_) | Error::Store(StoreError::File { .. }) => error.chain(),
+        Error::File { .. } | Error::Index(_) | Error::Store(StoreError::File { .. }) => error.chain(),
         _ => error.to_string(),
     }
 }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_job_that_fails_on_a_full_disk_says_so() {
-        let error = Error::Folder { path: "map.json".into(), source: std::io::ErrorKind::StorageFull.into() };
+        let error = Error::File { path: "map.json".into(), source: std::io::ErrorKind::StorageFull.into() };
         assert_eq!(error.code(), Code::StorageUnavailable);
         assert_eq!(public_detail(&error), "cannot access map.json: no storage space");
     }

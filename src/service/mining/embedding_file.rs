@@ -115,6 +115,6 @@ mod tests {
         let path = folder.path().join("embeddings");
         std::fs::write(&path, [7; 9]).unwrap();
         let file = EmbeddingFile::open(path, 2).unwrap();
-        assert!(matches!(file.read(0..1), Err(Error::Folder { .. })));
+        assert!(matches!(file.read(0..1), Err(Error::File { .. })));
     }
 }

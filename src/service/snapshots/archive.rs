@@ -217,7 +217,7 @@ impl ArchiveWriter {
 pub(crate) fn open_archive(path: &Path) -> Result<File, Error> {
     open_file(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => invalid("is missing; delete the snapshot, and upload a copy of the archive if there is one"),
-        _ => Error::Folder { path: path.to_owned(), source },
+        _ => Error::File { path: path.to_owned(), source },
     })
 }
 

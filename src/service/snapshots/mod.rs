@@ -143,15 +143,15 @@ impl Service {
         let id = id.clone();
         self.state
             .run(move |state| {
-                let kept = state.check_archive(&id, &partial).and_then(|(description, snapshot)| {
+                let published = state.check_archive(&id, &partial).and_then(|(description, snapshot)| {
                     state.check_directory()?;
                     state.publish_snapshot(&id, &partial, &description)?;
                     Ok(snapshot)
                 });
-                if kept.is_err() {
+                if published.is_err() {
                     let _ = std::fs::remove_file(&partial);
                 }
-                kept
+                published
             })
             .await
     }
@@ -249,7 +249,7 @@ impl State {
                 serde_json::from_slice(&json).map_err(damaged)
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::SnapshotNotFound { id: id.clone() }),
-            Err(source) => Err(Error::Folder { path, source }),
+            Err(source) => Err(Error::File { path, source }),
         }
     }
 

@@ -139,7 +139,7 @@ pub(crate) fn open(folder: &Path, job: &Job) -> Result<Option<(File, u64)>, Erro
     let lines = ["created", "updated", "failed"].iter().map(|name| count(&job.details, name)).sum();
     match open_results(&folder.join(RESULTS), job, lines) {
         Ok(opened) => Ok(Some(opened)),
-        Err(Error::Folder { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
