@@ -78,6 +78,11 @@ impl JobContext {
         if stopping || self.job.interrupted.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
     }
 
+    /// Like `check`, for blocking work. Its caller checks again after the failure, to find out why the job should stop.
+    pub(crate) fn check_not_stopped(&self) -> Result<(), Error> {
+        self.check().map_err(|_| Error::Stopping)
+    }
+
     /// Makes sure that this server knows what other servers changed before this call.
     pub(crate) async fn sync_catalog(&self) -> Result<(), JobError> {
         Ok(Service { state: self.state()? }.sync_catalog().await?)

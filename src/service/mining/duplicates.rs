@@ -206,9 +206,7 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
 fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, corpus: &Corpus) -> Result<Metadata, Error> {
     let (mut written, mut members_written) = (0_u64, 0_u64);
     for one in clusters.iter() {
-        if context.check().is_err() {
-            return Err(Error::Stopping);
-        }
+        context.check_not_stopped()?;
         let sentences = corpus.mined_sentences(one.members)?;
         let representative = one.members.iter().position(|member| *member == one.representative);
         let representative = representative.and_then(|at| sentences[at].as_ref()).or_else(|| sentences.iter().flatten().next());

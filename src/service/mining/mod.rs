@@ -297,9 +297,7 @@ fn write(
 ) -> Result<Metadata, Error> {
     let mut deleted = 0_u64;
     for part in pairs.chunks(PAIRS_PER_READ) {
-        if context.check().is_err() {
-            return Err(Error::Stopping);
-        }
+        context.check_not_stopped()?;
         let positions = |side: &Corpus, number: fn(&Candidate) -> u32| -> Vec<u32> {
             part.iter().map(|pair| side.first_position(number(pair))).collect()
         };

@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use super::super::Error;
 use super::hits::Candidate;
 use crate::domain::{Boost, BoostedScore, DocumentHead, PassageId, SearchMode, SearchRequest};
+use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 
 /// Changes the scores of candidates and sorts them by the new scores. Candidates with equal scores keep their order.

@@ -7,10 +7,10 @@
 
 use std::collections::HashMap;
 
-use super::super::Error;
 use super::hits::Candidate;
 use super::preference::preferred_score;
 use crate::domain::{Embedding, Language, PassageId};
+use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 
 /// Number of candidates that are reordered, unless the page reaches further. Each is compared with each.

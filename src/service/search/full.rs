@@ -8,7 +8,6 @@
 
 use rustc_hash::FxHashMap;
 
-use super::super::Error;
 use super::hits::Candidate;
 use super::literal::LiteralMatches;
 use super::marks::QueryMatcher;
@@ -17,6 +16,7 @@ use super::tokens::with_tokens;
 use crate::domain::{DenseMethod, Embedding, HitRanks, Metric, PassageId, QueryTerms, RankedScore};
 use crate::embed::DependentToken;
 use crate::ranking::{Evidence, LateEstimates, Question, TokenIndex, TokenScorer, WordIndex, WordScores, lexical_share};
+use crate::service::error::Error;
 use crate::storage::{FirstPassages, NearestSearch, Neighbor, PassageSet};
 use crate::store::SearchFilter;
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::super::Error;
 use super::hits::Candidate;
 use crate::domain::metadata::plain_number;
 use crate::domain::{GroupKey, Grouping, Metadata, MetadataPath, PassageId};
+use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 
 /// Keeps the first `grouping.size` candidates of each group, in order, and sets the group of each. A document without a

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::super::Error;
 use super::marks::Marking;
 use crate::domain::{DocumentId, Embedding, Hit, HitParts, HitPassage, HitRanks, Language, MetadataObject, PassageId};
+use crate::service::error::Error;
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
 use crate::storage::Neighbor;

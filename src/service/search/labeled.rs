@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::super::Error;
 use crate::domain::{Embedding, PassageId};
+use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{EMBEDDINGS_PER_READ, NearestSearch, Neighbor, PassageSet, RequiredPassages, Scope, search_exact};
 use crate::store::SearchFilter;

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::super::Error;
 use super::ranking::Plan;
 use super::tokens::with_tokens;
 use crate::domain::{LiteralPart, PassageId, QueryTerm, QueryTerms, SearchCondition, TermPhrase};
 use crate::ranking::{Translations, WordIndex, WordScores};
+use crate::service::error::Error;
 use crate::storage::{PassageSet, RequiredPassages};
 
 /// What a passage that has a literal part has of its words at least, as a share of them: lower for the beginning of a word, because

@@ -7,10 +7,10 @@
 
 use std::collections::HashMap;
 
-use super::super::Error;
 use super::fusion::sort;
 use super::hits::Candidate;
 use crate::domain::{Embedding, PassageId, SearchParameters};
+use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{NearestSearch, Scope};
 use crate::store::SearchFilter;

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 
-use super::super::Error;
 use super::resolve::ResolvedQuery;
 use crate::domain::{Language, PassageMark, QueryTerm, SearchTarget};
 use crate::embed::{DependentToken, Embedder, PassageWords, TermMatcher, merge_marks, overlap, query_terms};
 use crate::ranking::{Question, SignificantWord, TokenMatch};
+use crate::service::error::Error;
 
 /// Maximum number of letters after a short word that may be its ending. More make another word.
 const ENDING_MAX: usize = 3;

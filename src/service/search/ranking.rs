@@ -1,7 +1,6 @@
 //! Ranks candidates by meaning, by words or by both, then applies the request's margin, boosts, languages, diversity, groups
 //! and page.
 
-use super::super::Error;
 use super::fusion::{fuse, interleave_languages, interleave_languages_by_score};
 use super::groups::collapse;
 use super::hits::Candidate;
@@ -14,6 +13,7 @@ use crate::domain::{
 };
 use crate::embed::Embedder;
 use crate::ranking::{TokenScorer, Translations};
+use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{FirstPassages, Nearest, NearestSearch, Neighbor, RequiredPassages, Scope, Unit};
 use crate::store::{SearchFilter, StoreError};

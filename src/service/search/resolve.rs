@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use super::super::Error;
 use crate::domain::{
     DocumentId, Embedded, Embedding, ExampleSet, Language, LiteralPart, Metric, QueryTerms, QueryWord, SearchMode, SearchRequest,
     SearchTarget,
@@ -11,6 +10,7 @@ use crate::embed::{
     DependentToken, Embedder, MARKED_BYTES_MAX, QueryError, QueryText, as_typed, dependent_tokens, fragments, literal_parts,
     plain_title, punctuation, query_words, spellings, with_known_umlauts,
 };
+use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 
 /// Maximum number of words of a query that may be a title.

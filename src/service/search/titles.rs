@@ -1,11 +1,11 @@
 //! Prefers documents whose title is the query.
 
-use super::super::Error;
 use super::boosts::scale_odds;
 use super::full::{RankedPassage, sort};
 use super::ranking::Plan;
 use crate::domain::PassageId;
 use crate::embed::plain_title;
+use crate::service::error::Error;
 use crate::store::HitSizes;
 
 /// Factor of the odds that a document answers if its title is the query, or the topic of a request. If it is the whole request, the

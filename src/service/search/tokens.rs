@@ -1,11 +1,11 @@
 //! Provides the tokens and words of a collection's passages in memory, for late interaction and translations. The first search
 //! that needs them reads them all; later searches only read what changed since.
 
-use super::super::Error;
-use super::super::embedding::embed_text;
 use crate::domain::CollectionModel;
 use crate::embed::Embedder;
 use crate::ranking::{TokenIndex, TokenScorer, Translations, WordIndex};
+use crate::service::embedding::embed_text;
+use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::store::{PendingPassage, with_caller};
 

@@ -406,7 +406,7 @@ impl Restore {
         let bounds = ArchiveBounds { bytes_max: u64::MAX, collections_max };
         let unpacked = unpack(&state.snapshot_archive(&self.plan.snapshot), bounds, wanted, |read| {
             context.set_done(read);
-            context.check().map_err(|_| Error::Stopping)
+            context.check_not_stopped()
         })?;
         if unpacked.sum != description.archive {
             return Err(invalid("does not match its description: its SHA-256 differs"));

@@ -187,7 +187,7 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
     let mut vectors = Vectors::new(row.dimension);
     let (mut ids, mut languages) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
     for (done, part) in (1..).zip(keys.chunks(DOCUMENTS_PER_READ)) {
-        check_not_stopped(context)?;
+        context.check_not_stopped()?;
         for document in collection.read_with_repair(|| store.embeddings_by_document(part))? {
             // Passages that cancel each other out have no mean direction.
             let Some(mean) = Embedding::mean_direction(&document.embeddings) else { continue };
@@ -217,7 +217,7 @@ fn sample_documents(context: &JobContext, collection: &OpenCollection, max: usiz
     let mut smallest: BinaryHeap<(u64, DocumentKey)> = BinaryHeap::with_capacity(max.saturating_add(1).min(IDS_PER_READ));
     let (mut after, mut found) = (None, 0_usize);
     loop {
-        check_not_stopped(context)?;
+        context.check_not_stopped()?;
         let page = collection.store.embedded_keys(after, IDS_PER_READ)?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
@@ -241,7 +241,7 @@ fn neighbors(context: &JobContext, vectors: Vectors, neighbors: usize) -> Result
     let (parts, before) = (neighborhood.parts(), context.job.progress().0.done);
     let mut found = Vec::with_capacity(parts);
     for begin in (0..parts).step_by(BLOCKS_PER_CORE * parallelism()) {
-        check_not_stopped(context)?;
+        context.check_not_stopped()?;
         let range = begin..parts.min(begin + BLOCKS_PER_CORE * parallelism());
         let compared = in_parallel(range, 1, parallelism(), |part| neighborhood.compare(part.start));
         found.extend(compared?);
@@ -255,7 +255,7 @@ fn points(context: &JobContext, lists: &NeighborLists, plane: &[Point]) -> Resul
     let before = context.job.progress().0.done;
     let mut layout = Layout::new(FuzzyGraph::of(lists), plane);
     for done in 1.. {
-        check_not_stopped(context)?;
+        context.check_not_stopped()?;
         let more = layout.step();
         context.set_done(before + done);
         if !more {
@@ -263,10 +263,6 @@ fn points(context: &JobContext, lists: &NeighborLists, plane: &[Point]) -> Resul
         }
     }
     Ok(layout.into_points())
-}
-
-fn check_not_stopped(context: &JobContext) -> Result<(), Error> {
-    if context.check().is_err() { Err(Error::Stopping) } else { Ok(()) }
 }
 
 fn check_enough(collection: &CollectionName, got: usize) -> Result<(), Error> {
