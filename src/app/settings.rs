@@ -46,6 +46,10 @@ pub fn check(config: &Config) -> Result<Option<String>, AppError> {
     Ok(warning)
 }
 
+fn refuse<T>(setting: &'static str, problem: impl Into<String>) -> Result<T, AppError> {
+    Err(AppError::Setting { setting, problem: problem.into() })
+}
+
 /// Opens the bundle and verifies its files.
 pub(super) fn open_bundle(folder: &Path) -> Result<Bundle, AppError> {
     if !folder.join(MANIFEST).exists() {
@@ -58,9 +62,8 @@ pub(super) fn open_bundle(folder: &Path) -> Result<Bundle, AppError> {
 pub(super) fn postgres_options(config: &Config) -> Result<Option<PostgresOptions>, AppError> {
     let settings = &config.store;
     let Some(url) = settings.store.as_ref().map(Secret::expose) else { return Ok(None) };
-    // The value may contain a password.
-    let refuse = |setting, problem: &str| Err(AppError::Setting { setting, problem: problem.to_owned() });
     if !is_postgres(url) {
+        // The value may contain a password.
         return refuse("store", "must begin with postgres://");
     }
     if config.snapshots.snapshot_target.is_some() {
@@ -74,12 +77,11 @@ pub(super) fn postgres_options(config: &Config) -> Result<Option<PostgresOptions
 pub(super) fn replica_options(config: &Config) -> Result<Option<ReplicaOptions>, AppError> {
     let settings = &config.store;
     let Some(url) = settings.store_replica.as_ref().map(Secret::expose) else { return Ok(None) };
-    let refuse = |problem: &str| Err(AppError::Setting { setting: "store_replica", problem: problem.to_owned() });
     if settings.store.is_none() {
-        return refuse("is set without store, whose replica it must be");
+        return refuse("store_replica", "is set without store, whose replica it must be");
     }
     if !is_postgres(url) {
-        return refuse("must begin with postgres://");
+        return refuse("store_replica", "must begin with postgres://");
     }
     let lag_max = Duration::from_millis(settings.store_replica_lag_max_ms);
     Ok(Some(ReplicaOptions { url: url.to_owned(), lag_max }))
@@ -120,10 +122,7 @@ pub(super) fn reserve_idle_connections(http_settings: &mut Settings, connections
 pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
     let (setting, secret) = match (&config.access.admin_key, &config.access.admin_key_file) {
         (None, None) => return Ok(None),
-        (Some(_), Some(_)) => {
-            let problem = "cannot be set together with admin_key_file".to_owned();
-            return Err(AppError::Setting { setting: "admin_key", problem });
-        }
+        (Some(_), Some(_)) => return refuse("admin_key", "cannot be set together with admin_key_file"),
         (Some(secret), None) => ("admin_key", secret.clone()),
         (None, Some(path)) => {
             let text = std::fs::read_to_string(path);
@@ -133,16 +132,14 @@ pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
     };
     let got = secret.expose().chars().count();
     if got < ADMIN_KEY_CHARS_MIN {
-        let problem = format!("must have at least {ADMIN_KEY_CHARS_MIN} characters, got {got}");
-        return Err(AppError::Setting { setting, problem });
+        return refuse(setting, format!("must have at least {ADMIN_KEY_CHARS_MIN} characters, got {got}"));
     }
     if let Some(bad) = secret.expose().chars().find(|c| !c.is_ascii_graphic() && *c != ' ') {
         let problem = format!("must consist of printable ASCII characters, as a header does, got U+{:04X}", u32::from(bad));
-        return Err(AppError::Setting { setting, problem });
+        return refuse(setting, problem);
     }
     if secret.expose().trim() != secret.expose() {
-        let problem = "must not begin or end with a space, because headers drop it".to_owned();
-        return Err(AppError::Setting { setting, problem });
+        return refuse(setting, "must not begin or end with a space, because headers drop it");
     }
     Ok(Some(secret))
 }
@@ -156,7 +153,7 @@ pub(super) async fn snapshot_schedule(config: &Config) -> Result<Option<Snapshot
         && folder.starts_with(&data)
     {
         let problem = format!("must be outside of the data directory {}, got {name:?}", data.display());
-        return Err(AppError::Setting { setting: "snapshot_target", problem });
+        return refuse("snapshot_target", problem);
     }
     target.check_writable().await.map_err(|error| AppError::SnapshotTarget(Box::new(error)))?;
     let interval = Duration::from_secs(settings.snapshot_interval_s);
@@ -172,10 +169,7 @@ fn snapshot_target_error(error: TargetError) -> AppError {
 
 /// Certificate and key, if set.
 pub(super) fn load_tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
-    let alone = |setting, other| {
-        let problem = format!("is set without {other}; TLS needs both");
-        Err(AppError::Setting { setting, problem })
-    };
+    let alone = |setting, other| refuse(setting, format!("is set without {other}; TLS needs both"));
     match (&config.access.tls_certificate, &config.access.tls_key) {
         (None, None) => Ok(None),
         (Some(_), None) => alone("tls_certificate", "tls_key"),
