@@ -25,7 +25,7 @@ use crate::config::{Config, Durability, ModelSetting};
 use crate::domain::Limits;
 use crate::embed::{EmbedOptions, Embedder};
 use crate::http;
-use crate::http::settings::{Reading, Readings, Settings};
+use crate::http::settings::{Reading, Settings};
 use crate::http::starting::StartingRouter;
 use crate::server::{ServeOptions, Tls, WRITE_TIMEOUT, listen, serve};
 use crate::service::{Parts, Service};
@@ -43,7 +43,7 @@ const THREADS_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// is over. `log_lines_dropped` counts the lines of the log that nobody could read.
 pub fn serve_until_signal(config: Config, log_lines_dropped: impl Fn() -> u64 + Send + Sync + 'static) -> Result<(), AppError> {
     let runtime = threads::start_runtime()?;
-    let ended = runtime.block_on(run(config, Reading::new(log_lines_dropped)));
+    let ended = runtime.block_on(run(config, Arc::new(log_lines_dropped)));
     runtime.shutdown_timeout(THREADS_STOP_TIMEOUT);
     ended
 }
@@ -68,7 +68,9 @@ async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError>
         tracing::warn!("{warning}");
     }
     http_settings.hosts = http_settings.hosts.listening_on(address.ip());
-    http_settings.readings = readings(log_lines_dropped, tls.clone());
+    http_settings.readings.log_lines_dropped = Some(log_lines_dropped);
+    http_settings.readings.certificate_expiry_s = tls.clone().map(|tls| Arc::new(move || tls.expiry_s()) as Reading);
+    http_settings.stop = stop.clone();
     let starting = StartingRouter::default();
     let options = serve_options(&config, &mut http_settings, tls.clone());
     let serving = tokio::spawn(serve(listener, starting.router(), options, stop.clone()));
@@ -117,12 +119,6 @@ fn check_clock(now: Timestamp) -> Result<(), AppError> {
     if now < Timestamp::UNIX_EPOCH { Err(AppError::Clock { now }) } else { Ok(()) }
 }
 
-/// What `/metrics` reads elsewhere.
-fn readings(log_lines_dropped: Reading, tls: Option<Arc<Tls>>) -> Readings {
-    let certificate_expiry_s = tls.map(|tls| Reading::new(move || tls.expiry_s()));
-    Readings { log_lines_dropped: Some(log_lines_dropped), certificate_expiry_s }
-}
-
 /// The options of the listener. Lowers limits of `http_settings` to what the connections allow.
 fn serve_options(config: &Config, http_settings: &mut Settings, tls: Option<Arc<Tls>>) -> ServeOptions {
     let connections_max = open_files::connections_max(config.traffic.connections_max);
@@ -133,7 +129,6 @@ fn serve_options(config: &Config, http_settings: &mut Settings, tls: Option<Arc<
         header_timeout: Duration::from_secs(config.traffic.header_timeout_s),
         write_timeout: WRITE_TIMEOUT,
         tls,
-        drain: http_settings.drain.clone(),
     }
 }
 

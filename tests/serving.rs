@@ -15,7 +15,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::routing::get;
 use dragoman::http::middleware::permit_body::PermitBody;
-use dragoman::http::settings::{ConnectionMeter, Drain};
+use dragoman::http::settings::ConnectionMeter;
 use dragoman::server::{ServeOptions, Tls, TlsError, serve};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -34,7 +34,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Listening {
     address: SocketAddr,
     stop: watch::Sender<bool>,
-    drain: Drain,
     held: Arc<Held>,
     serving: JoinHandle<()>,
 }
@@ -57,12 +56,11 @@ async fn listen(connections_max: usize, header_timeout: Duration, tls: Option<Ar
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
-    let drain = Drain::default();
     let write_timeout = Duration::from_millis(200);
     let connections = ConnectionMeter::default();
-    let options = ServeOptions { connections_max, connections, header_timeout, write_timeout, tls, drain: drain.clone() };
+    let options = ServeOptions { connections_max, connections, header_timeout, write_timeout, tls };
     let serving = tokio::spawn(serve(listener, router, options, stopped));
-    Listening { address, stop, drain, held, serving }
+    Listening { address, stop, held, serving }
 }
 
 /// Sends a request and reads until the connection is closed.
@@ -246,9 +244,9 @@ async fn a_large_response_holds_its_permit_until_the_client_has_read_it() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (_stop, stopped) = watch::channel(false);
-    let (header_timeout, write_timeout, drain) = (PATIENCE, PATIENCE, Drain::default());
+    let (header_timeout, write_timeout) = (PATIENCE, PATIENCE);
     let connections = ConnectionMeter::default();
-    let options = ServeOptions { connections_max: 1, connections, header_timeout, write_timeout, tls: None, drain };
+    let options = ServeOptions { connections_max: 1, connections, header_timeout, write_timeout, tls: None };
     // The handler holds one more reference, and keeps it.
     let idle = Arc::strong_count(&place);
     tokio::spawn(serve(listener, Router::new().route("/", get(large)), options, stopped));
@@ -326,7 +324,6 @@ async fn shutdown_answers_running_requests_and_closes_all_connections() {
     within("the request runs", server.held.entered.notified()).await;
     server.stop.send(true).unwrap();
     within("an idle connection is closed", async { while idle.read(&mut some).await.unwrap() > 0 {} }).await;
-    assert!(server.drain.has_begun());
 
     let mut late = TcpStream::connect(server.address).await.unwrap();
     late.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();

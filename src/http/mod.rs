@@ -44,7 +44,7 @@ use classifiers::{applications, definitions, evaluations, predictions};
 use collections::{aliases, projections, put, reembedding};
 use documents::{by_filter, import_export, put_patch};
 use jobs::streams;
-use metrics::{Bounds, Metrics, RequestMeter};
+use metrics::{Metrics, RequestMeter};
 use middleware::access::{Access, CollectionAccess};
 use middleware::auth::AuthMiddleware;
 use mining::results;
@@ -52,11 +52,6 @@ use models::{detection, embeddings, similarity};
 use openapi::description::Description;
 use openapi::operations::DeclaredRoutes;
 use settings::Settings;
-
-/// The routes over `service` with the default settings.
-pub fn router(service: Service) -> Router {
-    router_with(service, Settings::default())
-}
 
 /// The routes over `service`, with request ids, keys, limits, caught panics and every error in the same form.
 pub fn router_with(service: Service, settings: Settings) -> Router {
@@ -69,9 +64,8 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     }
     let description = description();
     let auth = AuthMiddleware::new(service.clone(), settings.clone(), &description.operations);
-    let bounds = Bounds { shared: auth.bounds(), connections: settings.connections.clone() };
     let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
-    let metrics = Metrics::new(&service, &requests, (bounds, settings.readings.clone()), started_at);
+    let metrics = Metrics::new(&service, &requests, auth.bounds(), &settings, started_at);
     let api = Api { service, started_at, description };
     if settings.mcp {
         let inner = routes.clone().layer(axum::middleware::from_fn_with_state(auth.clone(), middleware::auth::authorize_inner));

@@ -1,12 +1,12 @@
 //! The operator's settings for HTTP: traffic limits, which browsers may call, and what needs a key.
 
-use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderName, Method};
+use tokio::sync::watch;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::http::middleware::hosts::{Hosts, Origin};
@@ -31,7 +31,7 @@ const ALLOWED_HEADERS: [HeaderName; 10] = [
 const EXPOSED_HEADERS: [HeaderName; 4] = [ETAG, LOCATION, RETRY_AFTER, REQUEST_ID];
 
 /// The settings for HTTP. `Default` has the server's defaults.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Settings {
     /// Maximum concurrent requests of all callers together; one caller may run at most as many as it leaves free for others.
     pub requests_max: usize,
@@ -50,8 +50,8 @@ pub struct Settings {
     /// Whether `/metrics` needs no key.
     pub metrics_open: bool,
     pub mcp: bool,
-    /// Triggered when the server stops.
-    pub drain: Drain,
+    /// Becomes true when the server begins to stop: from then on new requests are refused while running ones finish.
+    pub stop: watch::Receiver<bool>,
     /// The connections, as the listener counts them.
     pub connections: ConnectionMeter,
     /// What other parts of the program count for `/metrics`.
@@ -59,7 +59,7 @@ pub struct Settings {
 }
 
 /// Numbers that other parts of the program keep.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Readings {
     pub log_lines_dropped: Option<Reading>,
     /// When the TLS certificate expires, in seconds since the Unix epoch.
@@ -67,8 +67,7 @@ pub struct Readings {
 }
 
 /// Reads a number at the moment of the call.
-#[derive(Clone)]
-pub struct Reading(Arc<dyn Fn() -> u64 + Send + Sync>);
+pub type Reading = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// Connections, as the listener counts them. Clones share the counts.
 pub type ConnectionMeter = Arc<ConnectionCounts>;
@@ -90,10 +89,6 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// A switch that is triggered once: from then on new requests are refused while running ones finish.
-#[derive(Debug, Clone, Default)]
-pub struct Drain(Arc<AtomicBool>);
-
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -106,7 +101,7 @@ impl Default for Settings {
             hosts: Hosts::default(),
             metrics_open: false,
             mcp: true,
-            drain: Drain::default(),
+            stop: watch::channel(false).1,
             connections: ConnectionMeter::default(),
             readings: Readings::default(),
         }
@@ -129,31 +124,5 @@ impl Settings {
         let layer = CorsLayer::new().allow_origin(origins).max_age(PREFLIGHT_MAX_AGE);
         let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
         Some(layer.allow_methods(methods).allow_headers(ALLOWED_HEADERS).expose_headers(EXPOSED_HEADERS))
-    }
-}
-
-impl Reading {
-    pub fn new(read: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        Self(Arc::new(read))
-    }
-
-    pub fn value(&self) -> u64 {
-        (self.0)()
-    }
-}
-
-impl fmt::Debug for Reading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Reading").field(&self.value()).finish()
-    }
-}
-
-impl Drain {
-    pub fn begin(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub fn has_begun(&self) -> bool {
-        self.0.load(Ordering::Acquire)
     }
 }

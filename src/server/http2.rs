@@ -49,7 +49,7 @@ impl Connection {
         let connection = http.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         // A connection that arrived after the shutdown began is told that the server stops, and is closed.
-        let patience = if self.alive.is_some() { self.shared.header_timeout } else { CLOSE_TIMEOUT };
+        let patience = if self.alive.is_some() { self.shared.options.header_timeout } else { CLOSE_TIMEOUT };
         let leaving = async {
             tokio::select! {
                 () = activity.wait_until_idle(patience) => (),
@@ -68,7 +68,7 @@ impl Connection {
         };
         let ended = tokio::select! {
             ended = left => ended,
-            () = activity.wait_until_stalled(socket, self.shared.write_timeout) => {
+            () = activity.wait_until_stalled(socket, self.shared.options.write_timeout) => {
                 return tracing::debug!(address = %self.address, "a client takes nothing of its answers");
             }
         };

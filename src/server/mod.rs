@@ -30,7 +30,7 @@ use tower::ServiceExt as _;
 
 use crate::http::middleware::permit_body::PermitBody;
 use crate::http::middleware::traffic::ClientAddress;
-use crate::http::settings::{ConnectionMeter, Drain};
+use crate::http::settings::ConnectionMeter;
 use connections::{ConnectionSlot, Connections};
 pub use listen::listen;
 use socket::Socket;
@@ -55,26 +55,22 @@ pub struct ServeOptions {
     pub write_timeout: Duration,
     /// Certificate and key; without them, plain HTTP.
     pub tls: Option<Arc<Tls>>,
-    /// Triggered when the server begins to stop.
-    pub drain: Drain,
 }
 
 /// Serves `router` until `stop` becomes true and the requests running at that time have been answered. New requests still reach
 /// the router meanwhile, which refuses them, so clients learn at once to go elsewhere. Dropping the future stops early.
 pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions, mut stop: watch::Receiver<bool>) {
-    let connections = Connections::new(options.connections_max.max(1), options.connections.clone());
+    let connections = Connections::new(options.connections_max.max(1), Arc::clone(&options.connections));
     // Each connection from before the shutdown holds a sender; once all are dropped, the receiver ends.
     let (alive, mut all_closed) = mpsc::channel::<Infallible>(1);
     let mut alive = Some(alive);
-    let ServeOptions { header_timeout, write_timeout, tls, .. } = options;
-    let shared = Arc::new(Shared { router, header_timeout, write_timeout, tls, stop: stop.clone() });
+    let shared = Arc::new(Shared { router, options, stop: stop.clone() });
     loop {
         tokio::select! {
             biased;
             _ = all_closed.recv(), if alive.is_none() => return,
             _ = stop.wait_for(|stop| *stop), if alive.is_some() => {
                 tracing::info!("stopping");
-                options.drain.begin();
                 alive = None;
             }
             accepted = accept(&listener, &connections) => {
@@ -100,9 +96,7 @@ pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions,
 
 struct Shared {
     router: Router,
-    header_timeout: Duration,
-    write_timeout: Duration,
-    tls: Option<Arc<Tls>>,
+    options: ServeOptions,
     stop: watch::Receiver<bool>,
 }
 
@@ -144,12 +138,12 @@ fn is_connection_error(error: &io::Error) -> bool {
 impl Connection {
     async fn run(&self, socket: Socket) {
         let mut stream = TimeoutStream::new(socket.clone());
-        stream.set_write_timeout(Some(self.shared.write_timeout));
+        stream.set_write_timeout(Some(self.shared.options.write_timeout));
         let stream = Box::pin(stream);
-        let Some(tls) = &self.shared.tls else {
+        let Some(tls) = &self.shared.options.tls else {
             let begins = tokio::select! {
                 biased;
-                begins = tokio::time::timeout(self.shared.header_timeout, socket.begins_http2()) => begins,
+                begins = tokio::time::timeout(self.shared.options.header_timeout, socket.begins_http2()) => begins,
                 // A client that has sent nothing does not delay a shutdown: `serve_http1` closes its connection.
                 () = self.shared.stopped() => Ok(Ok(false)),
             };
@@ -178,7 +172,7 @@ impl Connection {
             async move { answering.await.map(|answer| answer.map(|body| PermitBody::new(body, working))) }
         });
         let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(self.shared.header_timeout).keep_alive(self.alive.is_some());
+        http.timer(TokioTimer::new()).header_read_timeout(self.shared.options.header_timeout).keep_alive(self.alive.is_some());
         http.max_buf_size(CONNECTION_BYTES_MAX);
         let connection = http.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);

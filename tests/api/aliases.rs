@@ -7,7 +7,7 @@ use crate::server::Server;
 async fn with_two() -> Server {
     let server = Server::start();
     for (name, text) in [("news-1", "Il pleut."), ("news-2", "Es regnet.")] {
-        assert_eq!(server.post("/v1/collections", &json!({ "name": name })).await.status, 201);
+        server.create(json!({ "name": name })).await;
         let documents = json!({"documents": [{"id": "a", "text": text}]});
         assert_eq!(server.post(&format!("/v1/collections/{name}/documents"), &documents).await.status, 200);
     }
@@ -52,7 +52,7 @@ async fn aliases_are_listed_by_name_in_pages() {
 async fn a_key_restricted_to_aliases_lists_only_these() {
     let server = Server::with_admin_key();
     for name in ["news-1", "news-2"] {
-        assert_eq!(server.post("/v1/collections", &json!({ "name": name })).await.status, 201);
+        server.create(json!({ "name": name })).await;
     }
     for (alias, collection) in [("c", "news-1"), ("a", "news-2"), ("b", "news-1")] {
         assert_eq!(server.put(&format!("/v1/aliases/{alias}"), &json!({ "collection": collection })).await.status, 200);
@@ -106,7 +106,7 @@ async fn deleting_a_collection_deletes_its_aliases() {
     assert_eq!(server.delete("/v1/collections/news-1").await.status, 204);
     assert_eq!(server.get("/v1/aliases").await.body, json!({"aliases": []}));
     server.get("/v1/collections/current").await.assert_error(404, "collection_not_found", "", &["current"]);
-    assert_eq!(server.post("/v1/collections", &json!({"name": "current"})).await.status, 201);
+    server.create(json!({"name": "current"})).await;
 }
 
 /// The jobs that `start_jobs_by_alias` started.
@@ -186,7 +186,7 @@ async fn a_job_started_through_an_alias_belongs_to_the_aliased_collection() {
     };
     let documents: Vec<Value> = (0..12).map(document).collect();
     for name in ["news-1", "news-2"] {
-        assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
+        server.create(json!({"name": name})).await;
     }
     assert_eq!(server.post("/v1/collections/news-1/documents", &json!({"documents": documents})).await.status, 200);
     let point = async |collection: &str| server.put("/v1/aliases/current", &json!({"collection": collection})).await.status;

@@ -52,7 +52,7 @@ fn statuses(answers: &[Response]) -> Vec<u16> {
 /// A server with eight documents of 512 KiB each, which match any vector.
 async fn with_large_documents(in_flight_bytes_max: u64) -> Server {
     let server = Server::with_limits(Limits { in_flight_bytes_max, ..Limits::default() });
-    assert_eq!(server.post("/v1/collections", &json!({"name": "points", "dimension": 2})).await.status, 201);
+    server.create(json!({"name": "points", "dimension": 2})).await;
     for n in 0..8 {
         let document = json!({"id": format!("d{n}"), "text": "x".repeat(512 << 10), "vector": [1.0, f64::from(n)]});
         let answer = server.post("/v1/collections/points/documents", &json!({"documents": [document]})).await;
@@ -150,7 +150,7 @@ async fn one_caller_gets_at_most_half_of_the_request_slots() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stalled_uploads_of_one_caller_leave_upload_slots_for_others() {
     let server = Server::with_limits(Limits { uploads_max: 4, ..Limits::default() });
-    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    server.create(json!({"name": "news"})).await;
     let import = |body: Body| {
         let request = Request::post("/v1/collections/news/import").header("content-type", "application/x-ndjson");
         request.body(body).expect("a request")

@@ -281,7 +281,7 @@ async fn an_invalid_facet_reports_its_location() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_default_limit_is_capped_by_the_server_limit() {
     let server = Server::with_limits(Limits { page_max: 2, ..Limits::default() });
-    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    server.create(json!({"name": "news"})).await;
     let documents: Vec<Value> =
         (0..3).map(|n| json!({"id": format!("d{n}"), "text": "Il pleut.", "metadata": {"n": n}})).collect();
     for document in documents {
@@ -295,7 +295,7 @@ async fn the_default_limit_is_capped_by_the_server_limit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn facets_beyond_the_response_size_limit_are_refused() {
     let server = Server::with_limits(Limits { answer_bytes_max: 3_000, ..Limits::default() });
-    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    server.create(json!({"name": "news"})).await;
     let document = |n: usize| json!({"id": format!("d{n}"), "text": "Il pleut.", "metadata": {"n": n, "blob": format!("{n}").repeat(1_000)}});
     let documents: Vec<Value> = (0..4).map(document).collect();
     assert_eq!(server.post(DOCUMENTS, &json!({ "documents": documents })).await.status, 200);

@@ -9,6 +9,7 @@ use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
 use crate::example;
+use crate::merged;
 use crate::server::{Answer, Server};
 
 const RAIN: [&str; 4] = ["rain storm", "rain cloud", "rain flood", "rain wind"];
@@ -118,7 +119,7 @@ async fn a_knn_classifier_uses_new_labels_immediately() {
     assert!(own["predictions"][0]["neighbors"].as_array().expect("neighbors").iter().all(|one| one["id"] != "w3"));
     assert_eq!(own["predictions"][0]["neighbors"].as_array().map(Vec::len), Some(3));
     // A document of another collection is another one, even with the same id.
-    assert_eq!(server.post("/v1/collections", &json!({"name": "other"})).await.status, 201);
+    server.create(json!({"name": "other"})).await;
     let same = json!({"documents": [{"id": "w3", "text": "rain wind", "language": "en"}, {"id": "e0", "text": "goal", "language": "en"}]});
     assert_eq!(server.post("/v1/collections/other/documents", &same).await.status, 200);
     let others = json!({"documents": {"collection": "other", "ids": ["w3"]}, "explain": 1});
@@ -137,8 +138,8 @@ async fn a_knn_prediction_is_explained_by_the_neighbors_that_voted() {
     let server = Server::with_documents(documents()).await;
     let source = json!({"collection": "news", "field": "topic"});
     for (name, from) in [("documents", json!({"source": source})), ("texts", json!({"examples": weather_and_sports()}))] {
-        let mut body = json!({"name": name, "kind": "knn", "knn": {"neighbors": 4, "weight": "equal", "score_min": 0.52}});
-        body.as_object_mut().expect("an object").extend(from.as_object().expect("an object").clone());
+        let body =
+            merged(json!({"name": name, "kind": "knn", "knn": {"neighbors": 4, "weight": "equal", "score_min": 0.52}}), &from);
         server.classifier(&body).await;
         let texts = json!(["rain storm", "rain wind goal match", "entirely unrelated"]);
         let told = server.predict(name, json!({"texts": texts, "explain": 100})).await.body["predictions"].clone();
@@ -275,11 +276,7 @@ async fn invalid_training_data_and_settings_are_refused() {
         let status = if code == "collection_not_found" { 404 } else { 422 };
         server.post("/v1/classifiers", &body).await.assert_error(status, code, place, words);
     };
-    let of = |more: Value| {
-        let mut body = json!({"name": "topics", "kind": "knn"});
-        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        body
-    };
+    let of = |more: Value| merged(json!({"name": "topics", "kind": "knn"}), &more);
     let one = json!(labeled("weather", &RAIN));
     check(of(json!({"examples": one})), "invalid_training_set", "", &["at least two labels", "weather"]).await;
     check(of(json!({"examples": []})), "invalid_request", "/examples", &["1 to 10000"]).await;
@@ -341,8 +338,7 @@ async fn numbers_too_large_for_f32_are_refused_with_the_allowed_range() {
         (json!({"kind": "mlp", "mlp": {"dropout": 1e39}}), "/mlp/dropout", "below 1"),
         (json!({"kind": "mlp", "mlp": {"learning_rate": 1e39}}), "/mlp/learning_rate", "at most 1"),
     ] {
-        let mut body = json!({"name": "topics", "examples": labeled("weather", &RAIN)});
-        body.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
+        let body = merged(json!({"name": "topics", "examples": labeled("weather", &RAIN)}), &settings);
         server.post("/v1/classifiers", &body).await.assert_error(422, "invalid_request", place, &[limit]);
     }
 }

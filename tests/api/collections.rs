@@ -54,7 +54,7 @@ async fn an_invalid_request_creates_no_collection() {
 async fn collections_are_listed_by_name_in_pages() {
     let server = Server::start();
     for name in ["c", "a", "e", "b", "d"] {
-        assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
+        server.create(json!({"name": name})).await;
     }
     let (mut path, mut pages) = ("/v1/collections?limit=2".to_owned(), Vec::new());
     loop {

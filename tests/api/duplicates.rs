@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::merged;
 use crate::mining::{both, collection, lines, sentence, translation};
 use crate::server::Server;
 
@@ -116,11 +117,7 @@ async fn unit_document_compares_whole_documents() {
     let server = Server::with_documents(documents.into()).await;
     let passages = server.get("/v1/collections/news").await.body["passages"].as_u64();
     assert!(passages > Some(5), "{passages:?}");
-    let by_document = |rest: Value| {
-        let mut request = json!({"unit": "document"});
-        request.as_object_mut().expect("an object").extend(rest.as_object().expect("an object").clone());
-        request
-    };
+    let by_document = |rest: Value| merged(json!({"unit": "document"}), &rest);
     assert_eq!(found(&server, "news", by_document(json!({"score_min": 0.85}))).await, [["a", "reversed", "translated"]]);
     let same = by_document(json!({"score_min": 0.85, "pairs": "same"}));
     assert_eq!(found(&server, "news", same).await, [["a", "reversed"]]);

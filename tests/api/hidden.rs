@@ -8,7 +8,7 @@ use crate::server::Server;
 async fn two_collections() -> Server {
     let server = Server::with_admin_key();
     for (collection, labels) in [("news", ["public", "open"]), ("salaries", ["underpaid", "overpaid"])] {
-        assert_eq!(server.post("/v1/collections", &json!({"name": collection})).await.status, 201);
+        server.create(json!({"name": collection})).await;
         let document = |n: usize| {
             let label = labels[n % 2];
             json!({"id": format!("d{n}"), "text": format!("{label} sentence {n}"), "metadata": {"label": label}})

@@ -172,7 +172,7 @@ fn targets(document: &Value, parameters: &[(&str, String)]) -> Vec<Target> {
 async fn attacked() -> (Server, String) {
     let limits = Limits { jobs_queued_max: 20, ..Limits::default() };
     let server = Server::with_settings(limits, Settings::default(), Some(ADMIN_KEY)).with_key(ADMIN_KEY);
-    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    server.create(json!({"name": "news"})).await;
     let documents = json!([
         {"id": "a", "text": "Le chat dort.", "language": "fr", "metadata": {"year": 2026, "tags": ["x"], "topic": "cats"}},
         {"id": "b", "text": "The dog barks.", "metadata": {"year": 2020, "topic": "dogs"}},

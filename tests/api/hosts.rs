@@ -109,7 +109,7 @@ async fn requests_from_other_origins_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_foreign_page_starts_or_cancels_anything() {
     let server = Server::start();
-    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    server.create(json!({"name": "news"})).await;
     let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;
     let cancel = format!("/v1/jobs/{}/cancel", job["id"].as_str().expect("an id"));
     let host = ("host", "127.0.0.1:7700");

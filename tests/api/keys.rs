@@ -9,6 +9,7 @@ use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 
 use crate::example;
+use crate::merged;
 use crate::server::{ADMIN_KEY, Answer, Server};
 
 /// Creates a key and returns its secret.
@@ -54,8 +55,7 @@ async fn an_api_key_is_created_listed_and_revoked() {
 async fn key_creation_refuses_invalid_members() {
     let server = Server::with_admin_key();
     let check = async |change: Value, place: &str, words: &[&str]| {
-        let mut body = json!({"name": "a", "scope": "read"});
-        body.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
+        let body = merged(json!({"name": "a", "scope": "read"}), &change);
         server.post("/v1/keys", &body).await.assert_error(422, "invalid_request", place, words);
     };
     check(json!({"name": " "}), "/name", &["white space"]).await;
@@ -193,7 +193,7 @@ async fn unauthorized_embedding_requests_get_the_openai_error_format() {
 async fn a_restricted_key_accesses_only_its_own_collections() {
     let server = Server::with_admin_key();
     for name in ["blog", "news", "shop"] {
-        assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
+        server.create(json!({"name": name})).await;
     }
     let names = |answer: Answer| -> Vec<String> {
         let all = answer.body["collections"].as_array().expect("collections").iter();
@@ -215,7 +215,7 @@ async fn a_restricted_key_accesses_only_its_own_collections() {
 
     let admin = server.with_key(&make(&server, "admin", Some(&["later"])).await);
     admin.post("/v1/collections", &json!({"name": "elsewhere"})).await.assert_error(403, "forbidden", "", &["elsewhere"]);
-    assert_eq!(admin.post("/v1/collections", &json!({"name": "later"})).await.status, 201);
+    admin.create(json!({"name": "later"})).await;
     let metrics =
         Request::get("/metrics").header("authorization", format!("Bearer {}", make(&server, "read", Some(&["news"])).await));
     let metrics = server.send_unchecked(metrics.body(Body::empty()).expect("a request")).await;
@@ -227,7 +227,7 @@ async fn a_restricted_key_accesses_only_its_own_collections() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_restricted_to_an_alias_sees_its_import_to_that_alias() {
     let server = Server::with_admin_key();
-    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    server.create(json!({"name": "news"})).await;
     assert_eq!(server.put("/v1/aliases/latest", &json!({"collection": "news"})).await.status, 200);
     let writer = server.with_key(&make(&server, "write", Some(&["latest"])).await);
     let request = Request::post("/v1/collections/latest/import").header("content-type", "application/x-ndjson");
@@ -242,7 +242,7 @@ async fn a_key_restricted_to_an_alias_sees_its_import_to_that_alias() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_canceled_by_those_who_may_start_one() {
     let server = Server::with_admin_key();
-    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    server.create(json!({"name": "news"})).await;
     let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;
     let cancel = format!("/v1/jobs/{}/cancel", job["id"].as_str().expect("an id"));
     let writer = server.with_key(&make(&server, "write", None).await);
@@ -269,7 +269,7 @@ fn operations() -> Vec<(Method, String, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_operation_requires_the_access_its_route_declares() {
     let server = Server::with_admin_key();
-    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    server.create(json!({"name": "news"})).await;
     let stranger = Server { key: None, ..server.clone() };
     let mut by_scope = Vec::new();
     for scope in Scope::ALL {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::merged;
 use crate::search::ids;
 use crate::server::Server;
 
@@ -50,8 +51,7 @@ async fn the_language_of_a_document_tagged_und_is_detected() {
 async fn searches_and_filters_accept_bcp_47_language_tags() {
     let server = Server::with_documents(documents()).await;
     let check = async |options: Value, expect: &[&str]| {
-        let mut body = json!({"query": "2026", "mode": "lexical"});
-        body.as_object_mut().expect("an object").extend(options.as_object().expect("an object").clone());
+        let body = merged(json!({"query": "2026", "mode": "lexical"}), &options);
         let answer = server.post(&format!("{NEWS}/search"), &body).await;
         let mut found = ids(&answer);
         found.sort_unstable();

@@ -69,10 +69,24 @@ mod traffic;
 mod vectors;
 
 use serde_json::Value;
+use server::Server;
 
 /// Reads a file of `openapi/examples`.
 fn example(name: &str) -> Value {
     let path = format!("{}/openapi/examples/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// An object with the members of another one added.
+fn merged(mut object: Value, more: &Value) -> Value {
+    object.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    object
+}
+
+impl Server {
+    async fn create(&self, collection: Value) {
+        let answer = self.post("/v1/collections", &collection).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+    }
 }

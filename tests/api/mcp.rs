@@ -183,7 +183,7 @@ async fn a_partly_failed_add_reports_the_failed_document() {
 #[tokio::test(flavor = "multi_thread")]
 async fn collections_are_listed_page_by_page() {
     let server = Server::with_news().await;
-    assert_eq!(server.post("/v1/collections", &json!({"name": "shop"})).await.status, 201);
+    server.create(json!({"name": "shop"})).await;
     let first = value(&server, "list_collections", json!({"limit": 1})).await;
     assert_eq!(first["collections"][0]["name"], "news");
     let second = value(&server, "list_collections", json!({"limit": 1, "cursor": first["next_cursor"]})).await;

@@ -1,20 +1,17 @@
 //! Who may call the tools of `/mcp`, within which limits, and what the operator sees.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, Request};
 use dragoman::domain::Limits;
-use dragoman::embed::{Embedder, FakeControl, FakeOptions};
-use dragoman::http;
 use dragoman::http::middleware::hosts::Origin;
 use dragoman::http::settings::{Rate, Settings};
-use dragoman::service::Parts;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::mcp::{TOOLS, documents, message, names, problem, value};
-use crate::server::{Answer, DIMENSION, Server};
+use crate::server::{Answer, Server};
 
 /// The same server, called with a new key.
 async fn keyed(server: &Server, scope: &str, collections: Option<&[&str]>) -> Server {
@@ -42,7 +39,7 @@ async fn every_message_needs_a_key_if_the_server_has_keys() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_key_can_neither_list_nor_call_write_tools() {
     let server = Server::with_admin_key();
-    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    server.create(json!({"name": "news"})).await;
     let reader = keyed(&server, "read", None).await;
     let reading: Vec<&str> = TOOLS.iter().filter(|(_, reads)| *reads).map(|(name, _)| *name).collect();
     assert_eq!(names(&reader).await, reading);
@@ -67,7 +64,7 @@ async fn a_read_key_can_neither_list_nor_call_write_tools() {
 async fn a_restricted_key_learns_nothing_about_other_collections() {
     let server = Server::with_admin_key();
     for name in ["news", "salaries"] {
-        assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
+        server.create(json!({"name": name})).await;
         let path = format!("/v1/collections/{name}/documents");
         assert_eq!(server.post(&path, &json!({"documents": documents()})).await.status, 200);
     }
@@ -102,7 +99,7 @@ async fn a_restricted_key_learns_nothing_about_other_collections() {
 async fn an_agent_finds_the_alias_that_its_key_is_restricted_to() {
     let server = Server::with_admin_key();
     for name in ["kb-2026", "salaries"] {
-        assert_eq!(server.post("/v1/collections", &json!({"name": name, "description": "Texts"})).await.status, 201);
+        server.create(json!({"name": name, "description": "Texts"})).await;
     }
     assert_eq!(server.put("/v1/aliases/kb", &json!({"collection": "kb-2026"})).await.status, 200);
     let agent = keyed(&server, "write", Some(&["kb"])).await;
@@ -158,36 +155,27 @@ async fn a_tool_call_counts_as_one_request_for_the_limits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_are_refused_during_shutdown() {
-    let settings = Settings::default();
-    let server = Server::with_settings(Limits::default(), settings.clone(), None);
-    settings.drain.begin();
+    let settings = Settings { stop: watch::channel(true).1, ..Settings::default() };
+    let server = Server::with_settings(Limits::default(), settings, None);
     server.post("/mcp", &message("ping", &json!({}))).await.assert_error(503, "unavailable", "", &["stopping"]);
-}
-
-/// A server without collections, and the control that can pause its encoder.
-fn with_encoder(settings: Settings) -> (Server, FakeControl) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (embedder, control) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
-    let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
-    let router = http::router_with(crate::server::open(parts).expect("an empty data directory opens"), settings);
-    let (document, folder) = (http::document(), Arc::new(folder));
-    (Server { router, document, key: None, _control: None, _folder: folder }, control)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_tool_call_returns_a_timeout_error() {
-    let (server, control) = with_encoder(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
-    control.pause();
+    let settings = Settings { request_timeout: Duration::from_millis(50), ..Settings::default() };
+    let server = Server::with_settings(Limits::default(), settings, None);
+    server.control.pause();
     let told = problem(&server, "compare_texts", json!({"pairs": [{"first": "a", "second": "b"}]})).await;
-    control.resume();
+    server.control.resume();
     assert_eq!(told["code"], "request_timeout", "{told}");
     assert!(told["detail"].as_str().is_some_and(|text| text.contains("0.05 s (request_timeout_s)")), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_aborted_when_its_client_disconnects() {
-    let (server, control) = with_encoder(Settings { requests_max: 1, ..Settings::default() });
-    control.pause();
+    let settings = Settings { requests_max: 1, ..Settings::default() };
+    let server = Server::with_settings(Limits::default(), settings, None);
+    server.control.pause();
     let pairs = json!({"name": "compare_texts", "arguments": {"pairs": [{"first": "a", "second": "b"}]}});
     let running = tokio::spawn({
         let server = server.clone();
@@ -208,7 +196,7 @@ async fn a_call_is_aborted_when_its_client_disconnects() {
     running_requests("3").await;
     running.abort();
     running_requests("1").await;
-    control.resume();
+    server.control.resume();
 }
 
 #[tokio::test(flavor = "multi_thread")]

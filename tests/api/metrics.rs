@@ -1,6 +1,7 @@
 //! `/metrics`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::Request;
@@ -84,8 +85,8 @@ async fn metrics_need_a_key_unless_they_are_open() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_log_lines_and_the_expiry_of_the_certificate_are_shown() {
-    let (dropped, expiry) = (Some(Reading::new(|| 3)), Some(Reading::new(|| 1_893_456_000)));
-    let readings = Readings { log_lines_dropped: dropped, certificate_expiry_s: expiry };
+    let (dropped, expiry): (Reading, Reading) = (Arc::new(|| 3), Arc::new(|| 1_893_456_000));
+    let readings = Readings { log_lines_dropped: Some(dropped), certificate_expiry_s: Some(expiry) };
     let server = Server::with_settings(Limits::default(), Settings { readings, ..Settings::default() }, None);
     let text = scrape(&server).await.text;
     assert_eq!(sample(&text, "dragoman_log_lines_dropped_total"), Some(3.0), "{text}");

@@ -30,7 +30,7 @@ pub fn translation(number: u64) -> String {
 }
 
 pub async fn collection(server: &Server, name: &str, documents: impl Iterator<Item = (String, String)>) {
-    assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
+    server.create(json!({"name": name})).await;
     let documents: Vec<Value> = documents.map(|(id, text)| json!({"id": id, "text": text})).collect();
     let answer = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -118,7 +118,7 @@ async fn translations_are_found_between_two_collections() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_side_may_be_a_filtered_collection_or_a_list_of_texts() {
     let server = Server::start();
-    assert_eq!(server.post("/v1/collections", &json!({"name": "mixed"})).await.status, 201);
+    server.create(json!({"name": "mixed"})).await;
     let document =
         |n: u64, language: &str, text: String| json!({"id": format!("{language}{n}"), "language": language, "text": text});
     let mut documents: Vec<Value> = (0..8).map(|n| document(n, "de", sentence(n))).collect();
@@ -289,7 +289,7 @@ async fn sides_with_too_few_texts_for_the_neighbors_are_refused() {
     let job = server.finished(&server.post("/v1/mine", &copies).await).await;
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("invalid_request")), "{job}");
     assert!(job["error"]["detail"].as_str().is_some_and(|detail| detail.contains("as neighbors, 4, got")), "{job}");
-    assert_eq!(server.post("/v1/collections", &json!({"name": "empty"})).await.status, 201);
+    server.create(json!({"name": "empty"})).await;
     refused(&server, json!({"first": {"collection": "empty"}, "second": one}), "/first", &["as neighbors, 4, got 0"]).await;
 }
 

@@ -12,7 +12,7 @@ fn document(id: &str, language: &str, sentences: &[String]) -> Value {
 }
 
 async fn fill(server: &Server, name: &str, documents: &[Value]) {
-    assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
+    server.create(json!({"name": name})).await;
     let answer = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
 }

@@ -21,7 +21,7 @@ async fn searching_like_a_pending_document_returns_document_pending() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_concurrent_idempotent_retry_waits_for_the_first_request() {
     let server = Server::paused_with_news().await;
-    let control = server._control.clone().expect("a hand on the encoder");
+    let control = server.control.clone();
     let body = json!({"documents": [{"id": "a", "text": "Il pleut."}]});
     let send = || {
         let (server, body) = (server.clone(), body.clone());

@@ -4,11 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::http::Method;
-use dragoman::domain::{Code, Limits};
-use dragoman::embed::{Embedder, FakeControl, FakeOptions};
-use dragoman::http;
-use dragoman::http::settings::Settings;
-use dragoman::service::Parts;
+use dragoman::domain::Limits;
+use dragoman::embed::FakeOptions;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -18,28 +15,9 @@ use crate::server::{Answer, Server};
 const PATH: &str = "/v1/collections/points/projections";
 const DOCUMENTS: &str = "/v1/collections/points/documents";
 
-/// A server on this folder that runs one job at a time. A previous server may hold the folder for another moment.
-async fn server_on(folder: &Arc<TempDir>) -> (Server, Arc<FakeControl>) {
-    loop {
-        let (embedder, control) = Embedder::fake_with(&FakeOptions::of(64));
-        let parts = Parts {
-            data_dir: folder.path().to_owned(),
-            embedder,
-            limits: Limits { jobs_running_max: 1, ..Limits::default() },
-            power_safe: false,
-        };
-        let service = match crate::server::open(parts) {
-            Err(error) if error.code() == Code::Unavailable => {
-                tokio::task::yield_now().await;
-                continue;
-            }
-            opened => opened.expect("the data directory opens"),
-        };
-        let router = http::router_with(service, Settings::default());
-        let (document, control) = (http::document(), Arc::new(control));
-        let server = Server { router, document, key: None, _control: Some(Arc::clone(&control)), _folder: Arc::clone(folder) };
-        return (server, control);
-    }
+/// A server on this folder that runs one job at a time.
+async fn server_on(folder: &Arc<TempDir>) -> Server {
+    Server::on(folder, &FakeOptions::of(64), Limits { jobs_running_max: 1, ..Limits::default() }).await
 }
 
 /// A vector near one of two axes.
@@ -308,12 +286,12 @@ async fn a_projection_is_stale_once_embeddings_change_but_not_after_a_change_of_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_projection_survives_a_restart_and_a_damaged_one_is_not_found() {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
-    let (server, _) = server_on(&folder).await;
+    let server = server_on(&folder).await;
     fill(&server, 30).await;
     project(&server, json!({"center": "language"})).await;
     let before = server.get(&format!("{PATH}/language")).await;
     drop(server);
-    let (server, _) = server_on(&folder).await;
+    let server = server_on(&folder).await;
     let after = server.get(&format!("{PATH}/language")).await;
     assert_eq!((after.status, &after.body), (200, &before.body));
 
@@ -348,10 +326,10 @@ async fn a_projection_goes_with_its_collection_and_is_in_no_snapshot() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_job_at_a_time_computes_each_projection() {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
-    let (server, control) = server_on(&folder).await;
+    let server = server_on(&folder).await;
     fill(&server, 20).await;
     // The one running job waits for the encoder.
-    control.pause();
+    server.control.pause();
     let texts = |word: &str| (0..4).map(|number| format!("{word} {number}")).collect::<Vec<_>>();
     let request = json!({"first": {"texts": texts("one")}, "second": {"texts": texts("other")}});
     let waiting = server.post("/v1/mine", &request).await;
@@ -375,7 +353,7 @@ async fn one_job_at_a_time_computes_each_projection() {
     assert_eq!(canceled.body["status"], "canceled", "{canceled:?}");
     let again = server.post(PATH, &json!({})).await;
     assert_eq!(again.status, 202, "{again:?}");
-    control.resume();
+    server.control.resume();
     assert_eq!(server.finished(&waiting).await["status"], "succeeded");
     for job in [&other, &again] {
         assert_eq!(server.finished(job).await["status"], "succeeded");
@@ -386,15 +364,15 @@ async fn one_job_at_a_time_computes_each_projection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_fails_with_collection_not_found_if_its_collection_is_deleted() {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
-    let (server, control) = server_on(&folder).await;
+    let server = server_on(&folder).await;
     fill(&server, 20).await;
-    control.pause();
+    server.control.pause();
     let texts = |word: &str| (0..4).map(|number| format!("{word} {number}")).collect::<Vec<_>>();
     let request = json!({"first": {"texts": texts("one")}, "second": {"texts": texts("other")}});
     server.post("/v1/mine", &request).await;
     let accepted = server.post(PATH, &json!({})).await;
     assert_eq!(server.delete("/v1/collections/points").await.status, 204);
-    control.resume();
+    server.control.resume();
     let job = server.finished(&accepted).await;
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("collection_not_found")), "{job}");
 }
@@ -403,7 +381,7 @@ async fn a_job_fails_with_collection_not_found_if_its_collection_is_deleted() {
 async fn computing_a_projection_needs_write_scope_and_access_to_its_collection() {
     let server = Server::with_admin_key();
     fill(&server, 20).await;
-    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    server.create(json!({"name": "news"})).await;
     let key = async |scope: &str, collection: &str| {
         let body = json!({"name": scope, "scope": scope, "collections": [collection]});
         let made = server.post("/v1/keys", &body).await;

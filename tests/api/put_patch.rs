@@ -80,7 +80,7 @@ async fn an_invalid_document_is_refused_and_not_stored() {
 async fn a_patch_merges_metadata_and_leaves_the_document_indexed() {
     let metadata = json!({"topic": "transport", "year": 2026, "author": {"name": "Ada", "city": "Lyon"}});
     let server = Server::paused_with_news().await;
-    let control = server._control.clone().expect("a hand on the encoder");
+    let control = server.control.clone();
     control.resume();
     assert_eq!(server.put(PATH, &json!({"text": "Le tramway ouvrira.", "metadata": metadata})).await.status, 201);
     let before = server.get(PATH).await;

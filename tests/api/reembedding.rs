@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use dragoman::domain::{Code, Limits};
-use dragoman::embed::{Embedder, FakeOptions};
-use dragoman::http;
-use dragoman::http::settings::Settings;
-use dragoman::service::Parts;
+use dragoman::domain::Limits;
+use dragoman::embed::FakeOptions;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -15,29 +12,16 @@ use crate::server::Server;
 
 const PATH: &str = "/v1/collections/news/reembed";
 
-/// A server on this folder with a model of this dimension. A previous server may hold the folder for another moment.
+/// A server on this folder with a model of this dimension.
 async fn server(folder: &Arc<TempDir>, dimension: usize) -> Server {
-    loop {
-        let (embedder, control) = Embedder::fake_with(&FakeOptions { tokens_max: 128, ..FakeOptions::of(dimension) });
-        let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
-        let service = match crate::server::open(parts) {
-            Err(error) if error.code() == Code::Unavailable => {
-                tokio::task::yield_now().await;
-                continue;
-            }
-            opened => opened.expect("the data directory opens"),
-        };
-        let router = http::router_with(service, Settings::default());
-        let (document, control) = (http::document(), Some(Arc::new(control)));
-        return Server { router, document, key: None, _control: control, _folder: Arc::clone(folder) };
-    }
+    Server::on(folder, &FakeOptions { tokens_max: 128, ..FakeOptions::of(dimension) }, Limits::default()).await
 }
 
 /// A server with a different model from the one that embedded its collection `news`.
 async fn with_another_model() -> Server {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
     let made = server(&folder, 64).await;
-    assert_eq!(made.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    made.create(json!({"name": "news"})).await;
     let documents = json!({"documents": [
         {"id": "pl", "text": "Pociąg spóźnia się o dziesięć minut.", "language": "pl", "metadata": {"line": 4}},
         {"id": "ko", "text": "기차가 십 분 늦습니다.", "language": "ko"},
@@ -81,10 +65,10 @@ async fn invalid_or_unnecessary_reembed_requests_are_refused() {
     let long = json!({"passage_bounds": {"tokens_max": 1_000_000}});
     server.post(PATH, &long).await.assert_error(422, "invalid_request", "/passage_bounds/tokens_max", &["128"]);
     server.post("/v1/collections/absent/reembed", &json!({})).await.assert_error(404, "collection_not_found", "", &[]);
-    assert_eq!(server.post("/v1/collections", &json!({"name": "points", "dimension": 3})).await.status, 201);
+    server.create(json!({"name": "points", "dimension": 3})).await;
     server.post("/v1/collections/points/reembed", &json!({})).await.assert_error(422, "no_model", "", &["points", "3 values"]);
 
-    let control = server._control.clone().expect("a control");
+    let control = server.control.clone();
     control.pause();
     let accepted = server.post(PATH, &example("reembed_collection.request")).await;
     let id = accepted.body["id"].as_str().expect("an id").to_owned();

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::example;
+use crate::merged;
 use crate::server::{Answer, Server};
 
 pub const PATH: &str = "/v1/collections/news/search";
@@ -44,8 +45,7 @@ async fn the_documented_example_finds_its_document() {
 async fn hits_are_restricted_by_limit_language_and_filter() {
     let server = Server::with_documents(documents()).await;
     let check = async |restriction: Value, expect: &[&str]| {
-        let mut body = json!({"query": "Le marché ouvre à sept heures."});
-        body.as_object_mut().expect("an object").extend(restriction.as_object().expect("an object").clone());
+        let body = merged(json!({"query": "Le marché ouvre à sept heures."}), &restriction);
         let answer = server.post(PATH, &body).await;
         let mut found = ids(&answer);
         found.sort_unstable();

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::merged;
 use crate::search::{PATH, ids};
 use crate::server::{Answer, Server};
 
@@ -19,8 +20,7 @@ async fn with_sea() -> Server {
 }
 
 async fn search(server: &Server, options: Value) -> Answer {
-    let mut body = json!({"query": QUERY});
-    body.as_object_mut().expect("an object").extend(options.as_object().expect("an object").clone());
+    let body = merged(json!({"query": QUERY}), &options);
     server.post(PATH, &body).await
 }
 
@@ -272,8 +272,7 @@ async fn with_points(metric: &str) -> Server {
 }
 
 async fn near(server: &Server, options: Value) -> Answer {
-    let mut body = json!({"vector": [1.0, 0.0, 0.0]});
-    body.as_object_mut().expect("an object").extend(options.as_object().expect("an object").clone());
+    let body = merged(json!({"vector": [1.0, 0.0, 0.0]}), &options);
     server.post("/v1/collections/points/search", &body).await
 }
 

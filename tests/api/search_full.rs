@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::merged;
 use crate::search::{PATH, documents, ids};
 use crate::server::{Answer, Server};
 
@@ -44,11 +45,7 @@ async fn a_document_sharing_the_query_words_ranks_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_and_languages_restrict_the_hits() {
     let server = Server::with_documents(documents()).await;
-    let only = |rest: Value| {
-        let mut body = json!({"query": QUERY});
-        body.as_object_mut().expect("an object").extend(rest.as_object().expect("an object").clone());
-        body
-    };
+    let only = |rest: Value| merged(json!({"query": QUERY}), &rest);
     assert_eq!(ids(&server.post(PATH, &only(json!({"languages": ["de"]}))).await), ["de"]);
     let mut found = server.post(PATH, &only(json!({"filter": {"field": "year", "eq": 2020}}))).await;
     assert_eq!(ids(&found), ["ja", "fr"]);

@@ -4,6 +4,7 @@ use dragoman::embed::QueryText;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::merged;
 use crate::search::{PATH, documents, ids};
 use crate::server::Server;
 
@@ -140,8 +141,7 @@ async fn filters_languages_and_paging_apply_to_lexical_search() {
     assert_eq!(server.post("/v1/collections/news/documents", &update).await.status, 200);
     let check = async |restriction: Value, expect: &[&str]| {
         for mode in ["lexical", "hybrid"] {
-            let mut body = json!({"query": "marché", "mode": mode});
-            body.as_object_mut().expect("an object").extend(restriction.as_object().expect("an object").clone());
+            let body = merged(json!({"query": "marché", "mode": mode}), &restriction);
             let answer = server.post(PATH, &body).await;
             let mut found = ids(&answer);
             if mode == "hybrid" {

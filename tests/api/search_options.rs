@@ -3,6 +3,7 @@
 use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
+use crate::merged;
 use crate::search::{PATH, documents, ids};
 use crate::server::{Answer, DIMENSION, Server};
 
@@ -28,8 +29,7 @@ async fn with_sea() -> Server {
 const QUERY: &str = "the grey sea rolls against an old harbor wall tonight";
 
 async fn search(server: &Server, options: Value) -> Answer {
-    let mut body = json!({"query": QUERY, "mode": "dense"});
-    body.as_object_mut().expect("an object").extend(options.as_object().expect("an object").clone());
+    let body = merged(json!({"query": QUERY, "mode": "dense"}), &options);
     server.post(PATH, &body).await
 }
 
@@ -303,7 +303,7 @@ async fn the_margin_works_in_collections_of_zero_or_one_document() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_oversized_response_is_refused_with_a_hint_to_shrink_it() {
     let server = Server::with_limits(Limits { answer_bytes_max: 3_000, ..Limits::default() });
-    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    server.create(json!({"name": "news"})).await;
     let text = "grey sea ".repeat(120);
     let documents: Vec<Value> = (0..5).map(|n| json!({"id": format!("d{n}"), "text": text})).collect();
     assert_eq!(server.post("/v1/collections/news/documents", &json!({"documents": documents})).await.status, 200);

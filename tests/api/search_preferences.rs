@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::merged;
 use crate::search::{PATH, ids};
 use crate::server::{Answer, Server};
 
@@ -21,8 +22,7 @@ async fn with_sea() -> Server {
 }
 
 async fn search(server: &Server, options: Value) -> Answer {
-    let mut body = json!({"query": QUERY});
-    body.as_object_mut().expect("an object").extend(options.as_object().expect("an object").clone());
+    let body = merged(json!({"query": QUERY}), &options);
     server.post(PATH, &body).await
 }
 

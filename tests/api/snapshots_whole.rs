@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::archives::{parts, sqlite};
 use crate::server::{Answer, Server};
+use crate::snapshots::{restore, snapshot};
 
 const PATH: &str = "/v1/snapshots";
 
@@ -51,16 +52,6 @@ async fn train(server: &Server, body: Value) {
         }
     }
     panic!("{job} does not end");
-}
-
-async fn snapshot(server: &Server, body: Value) -> String {
-    let job = server.finished(&server.post(PATH, &body).await).await;
-    assert_eq!(job["status"], "succeeded", "{job}");
-    job["details"]["snapshot"].as_str().expect("an id").to_owned()
-}
-
-async fn restore(server: &Server, id: &str, body: Value) -> Value {
-    server.finished(&server.post(&format!("{PATH}/{id}/restore"), &body).await).await
 }
 
 /// Sends a snapshot's archive from one server to another.
@@ -149,7 +140,7 @@ async fn restoring_over_existing_names_is_refused_or_replaces_them() {
     let path = format!("{PATH}/{id}/restore");
     let other = Server::start();
     assert_eq!(send(&server, &id, &other).await.status, 201);
-    let create = async |name: &str| assert_eq!(other.post("/v1/collections", &json!({"name": name})).await.status, 201);
+    let create = async |name: &str| other.create(json!({"name": name})).await;
 
     create("blog").await;
     assert_eq!(other.put("/v1/aliases/current", &json!({"collection": "blog"})).await.status, 200);

@@ -5,13 +5,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Method, Request};
 use dragoman::domain::Limits;
-use dragoman::embed::{Embedder, FakeOptions};
-use dragoman::http;
 use dragoman::http::middleware::hosts::Origin;
 use dragoman::http::middleware::traffic::ClientAddress;
 use dragoman::http::settings::{Rate, Settings};
-use dragoman::service::Parts;
 use serde_json::json;
+use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use crate::server::{ADMIN_KEY, Answer, Server, answer};
@@ -58,15 +56,6 @@ async fn rate_limits_apply_per_valid_key_and_per_address_for_invalid_ones() {
     assert_eq!(statuses(&admin).await, [200, 200, 429]);
 }
 
-/// A server whose encoder a test can pause.
-fn pausable_server(settings: Settings) -> (axum::Router, dragoman::embed::FakeControl, tempfile::TempDir) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (embedder, control) = Embedder::fake_with(&FakeOptions::of(8));
-    let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
-    let service = crate::server::open(parts).expect("an empty data directory opens");
-    (http::router_with(service, settings), control, folder)
-}
-
 fn embed() -> Request<Body> {
     let body = json!({"input": "ein Satz"}).to_string();
     Request::post("/v1/embeddings").header("content-type", "application/json").body(Body::from(body)).expect("a request")
@@ -78,7 +67,8 @@ async fn concurrent_requests_are_limited_in_total_and_per_caller() {
         (Settings { requests_max: 1, ..Settings::default() }, 503, "overloaded", "requests_max"),
         (Settings { caller_requests_max: Some(1), ..Settings::default() }, 429, "rate_limited", "caller_requests_max"),
     ] {
-        let (router, control, _folder) = pausable_server(settings);
+        let server = with(settings);
+        let (router, control) = (&server.router, &server.control);
         control.pause();
         let first = tokio::spawn(answer(router.clone(), embed()));
         let waiting = control.clone();
@@ -95,41 +85,41 @@ async fn concurrent_requests_are_limited_in_total_and_per_caller() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_occupies_its_slot_until_its_response_is_done() {
-    let (router, _control, _folder) = pausable_server(Settings { requests_max: 1, ..Settings::default() });
+    let server = with(Settings { requests_max: 1, ..Settings::default() });
+    let router = &server.router;
     let models = || Request::get("/v1/models").body(Body::empty()).expect("a request");
     let first = router.clone().oneshot(models()).await.expect("an answer");
     assert_eq!(answer(router.clone(), models()).await.code(), Some("overloaded"), "the first response has not been read yet");
     drop(first);
-    assert_eq!(answer(router, models()).await.status, 200);
+    assert_eq!(answer(router.clone(), models()).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_served_when_all_request_slots_are_taken() {
-    let (router, _control, _folder) = pausable_server(Settings { requests_max: 1, ..Settings::default() });
+    let server = with(Settings { requests_max: 1, ..Settings::default() });
+    let router = &server.router;
     let get = |path: &str| Request::get(path).body(Body::empty()).expect("a request");
     let _first = router.clone().oneshot(get("/v1/models")).await.expect("an answer");
     assert_eq!(answer(router.clone(), get("/v1/models")).await.code(), Some("overloaded"));
-    assert_eq!(answer(router, get("/metrics")).await.status, 200);
+    assert_eq!(answer(router.clone(), get("/metrics")).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_request_times_out_with_503() {
-    let (router, control, _folder) =
-        pausable_server(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
-    control.pause();
-    let late = answer(router.clone(), embed()).await;
+    let server = with(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
+    server.control.pause();
+    let late = answer(server.router.clone(), embed()).await;
     assert_eq!((late.status, late.code()), (503, Some("request_timeout")), "{}", late.text);
     assert!(late.text.contains("0.05 s (request_timeout_s)") && late.header("retry-after").is_some(), "{}", late.text);
-    control.resume();
+    server.control.resume();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_whose_body_never_ends_times_out() {
-    let (router, _control, _folder) =
-        pausable_server(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
+    let server = with(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
     let body = Body::from_stream(futures::stream::pending::<Result<String, std::io::Error>>());
     let request = Request::post("/v1/embeddings").header("content-type", "application/json").body(body).expect("a request");
-    assert_eq!(answer(router, request).await.code(), Some("request_timeout"));
+    assert_eq!(answer(server.router.clone(), request).await.code(), Some("request_timeout"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,11 +158,10 @@ async fn cross_origin_requests_are_allowed_only_for_configured_origins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draining_server_refuses_requests_and_closes_connections() {
-    let settings = Settings::default();
-    let drain = settings.drain.clone();
-    let server = with(settings);
+    let (stopping, stop) = watch::channel(false);
+    let server = with(Settings { stop, ..Settings::default() });
     assert_eq!(server.get("/v1/models").await.status, 200);
-    drain.begin();
+    stopping.send_replace(true);
     for path in ["/v1/models", "/v1/collections", "/readyz"] {
         let refused = server.get(path).await;
         refused.assert_error(503, "unavailable", "", &["stopping"]);

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::example;
+use crate::merged;
 use crate::server::Server;
 
 const PATH: &str = "/v1/collections/points/documents";
 
 async fn with_points(settings: Value) -> Server {
     let server = Server::start();
-    let mut body = json!({"name": "points", "dimension": 3});
-    body.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
+    let body = merged(json!({"name": "points", "dimension": 3}), &settings);
     let answer = server.post("/v1/collections", &body).await;
     assert_eq!(answer.status, 201, "{answer:?}");
     server
@@ -33,8 +33,7 @@ async fn a_collection_shows_its_settings() {
 async fn invalid_settings_are_refused() {
     let server = Server::start();
     let check = async |settings: Value, code: &str, place: &str, words: &[&str]| {
-        let mut body = json!({"name": "points"});
-        body.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
+        let body = merged(json!({"name": "points"}), &settings);
         server.post("/v1/collections", &body).await.assert_error(422, code, place, words);
     };
     let invalid = "invalid_request";
@@ -175,8 +174,7 @@ async fn passage_length_follows_the_collections_passage_bounds() {
     let server = Server::start();
     let text = "Un deux trois quatre cinq six. Sept huit neuf dix onze douze. Treize quatorze quinze seize dix-sept dix-huit.";
     let check = async |name: &str, settings: Value, shown: Value, passages: u64| {
-        let mut body = json!({"name": name});
-        body.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
+        let body = merged(json!({"name": name}), &settings);
         let created = server.post("/v1/collections", &body).await;
         assert_eq!((created.status, &created.body["passage_bounds"]), (201, &shown), "{}", created.text);
         let documents = json!({"documents": [{"id": "a", "text": text}]});
@@ -189,8 +187,7 @@ async fn passage_length_follows_the_collections_passage_bounds() {
     let settings = json!({"passage_bounds": {"overlap_tokens": 8}});
     check("overlapping", settings, json!({"tokens_max": 16, "overlap_tokens": 8}), 2).await;
     let refuse = async |settings: Value, place: &str, words: &[&str]| {
-        let mut body = json!({"name": "refused"});
-        body.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
+        let body = merged(json!({"name": "refused"}), &settings);
         server.post("/v1/collections", &body).await.assert_error(422, "invalid_request", place, words);
     };
     let (tokens, overlap) = ("/passage_bounds/tokens_max", "/passage_bounds/overlap_tokens");

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use dragoman::http::settings::{ConnectionMeter, Drain};
+use dragoman::http::settings::ConnectionMeter;
 use dragoman::server::{ServeOptions, serve};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -348,7 +348,6 @@ impl Wire {
             header_timeout: Duration::from_secs(1),
             write_timeout: Duration::from_secs(5),
             tls: None,
-            drain: Drain::default(),
         };
         tokio::spawn(serve(listener, server.router.clone(), options, stopped));
         Self { server, address, _stop: stop }

@@ -14,7 +14,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method, Request};
-use dragoman::domain::Limits;
+use dragoman::domain::{Code, Limits};
 use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::http;
 use dragoman::http::settings::Settings;
@@ -68,8 +68,8 @@ pub struct Server {
     pub router: Router,
     pub document: Value,
     pub key: Option<String>,
-    /// Resumes the encoder on drop.
-    pub _control: Option<Arc<FakeControl>>,
+    /// Pauses and resumes the encoder; resumes it when all clones are dropped.
+    pub control: FakeControl,
     pub _folder: Arc<TempDir>,
 }
 
@@ -95,12 +95,33 @@ impl Server {
 
     /// A server with these HTTP settings and, optionally, an admin key in its configuration.
     pub fn with_settings(limits: Limits, settings: Settings, admin_key: Option<&str>) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let parts = Parts { data_dir: folder.path().to_owned(), embedder: Embedder::fake(DIMENSION), limits, power_safe: false };
-        let service = open(parts).expect("an empty data directory opens");
+        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+        let opened = Self::try_on(&folder, &FakeOptions::of(DIMENSION), limits, settings, admin_key);
+        opened.expect("an empty data directory opens")
+    }
+
+    /// A server on this folder with this fake encoder. A previous server may hold the folder for another moment.
+    pub async fn on(folder: &Arc<TempDir>, encoder: &FakeOptions, limits: Limits) -> Self {
+        loop {
+            match Self::try_on(folder, encoder, limits.clone(), Settings::default(), None) {
+                Err(error) if error.code() == Code::Unavailable => tokio::task::yield_now().await,
+                opened => return opened.expect("the data directory opens"),
+            }
+        }
+    }
+
+    fn try_on(
+        folder: &Arc<TempDir>,
+        encoder: &FakeOptions,
+        limits: Limits,
+        settings: Settings,
+        admin_key: Option<&str>,
+    ) -> Result<Self, Error> {
+        let (embedder, control) = Embedder::fake_with(encoder);
+        let service = open(Parts { data_dir: folder.path().to_owned(), embedder, limits, power_safe: false })?;
         admin_key.into_iter().for_each(|key| service.set_admin_key(key));
-        let router = http::router_with(service, settings);
-        Self { router, document: http::document(), key: None, _control: None, _folder: Arc::new(folder) }
+        let (router, document) = (http::router_with(service, settings), http::document());
+        Ok(Self { router, document, key: None, control, _folder: Arc::clone(folder) })
     }
 
     /// A server with an admin key in its configuration, which is used for calls.
@@ -110,15 +131,8 @@ impl Server {
 
     /// A server with the empty collection `news` and a paused encoder.
     pub async fn paused_with_news() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (embedder, control) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
-        control.pause();
-        let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
-        let service = open(parts).expect("an empty data directory opens");
-        let router = http::router_with(service, Settings::default());
-        let control = Some(Arc::new(control));
-        let server = Self { router, document: http::document(), key: None, _control: control, _folder: Arc::new(folder) };
-        assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+        let server = Self::with_news().await;
+        server.control.pause();
         server
     }
 

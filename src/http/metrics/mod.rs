@@ -5,7 +5,7 @@
 
 pub mod exposition;
 
-use std::fmt;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,17 +15,16 @@ use axum::http::header::{CONTENT_TYPE, VARY};
 use axum::response::IntoResponse;
 use jiff::Timestamp;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::Mutex;
 
 use super::error::ApiError;
-use super::settings::{ConnectionCounts, ConnectionMeter, Readings};
+use super::settings::{ConnectionCounts, ConnectionMeter, Readings, Settings};
 use crate::domain::{JobStatus, JobType};
 use crate::service::gauges::{CollectionGauges, Gauges};
 use crate::service::limits::shares::SharedLimit;
@@ -44,78 +43,33 @@ const LATENCIES_S: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 /// Counts requests. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct RequestMeter {
-    answered: Family<RequestLabels, Counter>,
-    latency_s: Family<Operation, Histogram, fn() -> Histogram>,
+    answered: Family<Labels<2>, Counter>,
+    latency_s: Family<Labels<1>, Histogram, fn() -> Histogram>,
     running: Gauge,
 }
 
 /// A running request; it counts as running until it is dropped.
 pub struct Running<'a>(&'a RequestMeter);
 
-/// A gauge of a number that is never negative.
-type CountGauge = Gauge<u64, AtomicU64>;
+/// Labels by their names.
+type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
+
+/// Numbers that are never negative, by their labels.
+type GaugeFamily<const N: usize> = Family<Labels<N>, Gauge<u64, AtomicU64>>;
 
 /// The state of the collections, and when it was read.
 type CachedGauges = (Instant, Arc<Gauges>);
-
-/// The shared limits of all requests.
-#[derive(Clone, Default)]
-pub struct Bounds {
-    /// The limits that are shared fairly.
-    pub shared: Vec<Arc<SharedLimit>>,
-    /// The connections, whose limit the listener enforces.
-    pub connections: ConnectionMeter,
-}
 
 #[derive(Clone)]
 pub struct Metrics {
     service: Service,
     counted: Arc<Registry>,
-    bounds: Arc<Bounds>,
+    /// The limits that all requests share fairly.
+    bounds: Arc<[Arc<SharedLimit>]>,
+    /// The connections, whose limit the listener enforces.
+    connections: ConnectionMeter,
     readings: Readings,
-    seen: Arc<Mutex<Option<CachedGauges>>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    operation: Name,
-    status: u16,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Operation {
-    operation: Name,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BoundLabel {
-    bound: Name,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CollectionLabel {
-    collection: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct JobLabels {
-    r#type: Name,
-    status: Name,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: Name,
-}
-
-/// A name from the program itself: an operation's id, or a type of job.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Name(&'static str);
-
-impl EncodeLabelValue for Name {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
-        self.0.encode(encoder)
-    }
+    cached: Arc<Mutex<Option<CachedGauges>>>,
 }
 
 impl Default for RequestMeter {
@@ -137,8 +91,9 @@ impl RequestMeter {
 
 impl Running<'_> {
     pub fn end(self, operation: &'static str, status: u16, took: Duration) {
-        self.0.answered.get_or_create(&RequestLabels { operation: Name(operation), status }).inc();
-        self.0.latency_s.get_or_create(&Operation { operation: Name(operation) }).observe(took.as_secs_f64());
+        let status = status.to_string();
+        self.0.answered.get_or_create(&[("operation", operation.into()), ("status", status.into())]).inc();
+        self.0.latency_s.get_or_create(&[("operation", operation.into())]).observe(took.as_secs_f64());
     }
 }
 
@@ -153,7 +108,8 @@ impl Metrics {
     pub fn new(
         service: &Service,
         requests: &RequestMeter,
-        (bounds, readings): (Bounds, Readings),
+        bounds: Vec<Arc<SharedLimit>>,
+        settings: &Settings,
         started_at: Timestamp,
     ) -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
@@ -164,14 +120,9 @@ impl Metrics {
             ("model_version", model.version.clone()),
         ];
         registry.register("build", "The program and its model", Info::new(build.to_vec()));
-        let started = Gauge::<f64, AtomicU64>::default();
-        started.set(started_at.as_millisecond() as f64 / 1e3);
-        registry.register_with_unit(
-            "start_time",
-            "When the server started to serve, since the Unix epoch",
-            Unit::Seconds,
-            started,
-        );
+        let started = ConstGauge::new(started_at.as_millisecond() as f64 / 1e3);
+        let about = "When the server started to serve, since the Unix epoch";
+        registry.register_with_unit("start_time", about, Unit::Seconds, started);
 
         registry.register("requests", "Requests answered", requests.answered.clone());
         let about = "Time from the head of a request to the head of its response";
@@ -185,15 +136,21 @@ impl Metrics {
         registry.register("embed_texts", "Texts embedded", meter.texts);
         registry.register("embed_tokens", "Embedded tokens, without padding", meter.tokens);
         registry.register("embed_failures", "Forward passes that failed", meter.failures);
-        let (service, counted, bounds) = (service.clone(), Arc::new(registry), Arc::new(bounds));
-        Self { service, counted, bounds, readings, seen: Arc::default() }
+        Self {
+            service: service.clone(),
+            counted: Arc::new(registry),
+            bounds: bounds.into(),
+            connections: settings.connections.clone(),
+            readings: settings.readings.clone(),
+            cached: Arc::default(),
+        }
     }
 
     /// Serves the metrics, in the form that the client asks for.
     pub async fn serve(self, headers: HeaderMap) -> Result<impl IntoResponse, ApiError> {
         let gauges = self.gauges().await?;
         let mut state = gauge_registry(&gauges, self.service.embed_queue_texts());
-        register_bounds(&mut state, &self.bounds);
+        register_bounds(&mut state, &self.bounds, &self.connections);
         register_readings(&mut state, &self.readings);
         register_schedule(&mut state, self.service.schedule_meter());
         if let Some(replica) = self.service.replica_state() {
@@ -210,12 +167,12 @@ impl Metrics {
 
     /// The state of the server, at most a few seconds old. Concurrent requests share one reading.
     async fn gauges(&self) -> Result<Arc<Gauges>, ApiError> {
-        let mut seen = self.seen.lock().await;
-        if let Some((_, gauges)) = seen.as_ref().filter(|(at, _)| at.elapsed() < GAUGES_AGE_MAX) {
+        let mut cached = self.cached.lock().await;
+        if let Some((_, gauges)) = cached.as_ref().filter(|(at, _)| at.elapsed() < GAUGES_AGE_MAX) {
             return Ok(Arc::clone(gauges));
         }
         let gauges = Arc::new(self.service.gauges().await?);
-        *seen = Some((Instant::now(), Arc::clone(&gauges)));
+        *cached = Some((Instant::now(), Arc::clone(&gauges)));
         Ok(gauges)
     }
 }
@@ -223,20 +180,15 @@ impl Metrics {
 /// Values read at the moment of the scrape.
 fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
-    let gauge = |value: u64| {
-        let gauge = CountGauge::default();
-        gauge.set(value);
-        gauge
-    };
-    registry.register("embed_queue_texts", "Texts waiting for the encoder", gauge(embed_queue_texts as u64));
-    registry.register("collections", "Collections", gauge(gauges.collections.len() as u64));
+    registry.register("embed_queue_texts", "Texts waiting for the encoder", ConstGauge::new(embed_queue_texts as u64));
+    registry.register("collections", "Collections", ConstGauge::new(gauges.collections.len() as u64));
     let damaged = "Collections with a damaged database";
-    registry.register("collections_damaged", damaged, gauge(gauges.collections_damaged));
+    registry.register("collections_damaged", damaged, ConstGauge::new(gauges.collections_damaged));
     let replaced = "Copies of replaced collections that are not removed yet, for example because an export still reads them";
-    registry.register("collections_replaced", replaced, gauge(gauges.collections_replaced));
+    registry.register("collections_replaced", replaced, ConstGauge::new(gauges.collections_replaced));
     registry.register("jobs", "Jobs that the server remembers", job_gauges(gauges));
     if let Some(bytes) = resident_bytes() {
-        registry.register_with_unit("resident_memory", "Memory of the process", Unit::Bytes, gauge(bytes));
+        registry.register_with_unit("resident_memory", "Memory of the process", Unit::Bytes, ConstGauge::new(bytes));
     }
     type Read = fn(&CollectionGauges) -> u64;
     let of_collections: [(&str, &str, Option<Unit>, Read); 6] = [
@@ -248,9 +200,9 @@ fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
         ("log_disk", "Write-ahead log on disk", Some(Unit::Bytes), |one| one.log_bytes),
     ];
     for (name, help, unit, read) in of_collections {
-        let family = Family::<CollectionLabel, CountGauge>::default();
+        let family = GaugeFamily::default();
         for one in gauges.collections.iter().take(COLLECTIONS_MAX) {
-            family.get_or_create(&CollectionLabel { collection: one.name.as_str().to_owned() }).set(read(one));
+            family.get_or_create(&[("collection", one.name.as_str().to_owned().into())]).set(read(one));
         }
         let name = format!("collection_{name}");
         match unit {
@@ -262,19 +214,18 @@ fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
 }
 
 /// Each limit, how much of it is in use, and how often it was reached.
-fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
-    let (limits, used) = (Family::<BoundLabel, CountGauge>::default(), Family::<BoundLabel, CountGauge>::default());
-    let refused = Family::<BoundLabel, Counter>::default();
-    let add = |name, [limit, taken, refusals]: [u64; 3]| {
-        let label = BoundLabel { bound: Name(name) };
+fn register_bounds(registry: &mut Registry, bounds: &[Arc<SharedLimit>], connections: &ConnectionCounts) {
+    let (limits, used, refused) = (GaugeFamily::default(), GaugeFamily::default(), Family::<Labels<1>, Counter>::default());
+    let add = |name: &'static str, [limit, taken, refusals]: [u64; 3]| {
+        let label = [("bound", name.into())];
         limits.get_or_create(&label).set(limit);
         used.get_or_create(&label).set(taken);
         refused.get_or_create(&label).inc_by(refusals);
     };
-    for bound in &bounds.shared {
+    for bound in bounds {
         add(bound.name(), [bound.limit(), bound.used(), bound.refused()]);
     }
-    let ConnectionCounts { open, limit, evicted } = &*bounds.connections;
+    let ConnectionCounts { open, limit, evicted } = connections;
     add("connections_max", [limit, open, evicted].map(|count| count.load(Ordering::Relaxed)));
     registry.register("bound_limit", "Limits that all requests share, by the name of their setting", limits);
     registry.register("bound_used", "How much of each limit is in use", used);
@@ -284,55 +235,50 @@ fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
 /// The log and the certificate, which other parts of the program look after.
 fn register_readings(registry: &mut Registry, readings: &Readings) {
     if let Some(dropped) = &readings.log_lines_dropped {
-        let lines: Counter = Counter::default();
-        lines.inc_by(dropped.value());
-        registry.register("log_lines_dropped", "Lines of the log that nobody read fast enough", lines);
+        let about = "Lines of the log that nobody read fast enough";
+        registry.register("log_lines_dropped", about, ConstCounter::new(dropped()));
     }
     if let Some(expiry) = &readings.certificate_expiry_s {
-        let time = CountGauge::default();
-        time.set(expiry.value());
         let about = "When the TLS certificate expires, since the Unix epoch; 0 if that cannot be read";
-        registry.register_with_unit("tls_certificate_expiry", about, Unit::Seconds, time);
+        registry.register_with_unit("tls_certificate_expiry", about, Unit::Seconds, ConstGauge::new(expiry()));
     }
 }
 
 fn register_schedule(registry: &mut Registry, meter: &ScheduleMeter) {
-    let family = Family::<ResultLabel, Counter>::default();
-    for (result, count) in [("stored", &meter.stored), ("unchanged", &meter.unchanged), ("failed", &meter.failed)] {
-        family.get_or_create(&ResultLabel { result: Name(result) }).inc_by(count.load(Ordering::Relaxed));
-    }
-    registry.register("scheduled_snapshots", "Scheduled snapshots, by what became of them", family);
-    let last = Gauge::<f64, AtomicU64>::default();
-    last.set(meter.last_ms.load(Ordering::Relaxed) as f64 / 1e3);
+    let counts = [("stored", &meter.stored), ("unchanged", &meter.unchanged), ("failed", &meter.failed)];
+    let results = results(counts.map(|(result, count)| (result, count.load(Ordering::Relaxed))));
+    registry.register("scheduled_snapshots", "Scheduled snapshots, by what became of them", results);
+    let last = ConstGauge::new(meter.last_ms.load(Ordering::Relaxed) as f64 / 1e3);
     let about = "When the target was last known to have the server's state, since the Unix epoch; 0 if not since the start";
     registry.register_with_unit("scheduled_snapshot_time", about, Unit::Seconds, last);
 }
 
 /// The state of the database server's replica. Its lag is left out while it is unknown.
 fn register_replica(registry: &mut Registry, replica: &ReplicaState) {
-    let answers = Gauge::<i64>::default();
-    answers.set(i64::from(replica.answers));
-    registry.register("replica_up", "Whether the replica answers reads", answers);
-    let family = Family::<ResultLabel, Counter>::default();
-    for (result, count) in &replica.reads {
-        family.get_or_create(&ResultLabel { result: Name(result) }).inc_by(*count);
-    }
-    registry.register("replica_reads", "Reads that the replica may answer, by how they were answered", family);
+    registry.register("replica_up", "Whether the replica answers reads", ConstGauge::new(u64::from(replica.answers)));
+    let about = "Reads that the replica may answer, by how they were answered";
+    registry.register("replica_reads", about, results(replica.reads.iter().copied()));
     let Some(lag) = replica.lag else { return };
-    let (bytes, age_s) = (CountGauge::default(), Gauge::<f64, AtomicU64>::default());
-    bytes.set(lag.bytes);
-    age_s.set(lag.age.as_secs_f64());
+    let (bytes, age_s) = (ConstGauge::new(lag.bytes), ConstGauge::new(lag.age.as_secs_f64()));
     registry.register_with_unit("replica_lag", "Log that the replica has not applied yet", Unit::Bytes, bytes);
     registry.register_with_unit("replica_age", "Age of the replica's state", Unit::Seconds, age_s);
 }
 
+fn results(counts: impl IntoIterator<Item = (&'static str, u64)>) -> Family<Labels<1>, Counter> {
+    let family = Family::<Labels<1>, Counter>::default();
+    for (result, count) in counts {
+        family.get_or_create(&[("result", result.into())]).inc_by(count);
+    }
+    family
+}
+
 /// Jobs by type and status, including zeros, so that an alert can compare with the time before the first job.
-fn job_gauges(gauges: &Gauges) -> Family<JobLabels, CountGauge> {
-    let family = Family::<JobLabels, CountGauge>::default();
+fn job_gauges(gauges: &Gauges) -> GaugeFamily<2> {
+    let family = GaugeFamily::default();
     for kind in &JobType::ALL {
         for status in &JobStatus::ALL {
             let counts = gauges.jobs.iter().filter(|(one, at, _)| one == kind && at == status).map(|(_, _, count)| *count);
-            let labels = JobLabels { r#type: Name(kind.name()), status: Name(status.name()) };
+            let labels = [("type", kind.name().into()), ("status", status.name().into())];
             family.get_or_create(&labels).set(counts.sum());
         }
     }

@@ -86,7 +86,7 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
     if let Err(error) = requested_host(&request) {
         return refuse_before_body(&request, error);
     }
-    if auth.settings.drain.has_begun() && operation.id != "check_health" {
+    if *auth.settings.stop.borrow() && operation.id != "check_health" {
         let error = ApiError::new(Code::Unavailable, "the server is stopping");
         return ([(CONNECTION, CLOSE)], error).into_response();
     }
