@@ -8,8 +8,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Who has to act.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Who has to act. The graver a failure, the greater its class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErrorClass {
     /// The request is wrong; the message says how.
     Client,

@@ -126,20 +126,22 @@ impl Key {
 }
 
 impl Caller {
+    /// The caller's key, if it has one.
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Anyone | Self::Operator => None,
+            Self::Holder(key) => Some(key),
+        }
+    }
+
     /// What the caller may do.
     pub fn scope(&self) -> Scope {
-        match self {
-            Self::Anyone | Self::Operator => Scope::Admin,
-            Self::Holder(key) => key.scope,
-        }
+        self.key().map_or(Scope::Admin, |key| key.scope)
     }
 
     /// The collections that the caller may access; `None` means all, and the server-wide operations.
     pub fn collections(&self) -> Option<&[CollectionName]> {
-        match self {
-            Self::Anyone | Self::Operator => None,
-            Self::Holder(key) => key.collections.as_deref(),
-        }
+        self.key()?.collections.as_deref()
     }
 
     /// Whether the caller may access the collection.

@@ -10,7 +10,7 @@ use super::api::Api;
 use super::error::{ApiError, Checks, invalid};
 use crate::domain::timestamps::parse_rfc3339;
 use crate::domain::{CollectionName, CreateKeyRequest, Key, KeyId, NewKey};
-use crate::http::request::cursor::{self, List};
+use crate::http::request::cursor;
 use crate::http::request::extract::{JsonBody, KeyPath, PageParameters, Parameters};
 use crate::http::request::values::{check_count, check_each, check_parsed};
 
@@ -63,9 +63,9 @@ pub async fn create_key(
     responses((status = 200, description = "One page of keys.", body = KeyList)),
 )]
 pub async fn list_keys(State(api): State<Api>, parameters: Parameters<PageParameters>) -> Result<Json<KeyList>, ApiError> {
-    let page = parameters.page(&api, &List::Keys, KeyId::parse)?;
+    let page = parameters.page(&api, "keys", KeyId::parse)?;
     let (keys, next) = api.service.list_keys(page);
-    Ok(Json(KeyList { keys, next_cursor: next.map(|id| cursor::encode(&List::Keys, id.as_str())) }))
+    Ok(Json(KeyList { keys, next_cursor: next.map(|id| cursor::encode("keys", id.as_str())) }))
 }
 
 /// Revoke a key
@@ -74,7 +74,6 @@ pub async fn list_keys(State(api): State<Api>, parameters: Parameters<PageParame
 /// expires cannot be revoked, unless the server was started with an admin key.
 #[utoipa::path(
     delete, path = "/v1/keys/{key}", tag = "keys",
-    params(("key" = String, Path, description = "Id of the key.", example = "0198c0de7a117000800000000000000a")),
     responses((status = 204, description = "The key was deleted and is refused from now on.")),
 )]
 pub async fn revoke_key(State(api): State<Api>, KeyPath(id): KeyPath) -> Result<StatusCode, ApiError> {

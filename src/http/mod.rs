@@ -95,7 +95,7 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
 
 /// The OpenAPI document of `router`, which `/openapi.json` serves and `openapi/openapi.json` contains.
 pub fn document() -> serde_json::Value {
-    description().bodies.document().clone()
+    description().document.clone()
 }
 
 /// The description of the API, built once for all routers of this process.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::iter;
 
 use axum::Json;
 use axum::body::Body;
@@ -17,7 +18,7 @@ use super::api::Api;
 use super::error::{ApiError, invalid};
 use super::jobs::{Accepted, accepted_response};
 use crate::domain::{Code, CollectionName, Job, RestoreRequest, Snapshot, SnapshotId};
-use crate::http::request::cursor::{self, List};
+use crate::http::request::cursor;
 use crate::http::request::extract::{JsonBody, PageParameters, Parameters, path_parameter};
 use crate::http::request::values::check_parsed;
 use crate::http::response::blocking_stream;
@@ -96,9 +97,9 @@ pub async fn list_snapshots(
     State(api): State<Api>,
     parameters: Parameters<PageParameters>,
 ) -> Result<Json<SnapshotList>, ApiError> {
-    let page = parameters.page(&api, &List::Snapshots, SnapshotId::parse)?;
+    let page = parameters.page(&api, "snapshots", SnapshotId::parse)?;
     let (snapshots, next) = api.service.list_snapshots(page).await?;
-    Ok(Json(SnapshotList { snapshots, next_cursor: next.map(|id| cursor::encode(&List::Snapshots, id.as_str())) }))
+    Ok(Json(SnapshotList { snapshots, next_cursor: next.map(|id| cursor::encode("snapshots", id.as_str())) }))
 }
 
 /// Get a snapshot
@@ -106,7 +107,6 @@ pub async fn list_snapshots(
 /// Returns the contents of a snapshot.
 #[utoipa::path(
     get, path = "/v1/snapshots/{snapshot}", tag = "snapshots",
-    params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((status = 200, description = "The snapshot.", body = Snapshot)),
 )]
 pub async fn get_snapshot(State(api): State<Api>, SnapshotPath(id): SnapshotPath) -> Result<Json<Snapshot>, ApiError> {
@@ -118,7 +118,6 @@ pub async fn get_snapshot(State(api): State<Api>, SnapshotPath(id): SnapshotPath
 /// Deletes a snapshot with its archive. Collections restored from it are kept.
 #[utoipa::path(
     delete, path = "/v1/snapshots/{snapshot}", tag = "snapshots",
-    params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((status = 204, description = "The snapshot was deleted.")),
 )]
 pub async fn delete_snapshot(State(api): State<Api>, SnapshotPath(id): SnapshotPath) -> Result<StatusCode, ApiError> {
@@ -132,7 +131,6 @@ pub async fn delete_snapshot(State(api): State<Api>, SnapshotPath(id): SnapshotP
 /// indexed beside the existing data. Then all of it takes effect at once, or, after a failure or a crash, none of it.
 #[utoipa::path(
     post, path = "/v1/snapshots/{snapshot}/restore", tag = "snapshots",
-    params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     request_body(content = RestoreRequest, description = "What to restore, and under which name."),
     responses((
         status = 202, description = "The job that restores.", body = Job,
@@ -145,11 +143,7 @@ pub async fn restore_snapshot(
     JsonBody(request): JsonBody<RestoreRequest>,
 ) -> Result<Accepted, ApiError> {
     if request.rename_to.is_some() && request.collection.is_none() {
-        return Err(ApiError::at(
-            Code::InvalidRequest,
-            "/rename_to",
-            "works with collection only, because one name fits one collection",
-        ));
+        return invalid("/rename_to", "works with collection only, because one name fits one collection");
     }
     Ok(accepted_response(api.service.restore_snapshot(&id, request).await?))
 }
@@ -160,7 +154,6 @@ pub async fn restore_snapshot(
 /// read the collections and re-embed them.
 #[utoipa::path(
     get, path = "/v1/snapshots/{snapshot}/archive", tag = "snapshot_archives",
-    params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((
         status = 200, description = "The archive.", body = SnapshotArchive, content_type = "application/zstd",
         example = json!("(binary)"),
@@ -181,7 +174,6 @@ pub async fn download_snapshot(State(api): State<Api>, SnapshotPath(id): Snapsho
 /// its checksums before the response; nothing of a damaged archive is kept.
 #[utoipa::path(
     put, path = "/v1/snapshots/{snapshot}/archive", tag = "snapshot_archives",
-    params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     request_body(
         description = "The archive.", content((SnapshotArchive = "application/zstd", example = json!("(binary)"))),
     ),
@@ -213,10 +205,10 @@ fn archive_bytes(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 
 /// The first `bytes` of a file.
 fn archive_stream(file: File, bytes: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
-    blocking_stream(file.take(bytes), |mut file| {
-        let mut chunk = vec![0; BYTES_PER_READ];
-        let read = file.read(&mut chunk)?;
-        chunk.truncate(read);
-        Ok((read > 0).then_some((chunk, file)))
-    })
+    let mut file = file.take(bytes);
+    blocking_stream(iter::from_fn(move || {
+        let mut part = vec![0; BYTES_PER_READ];
+        let read = file.read(&mut part).inspect(|read| part.truncate(*read));
+        read.map(|read| (read > 0).then_some(part)).transpose()
+    }))
 }

@@ -47,7 +47,6 @@ pub struct ApplyClassifierRequest {
 /// If you cancel it, the labels written so far are kept. It cannot write to the field that the classifier learns from.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/apply", tag = "classifiers",
-    params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = ApplyClassifierRequest, description = "Which documents get labels, and where."),
     responses(AcceptedJob),
 )]

@@ -13,7 +13,7 @@ use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::http::middleware::auth::check_access;
-use crate::http::request::cursor::{self, List};
+use crate::http::request::cursor;
 use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, KeyedBody, PageParameters, Parameters};
 
 /// Create a classifier
@@ -24,9 +24,7 @@ use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, KeyedBody, PageParame
 /// anything is created.
 #[utoipa::path(
     post, path = "/v1/classifiers", tag = "classifiers",
-    params(
-        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
-    ),
+    params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY)),
     request_body(content = CreateClassifierRequest, description = "The kind of classifier and what it learns from."),
     responses((
         status = 201, description = "The classifier was created; a job trains it.", body = ClassifierInfo,
@@ -70,12 +68,12 @@ pub async fn list_classifiers(
     caller: Caller,
     parameters: Parameters<PageParameters>,
 ) -> Result<Json<ClassifierList>, ApiError> {
-    let page = parameters.page(&api, &List::Classifiers, ClassifierName::parse)?;
+    let page = parameters.page(&api, "classifiers", ClassifierName::parse)?;
     let (found, next) = api.service.list_classifiers(page).await?;
     let seen = found.into_iter().filter(|classifier| is_visible(&caller, classifier));
     Ok(Json(ClassifierList {
         classifiers: seen.map(ClassifierInfo::from).collect(),
-        next_cursor: next.map(|name| cursor::encode(&List::Classifiers, name.as_str())),
+        next_cursor: next.map(|name| cursor::encode("classifiers", name.as_str())),
     }))
 }
 
@@ -84,7 +82,6 @@ pub async fn list_classifiers(
 /// Returns a classifier's definition, its state, and the results of its training.
 #[utoipa::path(
     get, path = "/v1/classifiers/{classifier}", tag = "classifiers",
-    params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     responses((status = 200, description = "The classifier.", body = ClassifierInfo)),
 )]
 pub async fn get_classifier(
@@ -100,11 +97,7 @@ pub async fn get_classifier(
 /// Starts a job that trains a classifier again for the loaded model, on its collection's current labels or the texts it was
 /// created with. Until the job has succeeded, and if it fails or is canceled, the classifier predicts as before. `version` and
 /// `trained_at` say when it was trained. After a restart the job starts over. Unusable labels are refused at once.
-#[utoipa::path(
-    post, path = "/v1/classifiers/{classifier}/train", tag = "classifiers",
-    params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
-    responses(AcceptedJob),
-)]
+#[utoipa::path(post, path = "/v1/classifiers/{classifier}/train", tag = "classifiers", responses(AcceptedJob))]
 pub async fn train_classifier(
     State(api): State<Api>,
     caller: Caller,
@@ -120,7 +113,6 @@ pub async fn train_classifier(
 /// job that writes its labels or evaluates it fails at its next step with `classifier_not_found`.
 #[utoipa::path(
     delete, path = "/v1/classifiers/{classifier}", tag = "classifiers",
-    params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     responses((status = 204, description = "The classifier was deleted.")),
 )]
 pub async fn delete_classifier(

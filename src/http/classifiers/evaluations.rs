@@ -15,7 +15,7 @@ use crate::http::error::{ApiError, invalid};
 use crate::http::jobs::{Accepted, AcceptedJob, VisibleJob, accepted_response};
 use crate::http::middleware::auth::check_access;
 use crate::http::request::extract::JsonBody;
-use crate::service::json::{some_object, some_objects};
+use crate::service::json::{object, some_object, some_objects};
 
 /// What to evaluate a classifier with: exactly one of `documents` and `examples`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -40,9 +40,8 @@ pub struct EvaluateRequest {
 #[serde(deny_unknown_fields)]
 pub struct StartEvaluationRequest {
     /// Labeled documents, at most 1000000.
-    #[serde(deserialize_with = "some_object")]
-    #[schema(value_type = LabeledDocumentsInput)]
-    pub documents: Option<LabeledDocumentsInput>,
+    #[serde(deserialize_with = "object")]
+    pub documents: LabeledDocumentsInput,
     /// Replaces the classifier's own threshold, 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
     #[serde(default, deserialize_with = "singles")]
@@ -57,7 +56,6 @@ pub struct StartEvaluationRequest {
 /// examples, so hold some out with a filter. Use `/evaluations` for a large collection.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/evaluate", tag = "classifiers",
-    params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = EvaluateRequest, description = "The labeled documents or texts."),
     responses((status = 200, description = "How well the classifier performs.", body = Evaluation)),
 )]
@@ -91,7 +89,6 @@ pub async fn evaluate_classifier(
 /// if a document's value is not a label, or if the classifier lacks a label.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/evaluations", tag = "classifiers",
-    params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = StartEvaluationRequest, description = "The labeled documents."),
     responses(AcceptedJob),
 )]
@@ -103,10 +100,7 @@ pub async fn start_evaluation(
 ) -> Result<Accepted, ApiError> {
     let threshold = check_probability("/threshold", body.threshold)?;
     visible_classifier(&api, &caller, &name).await?;
-    let Some(documents) = body.documents else {
-        return invalid("/documents", "must be an object");
-    };
-    let documents = labels::parse_labeled_documents(documents, "/documents", api.service.limits())?;
+    let documents = labels::parse_labeled_documents(body.documents, "/documents", api.service.limits())?;
     check_access(&caller, &documents.collection)?;
     Ok(accepted_response(api.service.start_evaluation(&name, documents, threshold).await?))
 }
@@ -116,7 +110,6 @@ pub async fn start_evaluation(
 /// Returns the result of a job that evaluated a classifier.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/evaluation", tag = "classifiers",
-    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((status = 200, description = "How well the classifier performs.", body = Evaluation)),
 )]
 pub async fn get_evaluation(State(api): State<Api>, VisibleJob(job): VisibleJob) -> Result<Json<Evaluation>, ApiError> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::{
-    Code, CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath, normalized_label,
+    CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath, normalized_label,
 };
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
@@ -139,9 +139,8 @@ pub fn parse_labeled_texts(
 }
 
 pub fn parse_described_labels(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<DescribedLabel>, ApiError> {
-    let refuse = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     if inputs.len() > LABELS_MAX {
-        return Err(refuse("/labels".to_owned(), format!("must have at most {LABELS_MAX} labels, got {}", inputs.len())));
+        return invalid("/labels", format!("must have at most {LABELS_MAX} labels, got {}", inputs.len()));
     }
     let mut seen = BTreeSet::new();
     let mut labels = Vec::with_capacity(inputs.len());
@@ -149,7 +148,7 @@ pub fn parse_described_labels(inputs: Vec<LabelInput>, limits: &Limits) -> Resul
         let name = normalized_label(&name);
         check_label(&name, &format!("/labels/{index}/name"))?;
         if !seen.insert(name.clone()) {
-            return Err(refuse(format!("/labels/{index}/name"), format!("repeats the label {name:?}")));
+            return invalid(format!("/labels/{index}/name"), format!("repeats the label {name:?}"));
         }
         let pointer = format!("/labels/{index}/descriptions");
         if let Some(all) = &descriptions {

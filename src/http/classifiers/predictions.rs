@@ -15,6 +15,7 @@ use crate::http::error::{ApiError, invalid};
 use crate::http::middleware::auth::check_access;
 use crate::http::request::extract::JsonBody;
 use crate::http::request::values::{check_count, check_each, check_integer, check_parsed, check_texts};
+use crate::http::response::elapsed_ms;
 use crate::service::json::some_object;
 
 /// Default and maximum number of labels to return with their probabilities.
@@ -75,7 +76,6 @@ pub struct PredictResult {
 /// same collection never uses a document as its own neighbor.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/predict", tag = "classifiers",
-    params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = PredictRequest, description = "The texts or documents."),
     responses((status = 200, description = "One prediction per text or document.", body = PredictResult)),
 )]
@@ -95,7 +95,7 @@ pub async fn predict_labels(
     Ok(Json(PredictResult {
         abstained: found.iter().filter(|prediction| prediction.abstained).count(),
         predictions: found,
-        took_ms: (started.elapsed().as_secs_f64() * 1e6).round() / 1e3,
+        took_ms: elapsed_ms(started),
     }))
 }
 

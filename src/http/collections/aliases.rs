@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::domain::{Alias, Caller, CollectionName};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::request::cursor::{self, List};
+use crate::http::request::cursor;
 use crate::http::request::extract::{AliasPath, JsonBody, PageParameters, Parameters};
 use crate::http::request::values::check_parsed;
 
@@ -43,9 +43,9 @@ pub async fn list_aliases(
     caller: Caller,
     parameters: Parameters<PageParameters>,
 ) -> Result<Json<AliasList>, ApiError> {
-    let page = parameters.page(&api, &List::Aliases, CollectionName::parse)?;
+    let page = parameters.page(&api, "aliases", CollectionName::parse)?;
     let (aliases, next) = api.service.list_aliases(page, &caller).await?;
-    Ok(Json(AliasList { aliases, next_cursor: next.map(|name| cursor::encode(&List::Aliases, name.as_str())) }))
+    Ok(Json(AliasList { aliases, next_cursor: next.map(|name| cursor::encode("aliases", name.as_str())) }))
 }
 
 /// Set an alias
@@ -72,7 +72,6 @@ pub async fn put_alias(
 /// Deletes an alias, but not its collection.
 #[utoipa::path(
     delete, path = "/v1/aliases/{alias}", tag = "aliases",
-    params(("alias" = String, Path, description = "The alias.", example = "current")),
     responses((status = 204, description = "The alias was deleted.")),
 )]
 pub async fn delete_alias(State(api): State<Api>, AliasPath(name): AliasPath) -> Result<StatusCode, ApiError> {

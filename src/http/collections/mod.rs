@@ -21,9 +21,9 @@ use crate::domain::{
     Metric, NewCollection, PassageBounds, Quantization,
 };
 use crate::http::middleware::auth::check_access;
-use crate::http::request::cursor::{self, List};
+use crate::http::request::cursor;
 use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
-use crate::http::request::values::{check_description, check_each, check_parsed};
+use crate::http::request::values::{check_description, check_each, check_parsed, parse_languages};
 use crate::service::Error;
 use settings::{HnswChange, HnswOptions, PassageOptions};
 
@@ -200,11 +200,11 @@ pub async fn list_collections(
     caller: Caller,
     parameters: Parameters<PageParameters>,
 ) -> Result<Json<CollectionList>, ApiError> {
-    let page = parameters.page(&api, &List::Collections, CollectionName::parse)?;
+    let page = parameters.page(&api, "collections", CollectionName::parse)?;
     let (views, next) = api.service.list_collections(page, &caller).await?;
     Ok(Json(CollectionList {
         collections: views.into_iter().map(CollectionInfo::from).collect(),
-        next_cursor: next.map(|name| cursor::encode(&List::Collections, name.as_str())),
+        next_cursor: next.map(|name| cursor::encode("collections", name.as_str())),
     }))
 }
 
@@ -213,7 +213,6 @@ pub async fn list_collections(
 /// Returns a collection's model, its counts and the state of its index.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}", tag = "collections",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     responses((status = 200, description = "The collection.", body = CollectionInfo)),
 )]
 pub async fn get_collection(
@@ -229,7 +228,6 @@ pub async fn get_collection(
 /// response arrives, the change is durable.
 #[utoipa::path(
     patch, path = "/v1/collections/{collection}", tag = "collections",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = ChangeCollectionRequest, description = "What to change."),
     responses((status = 200, description = "The collection as it is now.", body = CollectionInfo)),
 )]
@@ -241,7 +239,7 @@ pub async fn change_collection(
     let mut checks = Checks::default();
     checks.add(check_description(body.description.as_deref()));
     let ef_search = checks.add_or_default(settings::check_ef_search(body.hnsw.and_then(|hnsw| hnsw.ef_search)));
-    let default_languages = body.default_languages.as_deref().map(settings::parse_default_languages);
+    let default_languages = body.default_languages.map(|tags| parse_languages(&tags, "/default_languages"));
     let default_languages = checks.add_or_default(default_languages.transpose());
     let metadata_indexes = checks.add_or_default(body.metadata_indexes.as_deref().map(metadata_paths).transpose());
     checks.end()?;
@@ -254,7 +252,6 @@ pub async fn change_collection(
 /// Deletes a collection with all its documents. This cannot be undone.
 #[utoipa::path(
     delete, path = "/v1/collections/{collection}", tag = "collections",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     responses((status = 204, description = "The collection was deleted.")),
 )]
 pub async fn delete_collection(
@@ -290,7 +287,7 @@ pub fn check_new(
     let passages = source.as_ref().map(|source| settings::check_passage_bounds(source, body.passage_bounds, model_tokens_max));
     let passages = passages.and_then(|passages| checks.add(passages));
     let hnsw = checks.add_or_default(settings::check_hnsw(body.hnsw));
-    let default_languages = settings::parse_default_languages(&body.default_languages.unwrap_or_default());
+    let default_languages = parse_languages(&body.default_languages.unwrap_or_default(), "/default_languages");
     let default_languages = checks.add_or_default(default_languages);
     let metadata_indexes = checks.add_or_default(metadata_paths(&body.metadata_indexes.unwrap_or_default()));
     let (Some(name), Some(source), Some((metric, quantization)), Some(passages)) = (name, source, values, passages) else {

@@ -68,10 +68,7 @@ pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
 /// do not contain it, and re-embedding the collection deletes it. After a restart the job starts over.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/projections", tag = "projections",
-    params(
-        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
-    ),
+    params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY)),
     request_body(content = CreateProjectionRequest, description = "What to compute; `{}` for the defaults."),
     responses(AcceptedJob),
 )]
@@ -94,7 +91,6 @@ pub async fn create_projection(
 /// Lists the projections of a collection, at most one for each center.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/projections", tag = "projections",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     responses((status = 200, description = "The projections, without their points.", body = ProjectionList)),
 )]
 pub async fn list_projections(
@@ -110,11 +106,7 @@ pub async fn list_projections(
 /// are the current ones. Documents that were deleted since are left out, and new ones are not included.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/projections/{center}", tag = "projections",
-    params(
-        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("center" = String, Path, description = "What was subtracted: `none` or `language`.", example = "language"),
-        GetProjectionParameters,
-    ),
+    params(GetProjectionParameters),
     responses((status = 200, description = "The points.", body = Projection)),
 )]
 pub async fn get_projection(

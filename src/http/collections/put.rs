@@ -50,7 +50,6 @@ impl ToSchema for PutCollectionRequest {
 /// a setting differs, nothing changes, and `errors` names each setting that differs.
 #[utoipa::path(
     put, path = "/v1/collections/{collection}", tag = "collections",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = PutCollectionRequest, description = "The settings; `{}` for the defaults."),
     responses(
         (status = 200, description = "The collection exists and stays as it is.", body = CollectionInfo),

@@ -31,7 +31,6 @@ pub struct ReembedCollectionRequest {
 /// needed; with too little of either, the job is refused.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/reembed", tag = "collections",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = ReembedCollectionRequest, description = "How to split its texts; `{}` keeps the current bounds."),
     responses(AcceptedJob),
 )]

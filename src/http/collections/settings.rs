@@ -4,9 +4,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::domain::settings::{DIMENSION, EF, M};
-use crate::domain::{HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
+use crate::domain::{HnswSettings, Metric, NewSource, PassageBounds, Quantization, passages};
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::request::values::parse_languages;
 
 /// Parameters of the index, an HNSW graph. Parameters that you leave out get defaults.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -114,10 +113,6 @@ pub fn check_hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError
 
 pub fn check_ef_search(requested: Option<usize>) -> Result<Option<usize>, ApiError> {
     requested.map(|requested| check_range("/hnsw/ef_search", requested, EF)).transpose()
-}
-
-pub fn parse_default_languages(codes: &[String]) -> Result<Vec<Language>, ApiError> {
-    parse_languages(codes, "/default_languages")
 }
 
 fn check_range(pointer: &str, got: usize, bounds: std::ops::RangeInclusive<usize>) -> Result<usize, ApiError> {

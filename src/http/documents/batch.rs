@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::domain::{Code, DocumentId};
 use crate::http::error::{ApiError, Violation};
-use crate::http::request::body_schemas::BodySchemas;
+use crate::http::request::body_schemas::BodySchema;
 use crate::http::request::extract::{RequestBody, parse_json, read_json};
 use crate::service::documents::input::{DocumentInput, DocumentProblem, InvalidDocument};
 use crate::service::json::objects;
@@ -33,20 +33,21 @@ struct UnreadBatch {
 }
 
 impl RequestBody for DocumentBatch {
-    fn read(json: &[u8], bodies: &BodySchemas, operation: &str) -> Result<Self, ApiError> {
-        let refused = match read_json::<UpsertDocumentsRequest>(json, bodies.of_operation(operation)) {
+    fn read(json: &[u8], schema: BodySchema<'_>) -> Result<Self, ApiError> {
+        let refused = match read_json::<UpsertDocumentsRequest>(json, schema) {
             Ok(request) => return Ok(Self(request.documents.into_iter().map(Ok).collect())),
             Err(error) if error.code == Code::InvalidRequest => error,
             Err(error) => return Err(error),
         };
         let batch: UnreadBatch = parse_json(json).map_err(|_| refused)?;
-        let read = |document: Box<RawValue>| read_element(document.get().as_bytes(), bodies);
+        let element = schema.component("DocumentInput");
+        let read = |document: Box<RawValue>| read_element(document.get().as_bytes(), element);
         Ok(Self(batch.documents.into_iter().map(read).collect()))
     }
 }
 
-fn read_element(json: &[u8], bodies: &BodySchemas) -> Result<DocumentInput, InvalidDocument> {
-    read_json(json, bodies.component("DocumentInput")).map_err(|error| {
+fn read_element(json: &[u8], schema: BodySchema<'_>) -> Result<DocumentInput, InvalidDocument> {
+    read_json(json, schema).map_err(|error| {
         let id = serde_json::from_slice(json).ok().and_then(|value: Value| DocumentId::parse_new(value["id"].as_str()?).ok());
         let problem = |violation: Violation| DocumentProblem::at(violation.pointer.unwrap_or_default(), violation.detail);
         let problems = match error.errors.is_empty() {

@@ -14,7 +14,7 @@ use crate::domain::{
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::request::cursor::{self, List};
+use crate::http::request::cursor;
 use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit};
 use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
 use crate::http::request::values::{check_count, check_each, check_parsed};
@@ -174,7 +174,6 @@ pub struct FacetsResult {
 /// 16 KiB per requested document); `next_cursor` continues from there.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/scroll", tag = "documents",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = ScrollDocumentsRequest, description = "Which documents, and in which order."),
     responses((status = 200, description = "One page of documents.", body = DocumentList)),
 )]
@@ -189,7 +188,7 @@ pub async fn scroll_documents(
     let order = checks.add(check_order(body.order, body.descending, body.order_by));
     let (Some(filter), Some(limit), Some((order, descending))) = (filter, limit, order) else { return Err(checks.refusal()) };
     let what = json!([format!("{order:?}"), descending, filter::print(&filter)]).to_string();
-    let list = List::Scroll(&collection, &what);
+    let list = format!("scroll/{collection}/{:08x}", crc32fast::hash(what.as_bytes()));
     let after = body.cursor.map(|text| decode_position(&list, &text)).transpose()?;
     let request = ScrollRequest { filter, order, descending, limit, after };
     let page = api.service.collection(&collection)?.scroll(request).await?;
@@ -203,7 +202,6 @@ pub async fn scroll_documents(
 /// Counts the documents that match a filter.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/count", tag = "documents",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = CountDocumentsRequest, description = "Which documents."),
     responses((status = 200, description = "How many there are.", body = DocumentCount)),
 )]
@@ -223,10 +221,7 @@ pub async fn count_documents(
 /// the rest. Once the response arrives, no search returns them.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
-    params(
-        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
-    ),
+    params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY)),
     request_body(content = DeleteDocumentsRequest, description = "Which documents."),
     responses((status = 200, description = "The documents were deleted.", body = DeletedDocuments)),
 )]
@@ -246,10 +241,7 @@ pub async fn delete_documents(
 /// takes several short transactions: a request that fails midway has updated some; send it again to update the rest.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/update", tag = "documents",
-    params(
-        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
-    ),
+    params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY)),
     request_body(content = UpdateDocumentsRequest, description = "Which documents, and what to change."),
     responses((status = 200, description = "The documents were updated.", body = UpdatedDocuments)),
 )]
@@ -275,7 +267,6 @@ pub async fn update_documents(
 /// most frequent tags.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/facets", tag = "documents",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = CountFacetsRequest, description = "Which fields, among which documents."),
     responses((status = 200, description = "The values, all counted in the same state of the collection.", body = FacetsResult)),
 )]
@@ -309,7 +300,7 @@ fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
     Ok(Filter::Field(Field::Id, Test::In(ids)))
 }
 
-fn decode_position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
+fn decode_position(list: &str, text: &str) -> Result<ScrollPosition, ApiError> {
     let invalid = || {
         let detail = "must be the unchanged next_cursor of an earlier page of the same list, with the same filter and order";
         ApiError::at(Code::InvalidCursor, "/cursor", detail)

@@ -77,7 +77,7 @@ pub struct ImportParameters {
 /// results have the outcome of each line. The job has succeeded once all of its documents can be found.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/import", tag = "import_export",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news"), ImportParameters),
+    params(ImportParameters),
     request_body(
         description = "The documents.",
         content(
@@ -111,7 +111,7 @@ pub async fn import_documents(
 /// that fails midway is cut off, which HTTP clients report. For a copy as of one moment, create a snapshot.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/export", tag = "import_export",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news"), ExportParameters),
+    params(ExportParameters),
     responses((
         status = 200, description = "The documents.", body = DocumentLines, content_type = "application/x-ndjson",
         example = json!("{\"id\":\"fr-1\",\"text\":\"Le train est en retard.\",\"language\":\"fr\",\"metadata\":{\"year\":2026}}\n"),

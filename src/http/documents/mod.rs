@@ -16,8 +16,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
 use super::error::{ApiError, Violation};
-use crate::domain::{Code, Document, DocumentFailure, DocumentId, ErrorClass, Sequence, UpsertedDocument, Wait};
-use crate::http::request::cursor::{self, List};
+use crate::domain::{Code, Document, DocumentFailure, DocumentId, Sequence, UpsertedDocument, Wait};
+use crate::http::request::cursor;
 use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters};
 use crate::http::request::preconditions::{RequiredPrecondition, etag};
 use crate::http::request::values::check_count;
@@ -92,11 +92,7 @@ pub struct UpsertParameters {
 /// `errors`.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents", tag = "documents",
-    params(
-        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
-        UpsertParameters,
-    ),
+    params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY), UpsertParameters),
     request_body(content = UpsertDocumentsRequest, description = "The documents."),
     responses(
         (status = 200, description = "All documents were stored.", body = UpsertResult),
@@ -124,7 +120,7 @@ pub async fn upsert_documents(
 /// are large (more than 1 MiB, and more than 16 KiB per requested document); `next_cursor` continues from there.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/documents", tag = "documents",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news"), PageParameters),
+    params(PageParameters),
     responses((status = 200, description = "One page of documents.", body = DocumentList)),
 )]
 pub async fn list_documents(
@@ -132,7 +128,7 @@ pub async fn list_documents(
     CollectionPath(collection): CollectionPath,
     parameters: Parameters<PageParameters>,
 ) -> Result<Streamed<Document>, ApiError> {
-    let list = List::Documents(&collection);
+    let list = format!("documents/{collection}");
     let page = parameters.page(&api, &list, DocumentId::parse)?;
     let page = api.service.collection(&collection)?.list(page).await?;
     let next_cursor = page.next.map(|id| cursor::encode(&list, id.as_str()));
@@ -145,11 +141,7 @@ pub async fn list_documents(
 /// caller has, an unchanged document is not sent again.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
-    params(
-        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
-        ("if-none-match" = Option<String>, Header, description = "Entity tags of versions that the caller has."),
-    ),
+    params(("if-none-match" = Option<String>, Header, description = "Entity tags of versions that the caller has.")),
     responses(
         (
             status = 200, description = "The document.", body = Document,
@@ -179,11 +171,7 @@ pub async fn get_document(
 /// Deletes a document. Once the response arrives, no search returns it.
 #[utoipa::path(
     delete, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
-    params(
-        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
-        ("if-match" = Option<String>, Header, description = "Deletes only a document with one of these entity tags."),
-    ),
+    params(("if-match" = Option<String>, Header, description = "Deletes only a document with one of these entity tags.")),
     responses((status = 204, description = "The document was deleted.")),
 )]
 pub async fn delete_document(
@@ -211,14 +199,15 @@ impl Parameters<UpsertParameters> {
 /// not take it for a success. Its code is the gravest one: a failure of the server before a full queue, and that before a
 /// mistake of the client.
 fn upsert_response(outcomes: Vec<UpsertOutcome>) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
-    let mut worst: Option<Code> = None;
+    let codes = outcomes.iter().filter_map(|outcome| outcome.as_ref().err().map(|refusal| refusal.code));
+    // Of equally grave codes, the last one of the reversed order is the first.
+    let worst = codes.rev().max_by_key(|code| code.class());
     let (mut results, mut violations) = (Vec::with_capacity(outcomes.len()), Vec::new());
     for (index, outcome) in outcomes.into_iter().enumerate() {
         results.push(match outcome {
             Ok(document) => DocumentResult::from(document),
             Err(refusal) => {
-                let (base, code) = (format!("/documents/{index}"), refusal.code);
-                worst = Some(worst.map_or(code, |worst| if severity(code) > severity(worst) { code } else { worst }));
+                let base = format!("/documents/{index}");
                 let error = Some(refusal.failure(&base));
                 violations.extend(refusal.problems.into_iter().map(|problem| Violation::from(problem).with_base_pointer(&base)));
                 DocumentResult { id: refusal.id, status: DocumentStatus::Failed, version: None, error }
@@ -240,44 +229,20 @@ impl From<UpsertedDocument> for DocumentResult {
     }
 }
 
-fn severity(code: Code) -> u8 {
-    match code.class() {
-        ErrorClass::Client => 0,
-        ErrorClass::Capacity => 1,
-        ErrorClass::Server => 2,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::service::documents::input::InvalidDocument;
-
-    fn created() -> UpsertOutcome {
-        Ok(UpsertedDocument { id: DocumentId::parse("a").unwrap(), version: Sequence(1), created: true })
-    }
 
     fn refused(code: Code) -> UpsertOutcome {
         Err(InvalidDocument::whole(None, code, "is wrong".to_owned()))
     }
 
     #[test]
-    fn the_response_is_200_only_if_every_document_was_stored() {
-        let (status, Json(body)) = upsert_response(vec![created(), created()]).unwrap();
-        assert_eq!((status, body.failed), (StatusCode::OK, 0));
-        let (status, Json(body)) = upsert_response(vec![refused(Code::InvalidRequest), created()]).unwrap();
-        assert_eq!((status, body.failed), (StatusCode::MULTI_STATUS, 1));
-        assert_eq!(
-            body.results.iter().map(|result| result.status).collect::<Vec<_>>(),
-            [DocumentStatus::Failed, DocumentStatus::Created]
-        );
-    }
-
-    #[test]
-    fn a_request_that_stores_no_document_fails() {
-        let error = upsert_response(vec![refused(Code::InvalidRequest), refused(Code::InvalidRequest)]).unwrap_err();
-        assert_eq!((error.code, error.errors.len()), (Code::InvalidRequest, 2));
+    fn a_request_that_stores_no_document_fails_with_the_gravest_code() {
         let error = upsert_response(vec![refused(Code::InvalidRequest), refused(Code::Overloaded)]).unwrap_err();
         assert_eq!(error.code, Code::Overloaded);
+        let error = upsert_response(vec![refused(Code::UnknownLanguage), refused(Code::InvalidRequest)]).unwrap_err();
+        assert_eq!(error.code, Code::UnknownLanguage, "the first of two equally grave ones");
     }
 }

@@ -51,8 +51,6 @@ pub struct PatchDocumentRequest {
 #[utoipa::path(
     put, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
     params(
-        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
         ("if-match" = Option<String>, Header, description = "Replaces only a document with one of these entity tags, or with `*` any that exists."),
         ("if-none-match" = Option<String>, Header, description = "`*`: stores the document only if none has this id."),
         UpsertParameters,
@@ -94,8 +92,6 @@ pub async fn put_document(
 #[utoipa::path(
     patch, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
     params(
-        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
         ("if-match" = Option<String>, Header, description = "Changes the document only if it has one of these entity tags."),
         UpsertParameters,
     ),

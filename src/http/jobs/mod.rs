@@ -16,7 +16,7 @@ use super::api::Api;
 use super::error::{ApiError, Checks};
 use crate::domain::{Caller, Code, CollectionName, Job, JobFilter, JobId, JobStatus, JobType, Page};
 use crate::http::middleware::auth::{access_error, check_access};
-use crate::http::request::cursor::{self, List};
+use crate::http::request::cursor;
 use crate::http::request::extract::{PageParameters, Parameters, path_parameter};
 use crate::service::Service;
 use crate::service::jobs::JobVisibility;
@@ -85,7 +85,7 @@ pub async fn list_jobs(
     let (jobs, next) = api.service.list_jobs(filter, page).await?;
     Ok(Json(JobList {
         jobs: jobs.into_iter().filter(|job| check_visible(&api, &caller, job).is_ok()).collect(),
-        next_cursor: next.map(|id| cursor::encode(&List::Jobs, id.as_str())),
+        next_cursor: next.map(|id| cursor::encode("jobs", id.as_str())),
     }))
 }
 
@@ -94,7 +94,6 @@ pub async fn list_jobs(
 /// Returns a job with its progress.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}", tag = "jobs",
-    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((status = 200, description = "The job.", body = Job)),
 )]
 pub async fn get_job(VisibleJob(job): VisibleJob) -> Json<Job> {
@@ -108,7 +107,6 @@ pub async fn get_job(VisibleJob(job): VisibleJob) -> Json<Job> {
 /// it got. Canceling a canceled job changes nothing; canceling one that ended otherwise is an error.
 #[utoipa::path(
     post, path = "/v1/jobs/{job}/cancel", tag = "jobs",
-    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((status = 200, description = "The job, asked to stop.", body = Job)),
 )]
 pub async fn cancel_job(State(api): State<Api>, caller: Caller, VisibleJob(job): VisibleJob) -> Result<Json<Job>, ApiError> {
@@ -128,7 +126,7 @@ fn read_list(given: ListJobsParameters, api: &Api) -> Result<(JobFilter, Page<Jo
     let status = checks.add_or_default(parse_parameter("status", status.as_deref(), JobStatus::try_parse));
     let collection = parse_parameter("collection", collection.as_deref(), CollectionName::parse);
     let collections = checks.add_or_default(collection).map(|name| vec![name]);
-    let page = checks.add(PageParameters { limit, cursor }.page(api, &List::Jobs, JobId::parse));
+    let page = checks.add(PageParameters { limit, cursor }.page(api, "jobs", JobId::parse));
     let Some(page) = page else { return Err(checks.refusal()) };
     checks.end().map(|()| (JobFilter { kind, status, collections }, page))
 }
@@ -156,8 +154,8 @@ fn check_visible(api: &Api, caller: &Caller, job: &Job) -> Result<(), ApiError> 
         JobVisibility::Collections(names) => names.iter().try_for_each(check),
         JobVisibility::Texts { collections, caller: owner } => {
             collections.iter().try_for_each(check)?;
-            match caller {
-                Caller::Holder(key) if owner.as_ref() != Some(&key.id) => refuse("the job has texts of another caller"),
+            match caller.key() {
+                Some(key) if owner.as_ref() != Some(&key.id) => refuse("the job has texts of another caller"),
                 _ => Ok(()),
             }
         }

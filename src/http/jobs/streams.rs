@@ -1,8 +1,6 @@
 //! Streams of a job: its progress as server-sent events, and an import's results line by line.
 
 use std::convert::Infallible;
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Take};
 
 use axum::body::Body;
 use axum::extract::State;
@@ -18,11 +16,8 @@ use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
 use crate::http::error::ApiError;
 use crate::http::request::extract::Parameters;
-use crate::http::response::blocking_stream;
+use crate::http::response::{blocking_stream, complete_lines};
 use crate::service::jobs::JobWatch;
-
-/// Bytes read of a file of results at a time.
-const BYTES_PER_READ: usize = 64 << 10;
 
 /// Server-sent events. The data of each is a job, as in `GET /v1/jobs/{job}`: `event: progress` immediately and after every
 /// change, at most five times a second, and `event: end` once the job has ended; then the stream ends. When the server stops,
@@ -52,7 +47,6 @@ pub struct JobResultsParameters {
 /// Sends the job's progress as server-sent events until it ends.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/events", tag = "job_streams",
-    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((
         status = 200, description = "The events.", body = JobEvents, content_type = "text/event-stream",
         example = json!("event: end\ndata: {\"id\":\"0198c0de-7a11-7000-8000-2f1de5c0ffee\",\"type\":\"import\",\"status\":\"succeeded\"}\n\n"),
@@ -85,10 +79,7 @@ async fn next_event(mut watch: JobWatch) -> Option<(Result<Event, Infallible>, J
 /// the job. For jobs of other types, the error names where their results are.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/results", tag = "job_streams",
-    params(
-        ("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee"),
-        JobResultsParameters,
-    ),
+    params(JobResultsParameters),
     responses((
         status = 200, description = "The results.", body = JobResults, content_type = "application/x-ndjson",
         example = json!("{\"line\":1,\"id\":\"fr-1\",\"status\":\"created\"}\n{\"line\":2,\"status\":\"failed\",\"error\":\
@@ -110,35 +101,14 @@ pub async fn get_job_results(
     })?;
     // Quotation marks within strings are escaped, so this text occurs only in the member itself.
     let part = status.map(|status| format!("\"status\":\"{status}\""));
+    let has = |line: &[u8], part: &str| line.windows(part.len()).any(|window| window == part.as_bytes());
     visible_job(&api, &caller, &id).await?;
     let body = match api.service.job_results(&id).await? {
         None => Body::empty(),
-        Some((file, bytes)) => Body::from_stream(lines(file, bytes, part)),
+        Some((file, bytes)) => Body::from_stream(blocking_stream(complete_lines(file, bytes).filter(move |line| {
+            let Ok(line) = line else { return true };
+            part.as_deref().is_none_or(|part| has(line, part))
+        }))),
     };
     Ok(([(CONTENT_TYPE, NDJSON)], body))
-}
-
-/// The complete lines among the first `bytes` of a file that contain `part`.
-pub fn lines(file: File, bytes: u64, part: Option<String>) -> impl Stream<Item = io::Result<Vec<u8>>> {
-    let reader = BufReader::with_capacity(BYTES_PER_READ, file.take(bytes));
-    blocking_stream((reader, part), read_lines)
-}
-
-/// A file of lines, and the part of those to return.
-type Lines = (BufReader<Take<File>>, Option<String>);
-
-fn read_lines((mut reader, part): Lines) -> io::Result<Option<(Vec<u8>, Lines)>> {
-    let (mut chunk, mut line) = (Vec::new(), Vec::new());
-    while chunk.len() < BYTES_PER_READ {
-        line.clear();
-        reader.read_until(b'\n', &mut line)?;
-        if line.last() != Some(&b'\n') {
-            break;
-        }
-        let wanted = part.as_deref().is_none_or(|part| line.windows(part.len()).any(|window| window == part.as_bytes()));
-        if wanted {
-            chunk.extend_from_slice(&line);
-        }
-    }
-    Ok(if chunk.is_empty() { None } else { Some((chunk, (reader, part))) })
 }

@@ -16,7 +16,7 @@ use crate::http::middleware::access::Access;
 use crate::http::middleware::request_id::REQUEST_ID;
 use crate::http::middleware::traffic::ClientAddress;
 use crate::http::openapi::description::Description;
-use crate::http::request::body_schemas::BodySchema;
+use crate::http::request::body_schemas::{BodySchema, resolve_reference};
 use crate::http::request::extract::schema_error;
 
 /// The path of schemas in the document, and that of the schemas which a tool needs.
@@ -83,11 +83,9 @@ pub struct RestTool {
     arguments: Value,
 }
 
-/// An operation of the document.
-struct Operation<'a> {
+/// An operation as the document describes it.
+struct Described<'a> {
     document: &'a Value,
-    method: &'a str,
-    path: &'a str,
     operation: &'a Value,
 }
 
@@ -98,21 +96,22 @@ pub fn build_tools(description: &Description) -> Vec<RestTool> {
 impl RestTool {
     /// `None` if the document does not have the operation.
     fn new(choice: &ToolDefinition, description: &Description) -> Option<Self> {
-        let operation = Operation::find(description.bodies.document(), choice.operation)?;
-        let Access::Key(scope, _) = description.operations.get(choice.operation)?.access else { return None };
+        let operation = description.operations.get(choice.operation)?;
+        let Access::Key(scope, _) = operation.access else { return None };
+        let described = Described { document: &description.document, operation: description.of_operation(operation) };
         let (mut properties, mut checked, mut definitions) = (Map::new(), Map::new(), Map::new());
         let mut in_query = Vec::new();
         for &name in choice.required.iter().chain(choice.optional) {
-            let parameter = operation.parameter(name);
+            let parameter = described.parameter(name);
             let schema =
-                parameter.as_ref().map_or_else(|| operation.member(name).cloned(), |(_, schema)| Some(schema.clone()))?;
+                parameter.as_ref().map_or_else(|| described.member(name).cloned(), |(_, schema)| Some(schema.clone()))?;
             let location = parameter.as_ref().map(|(location, _)| location.as_str());
             if location == Some("query") {
                 in_query.push(name);
             }
             let check = if location == Some("path") { json!({"type": "string", "minLength": 1}) } else { json!({}) };
             checked.insert(name.to_owned(), check);
-            properties.insert(name.to_owned(), operation.localized(&schema, &mut definitions));
+            properties.insert(name.to_owned(), described.localized(&schema, &mut definitions));
         }
         let all = |properties: Map<String, Value>| {
             let (required, kind) = (choice.required, "object");
@@ -122,7 +121,7 @@ impl RestTool {
         if !definitions.is_empty() {
             schema.insert("$defs".to_owned(), Value::Object(definitions));
         }
-        let text = |member: &str| operation.operation[member].as_str().unwrap_or_default().replace('\n', " ");
+        let text = |member: &str| described.operation[member].as_str().unwrap_or_default().replace('\n', " ");
         let annotations = ToolAnnotations::new().read_only(choice.effect == Effect::Reads).open_world(false);
         let annotations = match choice.effect {
             Effect::Reads => annotations,
@@ -134,8 +133,8 @@ impl RestTool {
                 .with_title(text("summary"))
                 .with_annotations(annotations),
             scope,
-            method: Method::from_bytes(operation.method.to_ascii_uppercase().as_bytes()).ok()?,
-            path: operation.path.to_owned(),
+            method: operation.method.clone(),
+            path: operation.path.clone(),
             in_query,
             arguments: all(checked),
         })
@@ -184,24 +183,11 @@ fn percent_encode(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
-impl<'a> Operation<'a> {
-    fn find(document: &'a Value, id: &str) -> Option<Self> {
-        let paths = document["paths"].as_object()?;
-        paths.iter().find_map(|(path, item)| {
-            let (method, operation) = item.as_object()?.iter().find(|(_, operation)| operation["operationId"] == id)?;
-            Some(Self { document, method, path, operation })
-        })
-    }
-
-    fn resolve_reference(&self, value: &'a Value) -> &'a Value {
-        let target = value["$ref"].as_str().and_then(|path| self.document.pointer(path.trim_start_matches('#')));
-        target.unwrap_or(value)
-    }
-
+impl<'a> Described<'a> {
     /// Where a parameter belongs, and its schema.
     fn parameter(&self, name: &str) -> Option<(String, Value)> {
         let all = self.operation["parameters"].as_array()?;
-        let found = all.iter().map(|parameter| self.resolve_reference(parameter)).find(|parameter| parameter["name"] == name)?;
+        let found = all.iter().map(|one| resolve_reference(self.document, one)).find(|parameter| parameter["name"] == name)?;
         let mut schema = found["schema"].clone();
         // A tool call contains the value unencoded.
         let description = found["description"].as_str().unwrap_or_default().split(", percent-encoded").next();
@@ -212,7 +198,7 @@ impl<'a> Operation<'a> {
     /// The schema of a member of the body.
     fn member(&self, name: &str) -> Option<&'a Value> {
         let body = self.operation.pointer("/requestBody/content/application~1json/schema")?;
-        self.resolve_reference(body)["properties"].get(name)
+        resolve_reference(self.document, body)["properties"].get(name)
     }
 
     /// The same schema, with the schemas that it references added to `definitions`.
@@ -249,9 +235,8 @@ mod tests {
         let names: Vec<&str> = tools.iter().map(|tool| tool.definition.name.as_ref()).collect();
         assert_eq!(names, TOOL_DEFINITIONS.iter().map(|choice| choice.name).collect::<Vec<_>>());
         for choice in TOOL_DEFINITIONS {
-            let operation = Operation::find(description.bodies.document(), choice.operation).unwrap();
-            let body = operation.operation.pointer("/requestBody/content/application~1json/schema").unwrap_or(&Value::Null);
-            for needed in operation.resolve_reference(body)["required"].as_array().into_iter().flatten() {
+            let BodySchema { document, schema } = description.body_schema(description.operations.get(choice.operation).unwrap());
+            for needed in resolve_reference(document, schema)["required"].as_array().into_iter().flatten() {
                 assert!(choice.required.iter().any(|name| needed == name), "{} needs {needed}", choice.name);
             }
         }

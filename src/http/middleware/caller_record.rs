@@ -24,9 +24,6 @@ impl CallerRecord {
 
     /// The id of the key, if the caller has one.
     pub fn key(&self) -> Option<&str> {
-        match self.0.get()? {
-            Caller::Holder(key) => Some(key.id.as_str()),
-            Caller::Anyone | Caller::Operator => None,
-        }
+        Some(self.0.get()?.key()?.id.as_str())
     }
 }

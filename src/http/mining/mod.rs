@@ -184,10 +184,7 @@ pub async fn mine_pairs(
             skip_identical: body.skip_identical,
         },
         cut,
-        key: match &caller {
-            Caller::Holder(key) => Some(key.id.clone()),
-            Caller::Anyone | Caller::Operator => None,
-        },
+        key: caller.key().map(|key| key.id.clone()),
     };
     Ok(accepted_response(api.service.mine(request, key).await.map_err(locate_error)?))
 }
@@ -200,10 +197,7 @@ pub async fn mine_pairs(
 /// job starts over.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/duplicates", tag = "mining",
-    params(
-        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY),
-    ),
+    params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY)),
     request_body(content = FindDuplicatesRequest, description = "Which duplicates to look for."),
     responses(AcceptedJob),
 )]

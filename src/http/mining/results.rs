@@ -1,12 +1,10 @@
 //! The results of mining and duplicates jobs, as lines of JSON and as tables.
 
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Take};
+use std::{io, iter};
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
-use futures::Stream;
 use utoipa::ToSchema;
 
 use crate::domain::{DuplicateCluster, JobType, MinedSentence, ScoredPair};
@@ -14,12 +12,9 @@ use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
 use crate::http::error::ApiError;
 use crate::http::jobs::VisibleJob;
-use crate::http::jobs::streams::lines;
-use crate::http::response::blocking_stream;
+use crate::http::response::{blocking_stream, complete_lines};
 
 const TSV: &str = "text/tab-separated-values; charset=utf-8";
-/// Minimum bytes of a table to produce at a time.
-const BYTES_PER_READ: usize = 64 << 10;
 const PAIRS: Kind = Kind { what: "pairs", of: JobType::Mine, head: "score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n" };
 const CLUSTERS: Kind = Kind { what: "clusters", of: JobType::Duplicates, head: "cluster\tid\trepresentative\tlanguage\ttext\n" };
 
@@ -66,7 +61,6 @@ type Lines = ([(HeaderName, &'static str); 1], Body);
 /// Streams the pairs of a job of type `mine` that has succeeded, best first. They are kept as long as the job.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/pairs", tag = "mining_results",
-    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((
         status = 200, description = "The pairs.", body = MinedPairs, content_type = "application/x-ndjson",
         example = json!("{\"score\":1.31,\"first\":{\"id\":\"de-7\",\"language\":\"de\",\"text\":\"Der Zug hat Verspätung.\"},\
@@ -82,7 +76,6 @@ pub async fn get_mined_pairs(State(api): State<Api>, job: VisibleJob) -> Result<
 /// Streams the pairs of a job of type `mine` that has succeeded as tab-separated values, best first.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/pairs.tsv", tag = "mining_results",
-    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((
         status = 200, description = "The pairs.", body = MinedPairsTable, content_type = "text/tab-separated-values",
         example = json!("score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n1.31\tde-7\tfr-1\tDer Zug hat Verspätung.\tLe train est en retard.\n"),
@@ -97,7 +90,6 @@ pub async fn get_mined_pairs_table(State(api): State<Api>, job: VisibleJob) -> R
 /// Streams the clusters of a job of type `duplicates` that has succeeded. They are kept as long as the job.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/clusters", tag = "mining_results",
-    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((
         status = 200, description = "The clusters.", body = DuplicateClusters, content_type = "application/x-ndjson",
         example = json!("{\"size\":2,\"representative\":\"fr-1\",\"members\":[{\"id\":\"fr-1\",\"language\":\"fr\",\"text\":\
@@ -113,7 +105,6 @@ pub async fn get_duplicate_clusters(State(api): State<Api>, job: VisibleJob) -> 
 /// Streams the clusters of a job of type `duplicates` that has succeeded as tab-separated values, one row for each member.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/clusters.tsv", tag = "mining_results",
-    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((
         status = 200, description = "The clusters.", body = DuplicateClustersTable, content_type = "text/tab-separated-values",
         example = json!("cluster\tid\trepresentative\tlanguage\ttext\n1\tfr-1\tyes\tfr\tLe train est en retard.\n1\tde-7\t\tde\tDer Zug hat Verspätung.\n"),
@@ -125,52 +116,27 @@ pub async fn get_duplicate_clusters_table(State(api): State<Api>, job: VisibleJo
 
 async fn as_lines(api: &Api, VisibleJob(job): &VisibleJob, kind: Kind) -> Result<Lines, ApiError> {
     let (file, bytes) = api.service.job_lines(&job.id, kind.what, kind.of).await?;
-    Ok(([(CONTENT_TYPE, NDJSON)], Body::from_stream(lines(file, bytes, None))))
+    Ok(([(CONTENT_TYPE, NDJSON)], Body::from_stream(blocking_stream(complete_lines(file, bytes)))))
 }
 
 async fn as_table(api: &Api, VisibleJob(job): &VisibleJob, kind: Kind, rows: Rows) -> Result<Lines, ApiError> {
     let (file, bytes) = api.service.job_lines(&job.id, kind.what, kind.of).await?;
-    Ok(([(CONTENT_TYPE, TSV)], Body::from_stream(table(file, bytes, kind.head, rows))))
+    let converted = complete_lines(file, bytes).zip(1..).map(move |(line, number)| rows(&line?, number).map(String::into_bytes));
+    let table = iter::once(Ok(kind.head.into())).chain(converted);
+    Ok(([(CONTENT_TYPE, TSV)], Body::from_stream(blocking_stream(table))))
 }
 
-/// Converts a line to table rows; `number` is the line's number, from 1.
-type Rows = fn(&str, u64) -> io::Result<String>;
+/// Converts a line to table rows; the number is the line's, from 1.
+type Rows = fn(&[u8], u64) -> io::Result<String>;
 
-struct Table {
-    reader: BufReader<Take<File>>,
-    number: u64,
-    rows: Rows,
-    /// The header row, until it has been returned.
-    head: Option<&'static str>,
-}
-
-/// The table for the first `bytes` of a file of lines.
-fn table(file: File, bytes: u64, head: &'static str, rows: Rows) -> impl Stream<Item = io::Result<Vec<u8>>> {
-    blocking_stream(Table { reader: BufReader::new(file.take(bytes)), number: 0, rows, head: Some(head) }, read_rows)
-}
-
-fn read_rows(mut table: Table) -> io::Result<Option<(Vec<u8>, Table)>> {
-    let mut chunk = table.head.take().map(|head| head.as_bytes().to_vec()).unwrap_or_default();
-    let mut line = String::new();
-    while chunk.len() < BYTES_PER_READ {
-        line.clear();
-        if table.reader.read_line(&mut line)? == 0 {
-            break;
-        }
-        table.number += 1;
-        chunk.extend_from_slice((table.rows)(&line, table.number)?.as_bytes());
-    }
-    Ok(if chunk.is_empty() { None } else { Some((chunk, table)) })
-}
-
-fn pair_rows(line: &str, _: u64) -> io::Result<String> {
-    let ScoredPair::<MinedSentence> { score, first, second } = serde_json::from_str(line)?;
+fn pair_rows(line: &[u8], _: u64) -> io::Result<String> {
+    let ScoredPair::<MinedSentence> { score, first, second } = serde_json::from_slice(line)?;
     let (one, other) = (cell(&first.text), cell(&second.text));
     Ok(format!("{score}\t{}\t{}\t{one}\t{other}\n", first.id, second.id))
 }
 
-fn cluster_rows(line: &str, number: u64) -> io::Result<String> {
-    let DuplicateCluster { representative, members, .. } = serde_json::from_str(line)?;
+fn cluster_rows(line: &[u8], number: u64) -> io::Result<String> {
+    let DuplicateCluster { representative, members, .. } = serde_json::from_slice(line)?;
     let row = |member: &MinedSentence| {
         let chosen = if member.id == representative { "yes" } else { "" };
         let language = member.language.map_or("", |language| language.code());
@@ -192,11 +158,11 @@ mod tests {
     fn pair_and_cluster_rows_have_a_cell_for_every_column() {
         let pair =
             r#"{"score":1.25,"first":{"id":"a","language":"de","text":"eins\tzwei\r\ndrei"},"second":{"id":"7","text":"un"}}"#;
-        assert_eq!(pair_rows(pair, 1).unwrap(), "1.25\ta\t7\teins zwei  drei\tun\n");
+        assert_eq!(pair_rows(pair.as_bytes(), 1).unwrap(), "1.25\ta\t7\teins zwei  drei\tun\n");
         assert_eq!(PAIRS.head.matches('\t').count(), 4);
         let cluster =
             r#"{"size":2,"representative":"b","members":[{"id":"a","text":"x"},{"id":"b","language":"fr","text":"y"}]}"#;
-        assert_eq!(cluster_rows(cluster, 3).unwrap(), "3\ta\t\t\tx\n3\tb\tyes\tfr\ty\n");
-        assert!(pair_rows("{}", 1).is_err());
+        assert_eq!(cluster_rows(cluster.as_bytes(), 3).unwrap(), "3\ta\t\t\tx\n3\tb\tyes\tfr\ty\n");
+        assert!(pair_rows(b"{}", 1).is_err());
     }
 }

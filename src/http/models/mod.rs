@@ -91,7 +91,6 @@ pub async fn list_models(State(api): State<Api>) -> Result<Json<ModelList>, ApiE
 /// Describes the loaded model. Errors have OpenAI's shape: 404 for any other model.
 #[utoipa::path(
     get, path = "/v1/models/{model}", tag = "models",
-    params(("model" = String, Path, description = "Name of the model.", example = "ems-small")),
     responses((status = 200, description = "The model.", body = LoadedModel)),
 )]
 pub async fn get_model(State(api): State<Api>, ModelPath(name): ModelPath) -> Result<Json<LoadedModel>, ApiError> {

@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use super::operations::Operations;
-use crate::http::request::body_schemas::BodySchemas;
+use super::operations::{Operation, Operations};
+use crate::http::request::body_schemas::BodySchema;
 use crate::http::response::etags;
 
-/// The OpenAPI document, the operations in it, and the bodies that it describes.
+/// The OpenAPI document and the operations in it.
 pub struct Description {
     /// The document as JSON, as it is served.
     pub text: String,
     pub etag: String,
     /// The operation behind each route.
     pub operations: Operations,
-    pub bodies: BodySchemas,
+    pub document: Value,
 }
 
 impl Description {
@@ -21,6 +21,17 @@ impl Description {
     pub fn new(document: Value, operations: Operations) -> Self {
         let text = document.to_string();
         let etag = etags::compute(text.as_bytes());
-        Self { text, etag, operations, bodies: BodySchemas::new(document) }
+        Self { text, etag, operations, document }
+    }
+
+    /// What the document says about an operation; null if it says nothing.
+    pub fn of_operation(&self, operation: &Operation) -> &Value {
+        &self.document["paths"][&operation.path][operation.method.as_str().to_ascii_lowercase()]
+    }
+
+    /// The schema of an operation's JSON body; if it has none, one that everything fits.
+    pub fn body_schema(&self, operation: &Operation) -> BodySchema<'_> {
+        let schema = &self.of_operation(operation)["requestBody"]["content"]["application/json"]["schema"];
+        BodySchema { document: &self.document, schema }
     }
 }

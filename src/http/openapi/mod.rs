@@ -4,6 +4,7 @@ pub mod description;
 mod documented_errors;
 pub mod operation_errors;
 pub mod operations;
+mod path_parameters;
 mod patterns;
 mod shared_parts;
 
@@ -24,12 +25,10 @@ use crate::http::middleware::access::Access;
 use crate::http::response::etags;
 use documented_errors::DocumentedErrors;
 use operations::{Operation, Operations};
+use path_parameters::EXAMPLE_ID;
 
 /// The security scheme's name in the document.
 const SCHEME: &str = "key";
-
-/// The id of jobs, snapshots and requests in examples.
-const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
 
 /// Members for which null has a meaning, by schema: OpenAI's errors contain it, and in a patch it removes a value.
 const MAY_BE_NULL: [(&str, &str); 4] = [
@@ -101,10 +100,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flatten();
     let operations = paths.flat_map(|(path, item)| {
         let shape = Shape::of_route(path);
-        let path = path.replace("{classifier}", "topics");
-        let instance = path.replace("{collection}", "news").replace("{alias}", "current").replace("{id}", "fr-1");
-        let instance = instance.replace("{key}", "0198c0de7a117000800000000000000a").replace("{center}", "none");
-        let instance = ["{job}", "{snapshot}"].iter().fold(instance, |path, name| path.replace(name, EXAMPLE_ID));
+        let instance = path_parameters::example(path);
         item.as_object_mut().into_iter().flat_map(Map::values_mut).map(move |operation| (shape, instance.clone(), operation))
     });
     for (shape, instance, operation) in operations {
@@ -115,7 +111,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
         errors.describe(operation, shape, one.codes(), &instance);
         add_examples(one, operation);
         for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
-            patterns::add_parameter_pattern(parameter);
+            path_parameters::add_pattern(parameter);
             forbid_null(&mut parameter["schema"]);
         }
         if one.access == Access::Open {

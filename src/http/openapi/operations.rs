@@ -16,6 +16,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use crate::domain::{Code, Scope};
 use crate::http::console;
 use crate::http::middleware::access::{self, Access, CollectionAccess};
+use crate::http::openapi::path_parameters;
 
 /// An example of a body: `request` or the status of the response, and its JSON.
 pub type Example = (&'static str, &'static str);
@@ -25,6 +26,9 @@ pub type Example = (&'static str, &'static str);
 pub struct Operation {
     /// The operation's id in the document; also its name in the log and the metrics.
     pub id: String,
+    pub method: Method,
+    /// Its path in the document.
+    pub path: String,
     pub access: Access,
     /// Whether its request or response is something other than JSON, such as lines, a file or events; then it has no timeout.
     pub streams: bool,
@@ -68,7 +72,8 @@ static UNLISTED: LazyLock<Operation> =
 
 /// Something besides the operations. Its handler may parse a query or ignore it.
 fn other(id: &str, access: Access) -> Operation {
-    Operation { id: id.to_owned(), access, streams: false, has_query: true, own_codes: Vec::new(), examples: Vec::new() }
+    let (id, method, path) = (id.to_owned(), Method::GET, String::new());
+    Operation { id, method, path, access, streams: false, has_query: true, own_codes: Vec::new(), examples: Vec::new() }
 }
 
 impl<S: Clone + Send + Sync + 'static> DeclaredRoutes<S> {
@@ -83,15 +88,16 @@ impl<S: Clone + Send + Sync + 'static> DeclaredRoutes<S> {
         access: Access,
         errors: &[&[Code]],
         examples: &[Example],
-        route: UtoipaMethodRouter<S>,
+        mut route: UtoipaMethodRouter<S>,
     ) -> Self {
-        for (path, item) in &route.1.paths {
+        for (path, item) in &mut route.1.paths {
             for (method, described) in methods(item) {
-                let id = described.operation_id.clone().unwrap_or_default();
+                path_parameters::describe(path, described);
+                let (id, path) = (described.operation_id.clone().unwrap_or_default(), path.clone());
                 let (own_codes, examples) = (errors.concat(), examples.to_vec());
                 let (streams, has_query) = (streams(described), has_query(described));
-                let operation = Operation { id, access, streams, has_query, own_codes, examples };
-                self.operations.by_route.insert((method, path.clone()), operation);
+                let operation = Operation { id, method, path, access, streams, has_query, own_codes, examples };
+                self.operations.by_route.insert((operation.method.clone(), operation.path.clone()), operation);
             }
         }
         Self { router: self.router.routes(route), operations: self.operations }
@@ -159,15 +165,15 @@ impl Operations {
     }
 }
 
-fn methods(item: &PathItem) -> impl Iterator<Item = (Method, &Described)> {
+fn methods(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Described)> {
     let all = [
-        (Method::GET, &item.get),
-        (Method::PUT, &item.put),
-        (Method::POST, &item.post),
-        (Method::DELETE, &item.delete),
-        (Method::PATCH, &item.patch),
+        (Method::GET, &mut item.get),
+        (Method::PUT, &mut item.put),
+        (Method::POST, &mut item.post),
+        (Method::DELETE, &mut item.delete),
+        (Method::PATCH, &mut item.patch),
     ];
-    all.into_iter().filter_map(|(method, described)| Some((method, described.as_ref()?)))
+    all.into_iter().filter_map(|(method, described)| Some((method, described.as_mut()?)))
 }
 
 /// Whether the request's body or a successful response has a media type other than JSON.

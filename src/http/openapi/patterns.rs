@@ -1,29 +1,12 @@
-//! The patterns of names, ids and cursors, for the OpenAPI document.
+//! The patterns of names, ids and cursors in the OpenAPI document, and the members of schemas that have them.
 
 use serde_json::{Map, Value, json};
 
-const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
-const DOCUMENT_ID: &str = r"^[^\u0000-\u001f\u007f-\u009f]{1,512}$";
-const KEY_ID: &str = "^[0-9a-f]{32}$";
-const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
-const CURSOR: &str = "^[A-Za-z0-9_-]+$";
-const CENTER: &str = "^(none|language)$";
-/// Bundles can have any name.
-const ANY: &str = "^.+$";
-
-/// Patterns of parameters, by name.
-const PARAMETERS: &[(&str, &str)] = &[
-    ("collection", NAME),
-    ("alias", NAME),
-    ("classifier", NAME),
-    ("id", DOCUMENT_ID),
-    ("key", KEY_ID),
-    ("job", UUID),
-    ("snapshot", UUID),
-    ("cursor", CURSOR),
-    ("center", CENTER),
-    ("model", ANY),
-];
+pub const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
+pub const DOCUMENT_ID: &str = r"^[^\u0000-\u001f\u007f-\u009f]{1,512}$";
+pub const KEY_ID: &str = "^[0-9a-f]{32}$";
+pub const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
+pub const CURSOR: &str = "^[A-Za-z0-9_-]+$";
 
 /// Patterns of members that mean the same in every schema.
 const EVERYWHERE: &[(&str, &str)] =
@@ -44,16 +27,6 @@ const MEMBERS: &[(&str, &str, &str)] = &[
     ("KeyInfo", "id", KEY_ID),
 ];
 
-/// Adds the pattern of a parameter, when it has one.
-pub fn add_parameter_pattern(parameter: &mut Value) {
-    let name = parameter["name"].as_str().unwrap_or_default();
-    let known = PARAMETERS.iter().find(|(known, _)| *known == name);
-    // A header may have such a name, too.
-    if let Some((_, pattern)) = known.filter(|_| parameter["in"] != "header") {
-        add(&mut parameter["schema"], pattern);
-    }
-}
-
 pub fn add_schema_patterns(schemas: &mut Map<String, Value>) {
     for (schema, content) in schemas {
         let members = content.get_mut("properties").and_then(Value::as_object_mut);
@@ -66,7 +39,7 @@ pub fn add_schema_patterns(schemas: &mut Map<String, Value>) {
 }
 
 /// Adds a pattern to a string, or to each string of an array.
-fn add(schema: &mut Value, pattern: &str) {
+pub fn add(schema: &mut Value, pattern: &str) {
     let is = |schema: &Value, kind: &str| match &schema["type"] {
         Value::Array(types) => types.iter().any(|one| one == kind),
         one => one == kind,

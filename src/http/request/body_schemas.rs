@@ -1,25 +1,18 @@
 //! Validates a request's body against its schema in the OpenAPI document. Deserializing stops at the first violation; this
 //! module finds all of them. It also finds null where the document does not allow it: an optional member is left out, not null.
 
-use std::collections::HashMap;
-
 use serde_json::{Map, Value};
 
 use crate::service::json::pointer_token;
 
 const VIOLATIONS_MAX: usize = 100;
 
-pub struct BodySchemas {
-    document: Value,
-    /// JSON pointers to the schema of each operation's body, by the operation's id.
-    schemas: HashMap<String, String>,
-}
-
 /// The schema of a body or of a part of one.
 #[derive(Clone, Copy)]
 pub struct BodySchema<'a> {
-    document: &'a Value,
-    schema: &'a Value,
+    /// The OpenAPI document, where its references lead.
+    pub document: &'a Value,
+    pub schema: &'a Value,
 }
 
 #[derive(Debug, PartialEq)]
@@ -32,37 +25,12 @@ pub struct SchemaViolation {
     pub null: bool,
 }
 
-impl BodySchemas {
-    /// Finds the bodies in the OpenAPI document.
-    pub fn new(document: Value) -> Self {
-        let mut schemas = HashMap::new();
-        for (path, item) in document["paths"].as_object().into_iter().flatten() {
-            for (method, operation) in item.as_object().into_iter().flatten() {
-                let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
-                let path = pointer_token(path);
-                schemas.insert(id, format!("/paths/{path}/{method}/requestBody/content/application~1json/schema"));
-            }
-        }
-        Self { document, schemas }
-    }
-
-    pub fn document(&self) -> &Value {
-        &self.document
-    }
-
-    /// The schema of an operation's body; if the document has none, one that everything fits.
-    pub fn of_operation(&self, operation: &str) -> BodySchema<'_> {
-        let schema = self.schemas.get(operation).and_then(|pointer| self.document.pointer(pointer));
-        BodySchema { document: &self.document, schema: schema.unwrap_or(&Value::Null) }
-    }
-
-    /// The component schema with this name, for a part of a body.
-    pub fn component(&self, schema: &str) -> BodySchema<'_> {
-        BodySchema { document: &self.document, schema: &self.document["components"]["schemas"][schema] }
-    }
-}
-
 impl<'a> BodySchema<'a> {
+    /// The schema with this name, for a part of a body.
+    pub fn component(self, name: &str) -> Self {
+        Self { schema: &self.document["components"]["schemas"][name], ..self }
+    }
+
     /// A schema without references to others.
     pub fn without_references(schema: &'a Value) -> Self {
         Self { document: schema, schema }
@@ -99,8 +67,8 @@ impl Walk<'_> {
             return;
         }
         let schema = resolve_reference(self.document, schema);
-        if let Some(kinds) = kinds(schema) {
-            return self.one_of(kinds, value, pointer);
+        if let Some(alternatives) = alternatives(schema) {
+            return self.one_of(alternatives, value, pointer);
         }
         if !has_type(schema, value) {
             return self.add(pointer, wrong_type(value, &describe_expected(schema)), value.is_null());
@@ -127,17 +95,17 @@ impl Walk<'_> {
     }
 
     /// Checks that one of several schemas fits. If none does, the schema for the value's type gives the reason.
-    fn one_of(&mut self, kinds: &[Value], value: &Value, pointer: &str) {
-        let all = || kinds.iter().map(|kind| schema_violations(self.document, kind, value, pointer));
+    fn one_of(&mut self, alternatives: &[Value], value: &Value, pointer: &str) {
+        let all = || alternatives.iter().map(|one| schema_violations(self.document, one, value, pointer));
         if all().any(|found| found.is_empty()) {
             return;
         }
-        let near = kinds.iter().find(|kind| has_type(resolve_reference(self.document, kind), value));
-        match near {
-            Some(kind) => self.value(kind, value, pointer),
+        let closest = alternatives.iter().find(|one| has_type(resolve_reference(self.document, one), value));
+        match closest {
+            Some(schema) => self.value(schema, value, pointer),
             None => {
                 let expected: Vec<String> =
-                    kinds.iter().map(|kind| describe_expected(resolve_reference(self.document, kind))).collect();
+                    alternatives.iter().map(|one| describe_expected(resolve_reference(self.document, one))).collect();
                 self.add(pointer, wrong_type(value, &expected.join(" or ")), value.is_null());
             }
         }
@@ -192,13 +160,13 @@ impl Walk<'_> {
     }
 }
 
-fn resolve_reference<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+pub fn resolve_reference<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     let target = schema.get("$ref").and_then(|path| document.pointer(path.as_str()?.trim_start_matches('#')));
     target.unwrap_or(schema)
 }
 
 /// The schemas of which one must fit.
-fn kinds(schema: &Value) -> Option<&Vec<Value>> {
+fn alternatives(schema: &Value) -> Option<&Vec<Value>> {
     ["oneOf", "anyOf"].iter().find_map(|name| schema.get(name)?.as_array())
 }
 
@@ -263,8 +231,13 @@ pub fn list_choices<'a>(names: impl Iterator<Item = &'a str>) -> String {
 mod tests {
     use super::*;
 
+    fn schema(operation: &str) -> BodySchema<'static> {
+        let description = crate::http::description();
+        description.body_schema(description.operations.get(operation).unwrap())
+    }
+
     fn found(operation: &str, json: &str) -> Vec<SchemaViolation> {
-        crate::http::description().bodies.of_operation(operation).schema_violations(&serde_json::from_str(json).unwrap())
+        schema(operation).schema_violations(&serde_json::from_str(json).unwrap())
     }
 
     #[test]
@@ -285,12 +258,12 @@ mod tests {
             ("patch_document", r#"{"title": null}"#, None),
             ("put_document", r#"{"text": "a", "title": null}"#, Some("/title")),
             ("create_embeddings", r#"{"input": ["a", "b"], "model": null}"#, Some("/model")),
-            ("not_in_the_document", r#"{"a": null}"#, None),
+            ("train_classifier", r#"{"a": null}"#, None),
         ] {
             let all = found(operation, json);
-            let null = all.iter().find(|misfit| misfit.null).map(|misfit| misfit.pointer.as_str());
+            let null = all.iter().find(|violation| violation.null).map(|violation| violation.pointer.as_str());
             assert_eq!(null, expect, "{operation} {json}");
-            let nulls = crate::http::description().bodies.of_operation(operation).nulls(&serde_json::from_str(json).unwrap());
+            let nulls = schema(operation).nulls(&serde_json::from_str(json).unwrap());
             assert_eq!(nulls, all, "{operation} {json}");
         }
     }
@@ -299,7 +272,8 @@ mod tests {
     fn every_schema_violation_is_reported_up_to_a_maximum() {
         let check = |operation: &str, json: &str, expect: &[(&str, &str)]| {
             let all = found(operation, json);
-            let all: Vec<(&str, &str)> = all.iter().map(|misfit| (misfit.pointer.as_str(), misfit.detail.as_str())).collect();
+            let all: Vec<(&str, &str)> =
+                all.iter().map(|violation| (violation.pointer.as_str(), violation.detail.as_str())).collect();
             assert_eq!(all, expect, "{operation} {json}");
         };
         check(

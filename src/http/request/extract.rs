@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 
 use super::body::{INLINE_BYTES_MAX, receive_json};
-use super::body_schemas::{BodySchema, BodySchemas, SchemaViolation, list_choices};
-use super::cursor::{self, List};
+use super::body_schemas::{BodySchema, SchemaViolation, list_choices};
+use super::cursor;
 use super::values::check_integer;
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey, hex};
 use crate::http::api::Api;
@@ -30,8 +30,8 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A type that can be parsed from a JSON body.
 pub trait RequestBody: Sized + Send + 'static {
-    /// Parses the body; `bodies` has the schema of the operation's body.
-    fn read(json: &[u8], bodies: &BodySchemas, operation: &str) -> Result<Self, ApiError>;
+    /// Parses a body with this schema.
+    fn read(json: &[u8], schema: BodySchema<'_>) -> Result<Self, ApiError>;
 }
 
 pub const ABOUT_IDEMPOTENCY_KEY: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters: if you send it \
@@ -98,14 +98,14 @@ impl<T> Parameters<T> {
 
 impl Parameters<PageParameters> {
     /// The requested page of `list`; `parse` reads the last row's key from the cursor.
-    pub fn page<T, E>(self, api: &Api, list: &List<'_>, parse: impl Fn(&str) -> Result<T, E>) -> Result<Page<T>, ApiError> {
+    pub fn page<T, E>(self, api: &Api, list: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<Page<T>, ApiError> {
         self.read(|given| given.page(api, list, parse))
     }
 }
 
 impl PageParameters {
     /// The requested page of `list`; `parse` reads the last row's key from the cursor.
-    pub fn page<T, E>(&self, api: &Api, list: &List<'_>, parse: impl Fn(&str) -> Result<T, E>) -> Result<Page<T>, ApiError> {
+    pub fn page<T, E>(&self, api: &Api, list: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<Page<T>, ApiError> {
         let max = api.service.limits().page_max;
         let mut checks = Checks::default();
         let limit = checks.add_or_default(match &self.limit {
@@ -122,8 +122,8 @@ impl PageParameters {
 }
 
 impl<T: DeserializeOwned + Send + 'static> RequestBody for T {
-    fn read(json: &[u8], bodies: &BodySchemas, operation: &str) -> Result<Self, ApiError> {
-        read_json(json, bodies.of_operation(operation))
+    fn read(json: &[u8], schema: BodySchema<'_>) -> Result<Self, ApiError> {
+        read_json(json, schema)
     }
 }
 
@@ -131,10 +131,9 @@ impl<T: RequestBody> FromRequest<Api> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        let (bodies, operation) = (&api.description.bodies, api.description.operations.for_request(&request).id.as_str());
+        let schema = api.description.body_schema(api.description.operations.for_request(&request));
         let bytes = receive_json(request, api.service.limits().body_bytes_max).await?;
-        let read = move |json: &[u8]| T::read(json, bodies, operation).map(Self);
-        off_thread(bytes, read).await
+        off_thread(bytes, move |json| T::read(json, schema).map(Self)).await
     }
 }
 
@@ -144,20 +143,20 @@ impl<T: RequestBody> FromRequest<Api> for KeyedBody<T> {
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         let key = request.headers().get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
         let caller = request.extensions().get::<Caller>().cloned();
-        let (bodies, operation) = (&api.description.bodies, api.description.operations.for_request(&request).id.as_str());
+        let schema = api.description.body_schema(api.description.operations.for_request(&request));
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         let head = format!("{} {path}?{query}\n", request.method());
         let bytes = receive_json(request, api.service.limits().body_bytes_max).await?;
         let read = move |bytes: &[u8]| {
             let hash = key.as_ref().map(|_| Sha256::new().chain_update(head.as_bytes()).chain_update(bytes).finalize());
-            Ok((T::read(bytes, bodies, operation)?, key.zip(hash)))
+            Ok((T::read(bytes, schema)?, key.zip(hash)))
         };
         let (body, key) = off_thread(bytes, read).await?;
         let key = key.map(|(key, hash)| {
             let key = RequestKey::new(&key, hex(&hash));
-            let key = key.map(|key| match &caller {
-                Some(Caller::Holder(holder)) => key.scoped_to(&holder.id),
-                _ => key,
+            let key = key.map(|key| match caller.as_ref().and_then(Caller::key) {
+                Some(holder) => key.scoped_to(&holder.id),
+                None => key,
             });
             key.map_err(|detail| ApiError::parameter(Code::InvalidRequest, IDEMPOTENCY_KEY.as_str(), detail))
         });
@@ -243,7 +242,7 @@ pub fn read_json<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>) -> Re
 }
 
 pub fn schema_error(schema_violations: Vec<SchemaViolation>) -> ApiError {
-    let violations = schema_violations.into_iter().map(|misfit| Violation::at(misfit.pointer, misfit.detail));
+    let violations = schema_violations.into_iter().map(|one| Violation::at(one.pointer, one.detail));
     ApiError::several(Code::InvalidRequest, violations.collect())
 }
 
@@ -253,13 +252,13 @@ fn with_schema_violations(error: ApiError, mut schema_violations: Vec<SchemaViol
     let Some((first, pointer)) = error.errors.first().and_then(|first| Some((first, first.pointer.as_deref()?))) else {
         return error;
     };
-    let within = |misfit: &SchemaViolation| {
-        misfit.pointer.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let within = |violation: &SchemaViolation| {
+        violation.pointer.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let more_exact = schema_violations.iter().any(within);
-    match schema_violations.iter_mut().find(|misfit| misfit.pointer == pointer) {
-        Some(misfit) if misfit.null => {}
-        Some(misfit) => misfit.detail.clone_from(&first.detail),
+    match schema_violations.iter_mut().find(|violation| violation.pointer == pointer) {
+        Some(violation) if violation.null => {}
+        Some(violation) => violation.detail.clone_from(&first.detail),
         None if more_exact => {}
         None => schema_violations
             .insert(0, SchemaViolation { pointer: pointer.to_owned(), detail: first.detail.clone(), null: false }),

@@ -24,7 +24,7 @@ impl FromRequestParts<Api> for RequiredPrecondition {
             (None, None) => Ok(Self(Precondition::None)),
             (Some(tags), None) => parse_match(&tags).map(Self),
             (None, Some(tags)) if tags.trim() == "*" => Ok(Self(Precondition::Absent)),
-            (None, Some(tags)) => Err(malformed_none_match(&tags)),
+            (None, Some(tags)) => Err(refused("if-none-match", &format!("must be * on a write, got {tags:?}"))),
             (Some(_), Some(_)) => Err(refused("if-none-match", "must not be given with if-match, got both")),
         }
     }
@@ -63,10 +63,6 @@ fn parse_match(text: &str) -> Result<Precondition, ApiError> {
 fn malformed(name: &str, got: &str) -> ApiError {
     let must = "must be * or a comma-separated list of entity tags in double quotes, as ETag gives them";
     refused(name, &format!("{must}, got {got}"))
-}
-
-fn malformed_none_match(got: &str) -> ApiError {
-    refused("if-none-match", &format!("must be * on a write, got {got:?}"))
 }
 
 fn refused(name: &str, detail: &str) -> ApiError {

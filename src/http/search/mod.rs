@@ -18,6 +18,7 @@ use super::error::ApiError;
 use crate::domain::{Facet, Hit, SearchResults, SearchStatistics};
 use crate::http::request::extract::{CollectionPath, JsonBody};
 use crate::http::response::streamed::Streamed;
+use crate::http::response::{elapsed_ms, rounded};
 use recommend::RecommendDocumentsRequest;
 use request::{SearchBatchRequest, SearchDocumentsRequest};
 
@@ -60,7 +61,6 @@ pub struct SearchBatchResult {
 /// both.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/search", tag = "search",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = SearchDocumentsRequest, description = "What to search for, and which hits to return."),
     responses((status = 200, description = "The hits, best first.", body = SearchResult)),
 )]
@@ -84,7 +84,6 @@ pub async fn search_documents(
 /// faster than one request each. If a search is invalid, the whole batch is refused, and the error names the search.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/search/batch", tag = "search",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = SearchBatchRequest, description = "The searches."),
     responses((status = 200, description = "One result per search, in order.", body = SearchBatchResult)),
 )]
@@ -113,7 +112,6 @@ pub async fn search_batch(
 /// With the metric l2 and negative examples, the mean of the positive examples counts twice.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/recommend", tag = "search",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = RecommendDocumentsRequest, description = "The examples, and which hits to return."),
     responses((status = 200, description = "The hits, best first.", body = SearchResult)),
 )]
@@ -144,13 +142,4 @@ fn split_hits(answer: SearchResults, explain: bool) -> (SearchResult, impl Itera
     let hits = hits.into_iter().map(move |hit| Hit { explanation: hit.explanation.filter(|_| explain), ..hit });
     let facets = (!facets.is_empty()).then_some(facets);
     (SearchResult { hits: Vec::new(), facets, query_truncated, incomplete: !complete, explanation, took_ms }, hits)
-}
-
-fn elapsed_ms(started: Instant) -> f64 {
-    rounded(started.elapsed().as_secs_f64() * 1e3)
-}
-
-/// Rounds milliseconds to microseconds.
-fn rounded(milliseconds: f64) -> f64 {
-    (milliseconds * 1e3).round() / 1e3
 }
