@@ -25,9 +25,7 @@ pub struct Health {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthStatus {
-    /// The process is alive.
     Ok,
-    /// Every collection can be searched in full.
     Ready,
 }
 

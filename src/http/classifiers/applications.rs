@@ -6,7 +6,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::labels::parse_target_path;
-use super::{ClassifierPath, check_probability, visible_classifier};
+use super::{ClassifierPath, check_threshold, visible_classifier};
 use crate::domain::json::singles;
 use crate::domain::{ApplyRequest, Caller, CollectionName, LabeledDocuments, MetadataPath};
 use crate::http::api::Api;
@@ -71,7 +71,7 @@ pub async fn apply_classifier(
     let request = ApplyRequest {
         documents: LabeledDocuments { collection, field, filter: filter::parse(body.filter, limits)? },
         probability_field,
-        threshold: check_probability("/threshold", body.threshold)?,
+        threshold: check_threshold(body.threshold)?,
     };
     Ok(accepted_response(api.service.apply_classifier(&name, request).await?))
 }

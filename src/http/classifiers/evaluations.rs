@@ -7,7 +7,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
-use super::{ClassifierPath, check_probability, visible_classifier};
+use super::{ClassifierPath, check_threshold, visible_classifier};
 use crate::domain::json::singles;
 use crate::domain::{Caller, Evaluation, EvaluationSet};
 use crate::http::api::Api;
@@ -66,12 +66,12 @@ pub async fn evaluate_classifier(
     JsonBody(body): JsonBody<EvaluateRequest>,
 ) -> Result<Json<Evaluation>, ApiError> {
     let limits = api.service.limits();
-    let threshold = check_probability("/threshold", body.threshold)?;
+    let threshold = check_threshold(body.threshold)?;
     let classifier = visible_classifier(&api, &caller, &name).await?;
     let set = match (body.documents, body.examples) {
         (Some(documents), None) => EvaluationSet::Documents(labels::parse_labeled_documents(documents, "/documents", limits)?),
         (None, Some(examples)) => {
-            EvaluationSet::Texts(labels::parse_labeled_texts(examples, "/examples", classifier.definition.multi_label, limits)?)
+            EvaluationSet::Texts(labels::parse_examples(examples, classifier.definition.multi_label, limits)?)
         }
         _ => return invalid("", "must have exactly one of documents and examples"),
     };
@@ -98,7 +98,7 @@ pub async fn start_evaluation(
     ClassifierPath(name): ClassifierPath,
     JsonBody(body): JsonBody<StartEvaluationRequest>,
 ) -> Result<Accepted, ApiError> {
-    let threshold = check_probability("/threshold", body.threshold)?;
+    let threshold = check_threshold(body.threshold)?;
     visible_classifier(&api, &caller, &name).await?;
     let documents = labels::parse_labeled_documents(body.documents, "/documents", api.service.limits())?;
     check_access(&caller, &documents.collection)?;

@@ -11,7 +11,7 @@ use crate::domain::{
 };
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
-use crate::http::request::values::{check_count, check_each, check_parsed, check_text, refused_tag};
+use crate::http::request::values::{check_count, check_each, check_items, check_parsed, check_text, refused_tag};
 use crate::service::documents::input::NUL_IN_KEY;
 
 /// Maximum labeled texts per request.
@@ -107,35 +107,28 @@ pub fn to_labeled_documents_input(source: &LabeledDocuments) -> LabeledDocuments
     }
 }
 
-pub fn parse_labeled_texts(
-    inputs: Vec<LabeledTextInput>,
-    pointer: &str,
-    multi_label: bool,
-    limits: &Limits,
-) -> Result<Vec<LabeledText>, ApiError> {
-    check_count(pointer, inputs.len(), EXAMPLES_MAX, "texts")?;
-    let read = |(index, input): (usize, LabeledTextInput)| {
-        let LabeledTextInput { text: body, labels, language } = input;
+/// Parses the member `examples` of a request.
+pub fn parse_examples(inputs: Vec<LabeledTextInput>, multi_label: bool, limits: &Limits) -> Result<Vec<LabeledText>, ApiError> {
+    check_count("/examples", inputs.len(), EXAMPLES_MAX, "texts")?;
+    check_items("/examples", inputs, |LabeledTextInput { text, labels, language }| {
         let mut labels: Vec<String> = labels.iter().map(|label| normalized_label(label)).collect();
-        let at = |member: &str| format!("{pointer}/{index}{member}");
         let mut checks = Checks::default();
-        checks.add(check_text(&at("/text"), &body, limits));
+        checks.add(check_text("/text", &text, limits));
         if !multi_label && labels.len() != 1 {
             let detail = format!("must have exactly one label, got {}; set multi_label for any number", labels.len());
-            checks.add::<()>(invalid(at("/labels"), detail));
+            checks.add::<()>(invalid("/labels", detail));
         } else if labels.len() > LABELS_MAX {
             let detail = format!("must have at most {LABELS_MAX} labels, got {}", labels.len());
-            checks.add::<()>(invalid(at("/labels"), detail));
+            checks.add::<()>(invalid("/labels", detail));
         } else {
-            checks.add(check_each(&at("/labels"), &labels, |pointer, label| check_label(label, pointer)));
+            checks.add(check_each("/labels", &labels, |pointer, label| check_label(label, pointer)));
         }
         labels.sort_unstable();
         labels.dedup();
-        let read = |tag: &str| Language::of_text_from_tag(tag).map_err(|error| refused_tag(&error, &at("/language")));
+        let read = |tag: &str| Language::of_text_from_tag(tag).map_err(|error| refused_tag(&error, "/language"));
         let language = checks.add_or_default(language.as_deref().map_or(Ok(None), read));
-        checks.end().map(|()| LabeledText { text: body, labels, language })
-    };
-    Checks::all(inputs.into_iter().enumerate().map(read))
+        checks.end().map(|()| LabeledText { text, labels, language })
+    })
 }
 
 pub fn parse_described_labels(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<DescribedLabel>, ApiError> {

@@ -51,6 +51,6 @@ fn check_name(caller: &Caller, name: &ClassifierName) -> Result<(), ApiError> {
     Err(ApiError::at(Code::Forbidden, "/name", detail))
 }
 
-fn check_probability(pointer: &str, value: Option<f32>) -> Result<Option<f32>, ApiError> {
-    value.map(|got| check_number(pointer, got, 0.0..=1.0)).transpose()
+fn check_threshold(threshold: Option<f32>) -> Result<Option<f32>, ApiError> {
+    threshold.map(|got| check_number("/threshold", got, 0.0..=1.0)).transpose()
 }

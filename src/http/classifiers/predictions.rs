@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{ClassifierPath, check_probability, visible_classifier};
+use super::{ClassifierPath, check_threshold, visible_classifier};
 use crate::domain::json::singles;
 use crate::domain::{Caller, CollectionName, DocumentId, Limits, PredictItems, PredictOptions, Prediction};
 use crate::http::api::Api;
@@ -114,7 +114,7 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
         _ => return invalid("", "must have exactly one of texts and documents"),
     };
     let options = PredictOptions {
-        threshold: check_probability("/threshold", body.threshold)?,
+        threshold: check_threshold(body.threshold)?,
         scores: check_integer("/scores", body.scores.unwrap_or(SCORES_DEFAULT), 0..=SCORES_MAX)?,
         explain: check_integer("/explain", body.explain.unwrap_or_default(), 0..=EXPLAIN_MAX)?,
     };

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::check_probability;
+use super::check_threshold;
 use super::labels::{self, LabelInput, LabeledDocumentsInput, LabeledTextInput};
 use crate::domain::json::singles;
 use crate::domain::{
@@ -86,12 +86,12 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
     if is_prototype && body.labels.is_none() {
         refuse("", "a classifier of kind prototype needs labels".to_owned());
     }
-    let threshold = checks.add_or_default(check_probability("/threshold", body.threshold));
+    let threshold = checks.add_or_default(check_threshold(body.threshold));
     let source = body.source.map(|source| labels::parse_labeled_documents(source, "/source", limits));
     let source = checks.add_or_default(source.transpose());
     let knn = checks.add_or_default(check_knn(body.knn.unwrap_or_default()));
     let mlp = checks.add_or_default(check_mlp(body.mlp.unwrap_or_default()));
-    let examples = body.examples.map(|examples| labels::parse_labeled_texts(examples, "/examples", body.multi_label, limits));
+    let examples = body.examples.map(|examples| labels::parse_examples(examples, body.multi_label, limits));
     let examples = checks.add_or_default(examples.transpose()).unwrap_or_default();
     let labels = body.labels.map(|labels| labels::parse_described_labels(labels, limits));
     let labels = checks.add_or_default(labels.transpose()).unwrap_or_default();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::DocumentList;
-use super::changes::{deserialize_nullable, expiry_change, merge_patch};
+use super::changes::{expiry_change, merge_patch};
 use crate::domain::{
     Code, Document, DocumentId, DocumentOrder, DocumentPatch, Facet, Field, Filter, Limits, MetadataObject, Scalar,
     ScrollPosition, ScrollRequest, Test,
@@ -17,7 +17,7 @@ use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::cursor;
 use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit};
 use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
-use crate::http::request::values::{check_count, check_each, check_parsed};
+use crate::http::request::values::{check_count, check_each, check_parsed, present};
 use crate::http::response::streamed::Streamed;
 use crate::http::search::facets::{self, FacetInput};
 use crate::service::json::{objects, some_object};
@@ -50,11 +50,8 @@ pub struct ScrollDocumentsRequest {
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScrollOrder {
-    /// By id.
     Id,
-    /// By the time when a document was first stored.
     CreatedAt,
-    /// By the time when it was last stored.
     UpdatedAt,
 }
 
@@ -74,9 +71,7 @@ pub struct OrderBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SortDirection {
-    /// Ascending.
     Asc,
-    /// Descending.
     Desc,
 }
 
@@ -128,7 +123,7 @@ pub struct UpdateDocumentsRequest {
     /// A merge patch of the metadata, as in `PATCH`.
     pub metadata: Option<MetadataObject>,
     /// When they expire: from then on they are not found, and they are removed. Null for never.
-    #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Option<String>>,
     /// The same, in seconds from now.

@@ -1,15 +1,8 @@
 //! The members that changes to one document and changes to many have in common.
 
-use serde::{Deserialize, Deserializer};
-
 use crate::domain::{Code, Metadata, MetadataObject, metadata};
 use crate::http::error::{ApiError, invalid};
 use crate::service::documents::input::{NUL_IN_KEY, expiry};
-
-/// Distinguishes a null member from a missing one.
-pub fn deserialize_nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
-}
 
 pub fn merge_patch(patch: Option<MetadataObject>) -> Result<Metadata, ApiError> {
     let patch = patch.unwrap_or_default().0;

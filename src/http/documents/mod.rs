@@ -57,11 +57,8 @@ pub struct DocumentResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentStatus {
-    /// The id was new.
     Created,
-    /// The document with this id was replaced.
     Updated,
-    /// Nothing of it was stored.
     Failed,
 }
 

@@ -7,7 +7,7 @@ use axum::http::header::{ETAG, HeaderName};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::changes::{deserialize_nullable, expiry_change, merge_patch};
+use super::changes::{expiry_change, merge_patch};
 use super::{DocumentResult, UpsertParameters};
 use crate::domain::{
     Code, Document, DocumentId, DocumentPatch, InvalidId, Language, LanguageTagError, MetadataObject, TitleChange, check_title,
@@ -16,7 +16,7 @@ use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
 use crate::http::request::extract::{DocumentPath, JsonBody, Parameters};
 use crate::http::request::preconditions::{RequiredPrecondition, etag};
-use crate::http::request::values::{check_parsed, refused_tag};
+use crate::http::request::values::{check_parsed, present, refused_tag};
 use crate::service::documents::input::{DocumentInput, check};
 
 /// How to get the language detected instead of setting it.
@@ -27,7 +27,7 @@ const DETECT_LANGUAGE: &str = "to detect the language, PUT the document without 
 #[serde(deny_unknown_fields)]
 pub struct PatchDocumentRequest {
     /// A new title, as in a document; null removes it. The text is then split and embedded again.
-    #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 1000)]
     pub title: Option<Option<String>>,
     /// A merge patch of the metadata (RFC 7396): null removes a member, an object is merged with the existing one, everything
@@ -36,7 +36,7 @@ pub struct PatchDocumentRequest {
     /// The correct language of the text, as a BCP 47 tag.
     pub language: Option<String>,
     /// When it expires: from then on it is not found, and it is removed. Null for never.
-    #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Option<String>>,
     /// The same, in seconds from now.

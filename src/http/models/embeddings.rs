@@ -59,10 +59,8 @@ pub enum EmbeddingInput {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EncodingFormat {
-    /// An array of numbers.
     #[default]
     Float,
-    /// Little-endian 32-bit floats as base64.
     Base64,
 }
 

@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::path_parameters::EXAMPLE_ID;
 use super::shared_parts;
 use crate::domain::Code;
 use crate::http::error::{ApiError, CHALLENGE, PROBLEM_JSON, Shape, retry_after_s};
@@ -33,7 +34,7 @@ impl DocumentedErrors {
     }
 
     /// Adds the responses, their examples and their headers to the document's components.
-    pub fn add_to(&self, components: &mut Value, request_id: &str) {
+    pub fn add_to(&self, components: &mut Value) {
         components["headers"] = json!({
             "x-request-id": {"description": "The id of the request.", "schema": {"type": "string"}},
             "retry-after": {"description": "Seconds after which to come again.", "schema": {"type": "integer", "minimum": 1}},
@@ -48,7 +49,7 @@ impl DocumentedErrors {
             for &code in Code::ALL {
                 let used = self.used.iter().find(|(known, of, _)| (*known, *of) == (shape, code));
                 let Some((_, _, instance)) = used else { continue };
-                examples.insert(example_name(shape, code), example(shape, code, request_id, instance));
+                examples.insert(example_name(shape, code), example(shape, code, instance));
                 let answer = answers.entry(answer_name(shape, shape.status(code))).or_insert_with(|| json!({}));
                 add_code(answer, shape, code);
             }
@@ -109,12 +110,12 @@ fn add_code(answer: &mut Value, shape: Shape, code: Code) {
     content["examples"][code.name()] = json!({ "$ref": format!("#/components/examples/{}", example_name(shape, code)) });
 }
 
-fn example(shape: Shape, code: Code, request_id: &str, instance: &str) -> Value {
+fn example(shape: Shape, code: Code, instance: &str) -> Value {
     let summary = code.summary().trim_end_matches('.');
     let detail = summary[..1].to_lowercase() + &summary[1..];
     let error = ApiError::new(code, detail);
     let body = match shape {
-        Shape::Problem => json!(error.problem(request_id, instance)),
+        Shape::Problem => json!(error.problem(EXAMPLE_ID, instance)),
         Shape::OpenAi => json!(error.open_ai()),
     };
     json!({ "value": body })

@@ -25,7 +25,6 @@ use crate::http::middleware::access::Access;
 use crate::http::response::etags;
 use documented_errors::DocumentedErrors;
 use operations::{Operation, Operations};
-use path_parameters::EXAMPLE_ID;
 
 /// The security scheme's name in the document.
 const SCHEME: &str = "key";
@@ -124,7 +123,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
         schemas.values_mut().for_each(move_defaults_to_descriptions);
         patterns::add_schema_patterns(schemas);
     }
-    errors.add_to(&mut document["components"], EXAMPLE_ID);
+    errors.add_to(&mut document["components"]);
     documented_errors::share_codes(&mut document);
     shared_parts::share(&mut document);
     document

@@ -2,14 +2,15 @@
 //!
 //! Anything invalid is refused with its path inside the filter, never skipped.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::domain::json::kind;
 use crate::domain::{Code, Field, Filter, Language, LanguageTagError, Limits, Relation, Scalar, Test, timestamps};
 use crate::http::error::ApiError;
-use crate::service::json::{Object, describe_json_error, objects, pointer};
+use crate::http::request::values::present;
+use crate::service::json::{Object, describe_json_error, pointer, some_object, some_objects};
 
 /// Maximum values in all lists of one filter together.
 pub const VALUES_MAX: usize = 10_000;
@@ -27,13 +28,13 @@ const NO_LANGUAGE: &str = r#"documents without a language match {"field": "langu
 #[schema(no_recursion)]
 pub struct FilterNode {
     /// All of these must hold; an empty list always holds. Excludes the other members.
-    #[serde(default, deserialize_with = "deserialize_nodes")]
+    #[serde(default, deserialize_with = "some_objects")]
     pub and: Option<Vec<FilterNode>>,
     /// At least one of these must hold; an empty list never holds. Excludes the other members.
-    #[serde(default, deserialize_with = "deserialize_nodes")]
+    #[serde(default, deserialize_with = "some_objects")]
     pub or: Option<Vec<FilterNode>>,
     /// This must not hold. Excludes the other members.
-    #[serde(default, deserialize_with = "deserialize_node")]
+    #[serde(default, deserialize_with = "some_object")]
     #[schema(value_type = Option<FilterNode>)]
     pub not: Option<Box<FilterNode>>,
     /// What the operator tests: `id`, `language`, `created_at` or `updated_at`, which are the document's own, or a metadata
@@ -43,43 +44,43 @@ pub struct FilterNode {
     pub field: Option<String>,
     /// The value equals this string, number or boolean. Numbers are compared by value; values of different types are never
     /// equal. Times are RFC 3339 and compared to the millisecond.
-    #[serde(default, deserialize_with = "deserialize_present")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Value, required = false, examples(2020, "Ada", true))]
     pub eq: Option<Value>,
     /// The value does not equal this, or is missing.
-    #[serde(default, deserialize_with = "deserialize_present")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Value, required = false, examples("draft"))]
     pub ne: Option<Value>,
     /// The value equals one of these; an empty list never holds.
-    #[serde(default, rename = "in", deserialize_with = "deserialize_present")]
+    #[serde(default, rename = "in", deserialize_with = "present")]
     #[schema(value_type = Option<Vec<Value>>)]
     pub one_of: Option<Value>,
     /// The value is an array with an element that equals one of these. For metadata only.
-    #[serde(default, deserialize_with = "deserialize_present")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Vec<Value>>)]
     pub any: Option<Value>,
     /// The value is greater than this number or string. Strings are ordered by code points.
-    #[serde(default, deserialize_with = "deserialize_present")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Value, required = false, examples(2019))]
     pub gt: Option<Value>,
     /// The value is greater than or equal to this number or string.
-    #[serde(default, deserialize_with = "deserialize_present")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Value, required = false, examples(2020, "2026-01-31T00:00:00Z"))]
     pub gte: Option<Value>,
     /// The value is less than this number or string.
-    #[serde(default, deserialize_with = "deserialize_present")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Value, required = false, examples(2030))]
     pub lt: Option<Value>,
     /// The value is less than or equal to this number or string.
-    #[serde(default, deserialize_with = "deserialize_present")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Value, required = false, examples(2029))]
     pub lte: Option<Value>,
     /// Whether the value exists; null counts as missing. For metadata and `language`.
-    #[serde(default, deserialize_with = "deserialize_present")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<bool>)]
     pub exists: Option<Value>,
     /// The value is a string that begins with this. For metadata and `id`.
-    #[serde(default, deserialize_with = "deserialize_present")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     pub prefix: Option<Value>,
 }
@@ -314,22 +315,6 @@ fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
             other => Err(format!("must be a string, a number or a boolean, got {}", kind(other))),
         },
     }
-}
-
-/// Parses the nodes of `and` and `or`.
-fn deserialize_nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<FilterNode>>, D::Error> {
-    objects(deserializer).map(Some)
-}
-
-/// Parses the node of `not`.
-fn deserialize_node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<FilterNode>>, D::Error> {
-    let Object(node) = Object::<FilterNode>::deserialize(deserializer)?;
-    Ok(Some(Box::new(node)))
-}
-
-/// Distinguishes a null from a missing member.
-fn deserialize_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
 }
 
 #[cfg(test)]

@@ -3,10 +3,17 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+use serde::{Deserialize, Deserializer};
+
 use crate::domain::{Code, Language, LanguageTagError, Limits};
 use crate::http::error::{ApiError, Checks, invalid};
 
 const DESCRIPTION_BYTES_MAX: usize = 4096;
+
+/// Reads a member that is present, perhaps null, to tell it from a missing one.
+pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
 
 /// The value that was parsed from the text at `pointer`.
 pub fn check_parsed<T>(pointer: impl Into<String>, parsed: Result<T, impl Display>) -> Result<T, ApiError> {
@@ -16,6 +23,12 @@ pub fn check_parsed<T>(pointer: impl Into<String>, parsed: Result<T, impl Displa
 /// Checks each item of the list at `pointer`, and reports the errors of all together.
 pub fn check_each<T, C>(pointer: &str, items: &[T], check: impl Fn(&str, &T) -> Result<C, ApiError>) -> Result<Vec<C>, ApiError> {
     Checks::all(items.iter().enumerate().map(|(index, item)| check(&format!("{pointer}/{index}"), item)))
+}
+
+/// The same for a check that takes the item, and whose errors have pointers into the item.
+pub fn check_items<T, C>(pointer: &str, items: Vec<T>, check: impl Fn(T) -> Result<C, ApiError>) -> Result<Vec<C>, ApiError> {
+    let check = |(index, item)| check(item).map_err(|error| error.with_base_pointer(&format!("{pointer}/{index}")));
+    Checks::all(items.into_iter().enumerate().map(check))
 }
 
 /// Refuses a list that is empty or too long; `what` names its items.

@@ -8,7 +8,7 @@ use crate::domain::json::kind;
 use crate::domain::{Boost, BoostBy, Decay, DecayOrigin, DecayShape, Field, Limits, timestamps};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
-use crate::http::request::values::{check_count, check_number};
+use crate::http::request::values::{check_count, check_items, check_number};
 use crate::service::json::some_object;
 
 /// Raises or lowers the scores of documents that match `filter`, or whose `field` is near an origin.
@@ -48,10 +48,7 @@ pub struct DecayInput {
 pub(super) fn check_boosts(inputs: Option<Vec<BoostInput>>, limits: &Limits) -> Result<Vec<Boost>, ApiError> {
     let Some(inputs) = inputs else { return Ok(Vec::new()) };
     check_count("/boosts", inputs.len(), Boost::COUNT_MAX, "boosts")?;
-    let check = |(index, input)| {
-        check_boost(input, limits).map_err(|error: ApiError| error.with_base_pointer(&format!("/boosts/{index}")))
-    };
-    Checks::all(inputs.into_iter().enumerate().map(check))
+    check_items("/boosts", inputs, |input| check_boost(input, limits))
 }
 
 pub(super) fn check_diversity(diversity: Option<f32>, balance_languages: Option<bool>) -> Result<f32, ApiError> {

@@ -11,7 +11,7 @@ use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::extract::check_limit;
 use crate::http::request::filter;
 use crate::http::request::values::{
-    check_count, check_each, check_integer, check_number, check_parsed, check_text, parse_languages, refused_tag,
+    check_count, check_each, check_integer, check_items, check_number, check_parsed, check_text, parse_languages, refused_tag,
 };
 use crate::http::search::facets::{self, FACETS_MAX};
 
@@ -83,11 +83,7 @@ pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &L
     if facets > FACETS_MAX {
         return invalid("/searches", format!("must have at most {FACETS_MAX} facets together, got {facets}"));
     }
-    let searches = body.searches.into_iter().enumerate();
-    Checks::all(searches.map(|(index, search)| {
-        let checked = check(search, collection, limits);
-        checked.map_err(|error| error.with_base_pointer(&format!("/searches/{index}")))
-    }))
+    check_items("/searches", body.searches, |search| check(search, collection, limits))
 }
 
 pub fn check_vector(pointer: &str, values: &[f32], collection: &Collection) -> Result<Embedding, ApiError> {

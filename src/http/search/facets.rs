@@ -8,7 +8,7 @@ use crate::domain::json::kind;
 use crate::domain::{FacetRequest, Field, HistogramInterval, Limits};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::extract::check_limit;
-use crate::http::request::values::check_count;
+use crate::http::request::values::{check_count, check_items};
 use crate::service::json::some_object;
 
 /// Maximum facets per request.
@@ -46,9 +46,7 @@ pub struct HistogramInput {
 
 pub fn check(facets: Vec<FacetInput>, limits: &Limits) -> Result<Vec<FacetRequest>, ApiError> {
     check_count("/facets", facets.len(), FACETS_MAX, "facets")?;
-    let check =
-        |(index, input)| check_one(input, limits).map_err(|error: ApiError| error.with_base_pointer(&format!("/facets/{index}")));
-    Checks::all(facets.into_iter().enumerate().map(check))
+    check_items("/facets", facets, |input| check_one(input, limits))
 }
 
 fn check_one(input: FacetInput, limits: &Limits) -> Result<FacetRequest, ApiError> {

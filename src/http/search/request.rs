@@ -119,13 +119,9 @@ pub struct SearchDocumentsRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchMode {
-    /// All evidence combined.
     Full,
-    /// By the similarity of embeddings.
     Dense,
-    /// By shared words.
     Lexical,
-    /// Both, with fused ranks.
     Hybrid,
 }
 
@@ -134,9 +130,7 @@ pub enum SearchMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WordMatching {
-    /// One word is enough.
     Any,
-    /// Every word.
     All,
 }
 
@@ -183,15 +177,10 @@ pub struct GroupBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HitPart {
-    /// The document's title.
     Title,
-    /// Its text.
     Text,
-    /// Its metadata.
     Metadata,
-    /// The passage that answers best.
     Passage,
-    /// The embedding of that passage.
     Vector,
 }
 
