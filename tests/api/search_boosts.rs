@@ -6,7 +6,7 @@ use crate::merged;
 use crate::search::{PATH, ids};
 use crate::server::{Answer, Server};
 
-const QUERY: &str = "the grey sea rolls against an old harbor wall tonight";
+pub const QUERY: &str = "the grey sea rolls against an old harbor wall tonight";
 
 /// Eight documents, each slightly less similar to the query than the one before; two of them in French.
 async fn with_sea() -> Server {
@@ -19,12 +19,12 @@ async fn with_sea() -> Server {
     Server::with_documents((0..8).map(document).collect()).await
 }
 
-async fn search(server: &Server, options: Value) -> Answer {
+pub async fn search(server: &Server, options: Value) -> Answer {
     let body = merged(json!({"query": QUERY}), &options);
     server.post(PATH, &body).await
 }
 
-fn hit<'a>(answer: &'a Answer, id: &str) -> &'a Value {
+pub fn hit<'a>(answer: &'a Answer, id: &str) -> &'a Value {
     let hits = answer.body["hits"].as_array().expect("hits");
     hits.iter().find(|hit| hit["id"] == id).unwrap_or(&Value::Null)
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::merged;
 use crate::search::{PATH, documents, ids};
+use crate::search_boosts::QUERY;
 use crate::server::{Answer, DIMENSION, Server};
 
 fn scores(answer: &Answer) -> Vec<f64> {
@@ -13,7 +14,7 @@ fn scores(answer: &Answer) -> Vec<f64> {
 
 /// Ten English documents, each slightly less similar to the query than the one before, and two in other languages.
 async fn with_sea() -> Server {
-    let words = ["the", "grey", "sea", "rolls", "against", "an", "old", "harbor", "wall", "tonight"];
+    let words: Vec<&str> = QUERY.split(' ').collect();
     let english = (0..10).map(|n| {
         let text = words[..10 - n].join(" ");
         json!({"id": format!("en-{n}"), "text": text, "language": "en", "metadata": {"topic": if n < 8 { "sea" } else { "town" }, "n": n}})
@@ -25,8 +26,6 @@ async fn with_sea() -> Server {
     ];
     Server::with_documents(english.chain(others).collect()).await
 }
-
-const QUERY: &str = "the grey sea rolls against an old harbor wall tonight";
 
 async fn search(server: &Server, options: Value) -> Answer {
     let body = merged(json!({"query": QUERY, "mode": "dense"}), &options);

@@ -2,11 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::merged;
 use crate::search::{PATH, ids};
+use crate::search_boosts::{QUERY, hit, search};
 use crate::server::{Answer, Server};
-
-const QUERY: &str = "the grey sea rolls against an old harbor wall tonight";
 
 /// Six English documents, each slightly less similar to the query than the one before; a French and a German one nearly as good
 /// as the first; a Japanese one about something else.
@@ -21,14 +19,8 @@ async fn with_sea() -> Server {
     Server::with_documents(english.chain(others).collect()).await
 }
 
-async fn search(server: &Server, options: Value) -> Answer {
-    let body = merged(json!({"query": QUERY}), &options);
-    server.post(PATH, &body).await
-}
-
 fn score(answer: &Answer, id: &str) -> Value {
-    let hits = answer.body["hits"].as_array().expect("hits");
-    hits.iter().find(|hit| hit["id"] == id).map(|hit| hit["score"].clone()).unwrap_or_default()
+    hit(answer, id)["score"].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
