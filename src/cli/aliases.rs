@@ -37,11 +37,11 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
         Action::List => {
             let columns: [ListColumn; 2] =
                 [(Column::Text("ALIAS"), "/alias", format_cell), (Column::Text("COLLECTION"), "/collection", format_cell)];
-            list(client, output, &Call::get(&["v1", "aliases"]), "aliases", &columns)?;
+            list(client, output, &Call::get(&["aliases"]), "aliases", &columns)?;
         }
         Action::Set { alias, collection } => {
-            let call = Call::put(&["v1", "aliases", alias.as_str()]).json(&json!({"collection": collection.as_str()}));
-            let set = client.send(&call.repeatable())?.body;
+            let call = Call::put(&["aliases", alias.as_str()]).json(json!({"collection": collection.as_str()}));
+            let set = client.send(&call.repeatable())?;
             match output.json {
                 true => output.object(&set)?,
                 false => output.note(&format!("alias {alias} points to collection {collection}")),
@@ -49,7 +49,7 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
         }
         Action::Delete { alias, confirm } => {
             confirm.prompt(&format!("delete alias {alias}"))?;
-            client.send(&Call::delete(&["v1", "aliases", alias.as_str()]))?;
+            client.send(&Call::delete(&["aliases", alias.as_str()]))?;
             output.note(&format!("deleted alias {alias}"));
         }
     }

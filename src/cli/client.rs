@@ -46,14 +46,6 @@ pub struct Call {
     repeatable: bool,
 }
 
-/// A successful response.
-#[derive(Debug, Clone)]
-pub struct ApiResponse {
-    pub status: u16,
-    /// The body; null if it is empty.
-    pub body: Value,
-}
-
 /// A request body to stream.
 pub struct Upload<'a> {
     pub content_type: &'static str,
@@ -75,7 +67,7 @@ pub struct Download {
 }
 
 impl Call {
-    /// Creates a GET request. The parts of the path are percent-encoded.
+    /// Creates a GET request. The path is the API's version and these parts, percent-encoded.
     pub fn get(parts: &[&str]) -> Self {
         Self::new(Method::GET, parts, true)
     }
@@ -99,7 +91,7 @@ impl Call {
     }
 
     fn new(method: Method, parts: &[&str], repeatable: bool) -> Self {
-        let path = parts.iter().map(|part| format!("/{}", percent_encoded(part))).collect();
+        let path = ["v1"].iter().chain(parts).map(|part| format!("/{}", percent_encoded(part))).collect();
         Self { method, path, query: String::new(), body: None, accept_encoding: None, repeatable }
     }
 
@@ -117,8 +109,8 @@ impl Call {
         }
     }
 
-    pub fn json(mut self, body: &Value) -> Self {
-        self.body = Some(body.to_string().into_bytes());
+    pub fn json(mut self, body: impl Into<Value>) -> Self {
+        self.body = Some(body.into().to_string().into_bytes());
         self
     }
 
@@ -173,13 +165,14 @@ impl Client {
         &self.base
     }
 
-    pub fn send(&self, call: &Call) -> Result<ApiResponse, CliError> {
+    /// Sends a call and returns the body of the response; null if it is empty.
+    pub fn send(&self, call: &Call) -> Result<Value, CliError> {
         self.read(self.send_with_retries(call)?)
     }
 
     /// Sends a call and returns the array `member` of the response. It must have `count` rows, which `expected` describes.
     pub fn rows(&self, call: &Call, member: &str, count: usize, expected: &str) -> Result<Vec<Value>, CliError> {
-        match self.send(call)?.body.get_mut(member).map(Value::take) {
+        match self.send(call)?.get_mut(member).map(Value::take) {
             Some(Value::Array(rows)) if rows.len() == count => Ok(rows),
             _ => Err(self.unexpected_response(format!("it does not have {expected}"))),
         }
@@ -196,7 +189,7 @@ impl Client {
     }
 
     /// Streams a body to the server. Sends `Expect: 100-continue`, so that the server can refuse before the upload.
-    pub fn upload(&self, call: &Call, upload: Upload<'_>) -> Result<ApiResponse, CliError> {
+    pub fn upload(&self, call: &Call, upload: Upload<'_>) -> Result<Value, CliError> {
         let mut request = self.request(call).header("content-type", upload.content_type).header("expect", "100-continue");
         if let Some(encoding) = upload.content_encoding {
             request = request.header("content-encoding", encoding);
@@ -206,9 +199,9 @@ impl Client {
         }
         let request = request.body(SendBody::from_reader(upload.content)).map_err(|error| self.unreachable(error.into()))?;
         let response = self.agent.run(request).map_err(|source| self.unreachable(source))?;
-        let answer = self.read(self.check_status(response)?)?;
+        let body = self.read(self.check_status(response)?)?;
         // Without a body, it is not the server that answered.
-        if answer.body.is_null() { Err(self.unexpected_response("it is empty".to_owned())) } else { Ok(answer) }
+        if body.is_null() { Err(self.unexpected_response("it is empty".to_owned())) } else { Ok(body) }
     }
 
     /// Calls `each` for every row of a list, page by page. `member` is the response's member with the rows.
@@ -220,7 +213,7 @@ impl Client {
     ) -> Result<(), CliError> {
         let mut page = call.clone();
         loop {
-            let mut body = self.send(&page)?.body;
+            let mut body = self.send(&page)?;
             let Some(Value::Array(rows)) = body.get_mut(member).map(Value::take) else {
                 return Err(self.unexpected_response(format!("it has no array {member:?}")));
             };
@@ -298,16 +291,13 @@ impl Client {
         Err(CliError::Refused(Box::new(ErrorResponse::read(status, &body, id, retry))))
     }
 
-    fn read(&self, mut response: Response<Body>) -> Result<ApiResponse, CliError> {
-        let status = response.status().as_u16();
+    fn read(&self, mut response: Response<Body>) -> Result<Value, CliError> {
         let limited = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX);
         let text = limited.read_to_string().map_err(|source| self.unreachable(source))?;
-        let body = if text.trim().is_empty() {
-            Value::Null
-        } else {
-            serde_json::from_str(&text).map_err(|error| self.unexpected_response(format!("it is not valid JSON: {error}")))?
-        };
-        Ok(ApiResponse { status, body })
+        if text.trim().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&text).map_err(|error| self.unexpected_response(format!("it is not valid JSON: {error}")))
     }
 
     fn unreachable(&self, source: ureq::Error) -> CliError {
@@ -349,7 +339,7 @@ mod tests {
 
     #[test]
     fn paths_and_queries_are_encoded() {
-        let call = Call::get(&["v1", "a/b c", "日", "..", "a.b"]).with_query("cursor", "x=&y").with_optional_query("limit", None);
+        let call = Call::get(&["a/b c", "日", "..", "a.b"]).with_query("cursor", "x=&y").with_optional_query("limit", None);
         assert_eq!((call.path.as_str(), call.query.as_str()), ("/v1/a%2Fb%20c/%E6%97%A5/%2E%2E/a.b", "?cursor=x%3D%26y"));
     }
 

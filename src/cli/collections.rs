@@ -111,12 +111,12 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
     match action {
         Action::List => list(client, output)?,
         Action::Show { collection } => {
-            show(output, &client.send(&Call::get(&["v1", "collections", collection.as_str()]))?.body)?;
+            show(output, &client.send(&Call::get(&["collections", collection.as_str()]))?)?;
         }
         Action::Create(args) => show(output, &create(client, args)?)?,
         Action::Patch { collection, settings } => {
-            let call = Call::patch(&["v1", "collections", collection.as_str()]);
-            show(output, &client.send(&call.json(&Value::Object(settings)))?.body)?;
+            let call = Call::patch(&["collections", collection.as_str()]);
+            show(output, &client.send(&call.json(settings))?)?;
         }
         Action::Reembed(args) => return reembed(client, output, &args),
         Action::Delete { collection, confirm } => delete(client, output, collection.as_str(), &confirm)?,
@@ -134,7 +134,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
         (Column::Number("SIZE"), "/disk_bytes", bytes),
         (Column::Text("STATE"), "/index_state", format_cell),
     ];
-    listing::list(client, output, &Call::get(&["v1", "collections"]), "collections", &columns)
+    listing::list(client, output, &Call::get(&["collections"]), "collections", &columns)
 }
 
 /// Formats the languages with their document counts, in descending order, and the number of languages left out.
@@ -165,28 +165,23 @@ fn show(output: &Output, collection: &Value) -> Result<(), CliError> {
 fn create(client: &Client, args: CreateArgs) -> Result<Value, CliError> {
     let mut body = args.settings.unwrap_or_default();
     body.extend(request_members(&json!({"name": args.collection, "description": args.description, "model": args.model})));
-    create_from(client, &Value::Object(body))
-}
-
-/// Creates the collection that `body` describes and returns it.
-pub fn create_from(client: &Client, body: &Value) -> Result<Value, CliError> {
-    Ok(client.send(&Call::post(&["v1", "collections"]).json(body))?.body)
+    client.send(&Call::post(&["collections"]).json(body))
 }
 
 fn reembed(client: &Client, output: &Output, args: &ReembedArgs) -> Result<Outcome, CliError> {
     let bounds = request_members(&json!({"tokens_max": args.tokens_max, "overlap_tokens": args.overlap_tokens}));
     let body = if bounds.is_empty() { json!({}) } else { json!({"passage_bounds": bounds}) };
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "reembed"]).json(&body);
-    jobs::follow(client, output, client.send(&call)?.body, args.detach)
+    let call = Call::post(&["collections", args.collection.as_str(), "reembed"]).json(body);
+    jobs::follow(client, output, client.send(&call)?, args.detach)
 }
 
 fn delete(client: &Client, output: &Output, name: &str, confirm: &ConfirmArgs) -> Result<(), CliError> {
     if !confirm.yes {
-        let documents = client.send(&Call::get(&["v1", "collections", name]))?.body["documents"].as_u64();
+        let documents = client.send(&Call::get(&["collections", name]))?["documents"].as_u64();
         let documents = documents.map_or_else(|| "its documents".to_owned(), |documents| plural(documents, "document"));
         confirm.prompt(&format!("delete collection {name} with {documents}"))?;
     }
-    client.send(&Call::delete(&["v1", "collections", name]))?;
+    client.send(&Call::delete(&["collections", name]))?;
     output.note(&format!("deleted collection {name}"));
     Ok(())
 }

@@ -35,7 +35,7 @@ pub fn run(args: DetectArgs, output: &Output, client: &Client) -> Result<Outcome
 
 fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliError> {
     let ask = |texts: &[&String]| {
-        let call = Call::post(&["v1", "detect"]).repeatable().json(&json!({ "texts": texts }));
+        let call = Call::post(&["detect"]).repeatable().json(json!({ "texts": texts }));
         client.rows(&call, "detections", texts.len(), &plural(texts.len() as u64, "detection"))
     };
     let detections = answers_in_place(texts, |text| is_blank(text), ask)?;

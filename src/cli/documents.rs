@@ -146,7 +146,7 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
         Action::Upsert(args) => upsert(client, output, &args),
         Action::List(args) => list(client, output, &args),
         Action::Get(args) => for_each_id(output, &args.collection, &args.ids, |call| {
-            let document = client.send(&call(Call::get))?.body;
+            let document = client.send(&call(Call::get))?;
             if output.json { output.object(&document) } else { output.members(format_members(&document)) }
         }),
         Action::Delete(args) => delete(client, output, &args),
@@ -156,7 +156,7 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
 
 /// Creates a POST request to `/v1/collections/{collection}/documents/{operation}`.
 fn post(collection: &CollectionName, operation: &str) -> Call {
-    Call::post(&["v1", "collections", collection.as_str(), "documents", operation])
+    Call::post(&["collections", collection.as_str(), "documents", operation])
 }
 
 fn delete(client: &Client, output: &Output, args: &DeleteArgs) -> Result<Outcome, CliError> {
@@ -166,11 +166,11 @@ fn delete(client: &Client, output: &Output, args: &DeleteArgs) -> Result<Outcome
     };
     let body = json!({ "filter": filter });
     if !confirm.yes {
-        let found = client.send(&post(collection, "count").json(&body).repeatable())?.body["documents"].as_u64();
+        let found = client.send(&post(collection, "count").json(body.clone()).repeatable())?["documents"].as_u64();
         let documents = found.map_or_else(|| "documents".to_owned(), |found| plural(found, "document"));
         confirm.prompt(&format!("delete {documents} from collection {collection}"))?;
     }
-    let answer = client.send(&post(collection, "delete").json(&body))?.body;
+    let answer = client.send(&post(collection, "delete").json(body))?;
     if output.json {
         output.json_status(&answer)?;
     } else {
@@ -182,7 +182,7 @@ fn delete(client: &Client, output: &Output, args: &DeleteArgs) -> Result<Outcome
 fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome, CliError> {
     let mut body = request_members(args);
     body.extend(args.expiry.no_expiry.then(|| ("expires_at".to_owned(), Value::Null)));
-    let answer = client.send(&post(&args.collection, "update").json(&Value::Object(body)))?.body;
+    let answer = client.send(&post(&args.collection, "update").json(body))?;
     let matched = answer["matched"].as_u64().unwrap_or(0);
     if output.json {
         output.json_status(&answer)?;
@@ -209,7 +209,7 @@ fn for_each_id(
 ) -> Result<Outcome, CliError> {
     let mut failed = 0;
     for id in ids {
-        let call = |make: fn(&[&str]) -> Call| make(&["v1", "collections", collection.as_str(), "documents", id]);
+        let call = |make: fn(&[&str]) -> Call| make(&["collections", collection.as_str(), "documents", id]);
         match act(&call) {
             Err(error) if ids.len() > 1 && error.code() == Some("document_not_found") => {
                 failed += 1;
@@ -242,7 +242,7 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
             body["cursor"] = json!(cursor);
         }
         // Uses the server's default page size, because the server may refuse a larger one.
-        let page = client.send(&call.json(&body))?.body;
+        let page = client.send(&call.json(body))?;
         let documents = page["documents"].as_array().map(Vec::as_slice).unwrap_or_default();
         let shown = &documents[..documents.len().min(left)];
         more = shown.len() < documents.len();
@@ -335,10 +335,10 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
 
 /// Sends one request. If no document was stored, the server responds with an error that lists their locations.
 fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, counts: &mut UpsertCounts) -> Result<(), CliError> {
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents"]).with_query("wait", args.wait.name());
+    let call = Call::post(&["collections", args.collection.as_str(), "documents"]).with_query("wait", args.wait.name());
     // The server creates missing ids, so a retry would store a second document.
     let named = batch.documents.iter().all(|document| document["id"].is_string());
-    let call = call.json(&json!({ "documents": batch.documents }));
+    let call = call.json(json!({ "documents": batch.documents }));
     let call = if named { call.repeatable() } else { call };
     match client.rows(&call, "results", batch.documents.len(), "a result for each document") {
         Ok(results) => take_results(output, &batch, &results, counts),

@@ -39,9 +39,9 @@ pub fn run(args: ExportArgs, output: &Output, client: &Client) -> Result<Outcome
         )));
     }
     let name = args.collection.as_str();
-    let documents = client.send(&Call::get(&["v1", "collections", name]))?.body["documents"].as_u64();
+    let documents = client.send(&Call::get(&["collections", name]))?["documents"].as_u64();
     let compression = args.compression.unwrap_or(packed);
-    let call = Call::get(&["v1", "collections", name, "export"]).with_optional_query("include", args.vectors.then_some("vector"));
+    let call = Call::get(&["collections", name, "export"]).with_optional_query("include", args.vectors.then_some("vector"));
     let mut download = client.open(&call.compressed(compression.content_encoding()))?;
     if download.encoding.as_deref() != compression.content_encoding() {
         let got = download.encoding.unwrap_or_else(|| "none".to_owned());

@@ -68,7 +68,7 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
             let job = get(client, &args.id)?;
             finish(client, output, &watch(client, output, job)?)
         }
-        Action::Cancel(args) => show(output, &client.send(&Call::post(&["v1", "jobs", &args.id, "cancel"]))?.body),
+        Action::Cancel(args) => show(output, &client.send(&Call::post(&["jobs", &args.id, "cancel"]))?),
         Action::Results { id, failed } => {
             let only = if failed { ResultFilter::Failed } else { ResultFilter::All };
             results(client, &id, only, |line| output.line(line)).map(|()| Outcome::Done)
@@ -77,7 +77,7 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
 }
 
 fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<(), CliError> {
-    let call = Call::get(&["v1", "jobs"])
+    let call = Call::get(&["jobs"])
         .with_optional_query("status", args.status.as_deref())
         .with_optional_query("type", args.kind.as_deref())
         .with_optional_query("collection", args.collection.as_ref().map(CollectionName::as_str));
@@ -118,7 +118,7 @@ pub fn show(output: &Output, job: &Value) -> Result<Outcome, CliError> {
 }
 
 pub fn get(client: &Client, id: &str) -> Result<Value, CliError> {
-    Ok(client.send(&Call::get(&["v1", "jobs", id]))?.body)
+    client.send(&Call::get(&["jobs", id]))
 }
 
 /// Shows a job's progress on the terminal until it ends. Returns its final state.
@@ -134,7 +134,7 @@ pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliE
     shown.update(&latest);
     while !has_ended(&latest) {
         let mut heard = false;
-        let call = Call::get(&["v1", "jobs", &id, "events"]);
+        let call = Call::get(&["jobs", &id, "events"]);
         let stream = client.open(&call).map(|download| events(BufReader::new(download.content)));
         for event in stream.into_iter().flatten() {
             if event["status"].is_string() {
@@ -233,8 +233,8 @@ pub fn results(
     only: ResultFilter,
     mut each: impl FnMut(&str) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let call = Call::get(&["v1", "jobs", id, "results"])
-        .with_optional_query("status", (only == ResultFilter::Failed).then_some("failed"));
+    let call =
+        Call::get(&["jobs", id, "results"]).with_optional_query("status", (only == ResultFilter::Failed).then_some("failed"));
     for line in BufReader::new(client.open(&call)?.content).lines() {
         each(&line.map_err(CliError::io("read the results to their end"))?)?;
     }

@@ -33,7 +33,7 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
         Action::Create(args) => create(client, output, &args)?,
         Action::Revoke { id, confirm } => {
             confirm.prompt(&format!("revoke key {id}"))?;
-            client.send(&Call::delete(&["v1", "keys", &id]))?;
+            client.send(&Call::delete(&["keys", &id]))?;
             output.note(&format!("revoked key {id}"));
         }
     }
@@ -49,7 +49,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
         (Column::Text("CREATED"), "/created_at", time),
         (Column::Text("EXPIRES"), "/expires_at", time),
     ];
-    listing::list(client, output, &Call::get(&["v1", "keys"]), "keys", &columns)
+    listing::list(client, output, &Call::get(&["keys"]), "keys", &columns)
 }
 
 fn collections(names: &Value) -> String {
@@ -58,7 +58,7 @@ fn collections(names: &Value) -> String {
 }
 
 fn create(client: &Client, output: &Output, key: &CreateKeyRequest) -> Result<(), CliError> {
-    let created = client.send(&Call::post(&["v1", "keys"]).json(&json!(key)))?.body;
+    let created = client.send(&Call::post(&["keys"]).json(json!(key)))?;
     if output.json {
         return output.object(&created);
     }

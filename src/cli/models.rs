@@ -16,6 +16,6 @@ pub fn run((): (), output: &Output, client: &Client) -> Result<Outcome, CliError
         (Column::Number("LANGUAGES"), "/languages", |languages| count(&json!(languages.as_array().map_or(0, Vec::len)))),
         (Column::Text("DEVICE"), "/device", format_cell),
     ];
-    list(client, output, &Call::get(&["v1", "models"]), "data", &columns)?;
+    list(client, output, &Call::get(&["models"]), "data", &columns)?;
     Ok(Outcome::Done)
 }

@@ -42,8 +42,8 @@ pub struct ProjectArgs {
 pub fn run(args: ProjectArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
     Sink::check(args.output.as_deref())?;
     let body = json!({"center": args.center, "max_documents": args.max_documents, "neighbors": args.neighbors});
-    let path = ["v1", "collections", args.collection.as_str(), "projections"];
-    let job = client.send(&Call::post(&path).json(&request_members(&body).into()))?.body;
+    let path = ["collections", args.collection.as_str(), "projections"];
+    let job = client.send(&Call::post(&path).json(request_members(&body)))?;
     if args.detach {
         return jobs::show(output, &job);
     }
@@ -52,8 +52,8 @@ pub fn run(args: ProjectArgs, output: &Output, client: &Client) -> Result<Outcom
     let Some(file) = args.output.filter(|_| job["status"] == "succeeded") else {
         return jobs::finish(client, output, &job);
     };
-    let path = ["v1", "collections", args.collection.as_str(), "projections", &args.center];
-    let points = client.send(&Call::get(&path).with_optional_query("field", args.field.as_deref()))?.body;
+    let path = ["collections", args.collection.as_str(), "projections", &args.center];
+    let points = client.send(&Call::get(&path).with_optional_query("field", args.field.as_deref()))?;
     let mut sink = Sink::open(Some(&file))?;
     let written = if output.json && is_standard(&file) { format!("{points}\n") } else { table(&points) };
     sink.write_all(written.as_bytes())?;

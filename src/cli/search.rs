@@ -99,8 +99,8 @@ pub enum Words {
 }
 
 pub fn run(args: SearchArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "search"]).repeatable();
-    let answer = client.send(&call.json(&request(args)))?.body;
+    let call = Call::post(&["collections", args.collection.as_str(), "search"]).repeatable();
+    let answer = client.send(&call.json(request(args)))?;
     if output.json {
         output.object(&answer)?;
         return Ok(Outcome::Done);

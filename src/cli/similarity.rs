@@ -46,7 +46,7 @@ fn parse_pair(line: String) -> Result<(String, String), String> {
 fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Result<(), CliError> {
     let ask = |pairs: &[&(String, String)]| {
         let body: Vec<Value> = pairs.iter().map(|(first, second)| json!({ "first": first, "second": second })).collect();
-        let call = Call::post(&["v1", "similarity"]).repeatable().json(&json!({ "pairs": body }));
+        let call = Call::post(&["similarity"]).repeatable().json(json!({ "pairs": body }));
         client.rows(&call, "results", pairs.len(), &plural(pairs.len() as u64, "result"))
     };
     let results = answers_in_place(pairs, |(first, second)| is_blank(first) || is_blank(second), ask)?;

@@ -104,19 +104,19 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
     match action {
         Action::Create { collections, detach } => {
             let body = request_members(&json!({"collections": collections}));
-            return create(client, output, &Call::post(&["v1", "snapshots"]).json(&body.into()), detach);
+            return create(client, output, &Call::post(&["snapshots"]).json(body), detach);
         }
         Action::List(args) => match args.open()? {
             Some(target) => target.list(output)?,
             None => list(client, output)?,
         },
-        Action::Show { id } => show(output, &client.send(&Call::get(&["v1", "snapshots", &id]))?.body)?,
+        Action::Show { id } => show(output, &client.send(&Call::get(&["snapshots", &id]))?)?,
         Action::Download(args) => download(client, output, &args)?,
         Action::Upload { file, id } => upload(client, output, &file, id)?,
         Action::Restore(args) => return restore(client, output, args),
         Action::Delete { id, confirm } => {
             confirm.prompt(&format!("delete snapshot {id}"))?;
-            client.send(&Call::delete(&["v1", "snapshots", &id]))?;
+            client.send(&Call::delete(&["snapshots", &id]))?;
             output.note(&format!("deleted snapshot {id}"));
         }
     }
@@ -125,7 +125,7 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
 
 /// Creates a snapshot and prints its id.
 fn create(client: &Client, output: &Output, call: &Call, detach: bool) -> Result<Outcome, CliError> {
-    let job = client.send(call)?.body;
+    let job = client.send(call)?;
     let id = format_cell(&job["details"]["snapshot"]);
     let outcome = jobs::follow(client, output, job, detach)?;
     if !detach && !output.json {
@@ -147,8 +147,8 @@ fn restore(client: &Client, output: &Output, mut args: RestoreArgs) -> Result<Ou
         target.upload(client, output, &found)?;
     }
     let body = request_members(&json!({"collection": args.collection, "rename_to": args.rename_to, "replace": args.replace}));
-    let call = Call::post(&["v1", "snapshots", &args.id, "restore"]).json(&body.into());
-    jobs::follow(client, output, client.send(&call)?.body, args.detach)
+    let call = Call::post(&["snapshots", &args.id, "restore"]).json(body);
+    jobs::follow(client, output, client.send(&call)?, args.detach)
 }
 
 fn list(client: &Client, output: &Output) -> Result<(), CliError> {
@@ -158,7 +158,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
         (Column::Text("COLLECTIONS"), "/collections", names),
         (Column::Number("SIZE"), "/archive_bytes", bytes),
     ];
-    listing::list(client, output, &Call::get(&["v1", "snapshots"]), "snapshots", &columns)
+    listing::list(client, output, &Call::get(&["snapshots"]), "snapshots", &columns)
 }
 
 fn names(collections: &Value) -> String {
@@ -192,8 +192,8 @@ fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(),
         let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_EXTENSION}", found.snapshot).into());
         return target.download(output, &found, &path);
     }
-    let about = client.send(&Call::get(&["v1", "snapshots", &args.id]))?.body;
-    let mut download = client.open(&Call::get(&["v1", "snapshots", &args.id, "archive"]))?;
+    let about = client.send(&Call::get(&["snapshots", &args.id]))?;
+    let mut download = client.open(&Call::get(&["snapshots", &args.id, "archive"]))?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_EXTENSION}", args.id).into());
     let mut sink = Sink::open(Some(&path))?;
     let bar = output.progress(download.bytes, Unit::Bytes);
@@ -220,7 +220,7 @@ fn upload(client: &Client, output: &Output, file: &Path, id: Option<Uuid>) -> Re
     let bar = output.progress(input.bytes, Unit::Bytes);
     let mut content = bar.wrap_read(input.content);
     let upload = Upload { content_type: "application/zstd", content_encoding: None, bytes: input.bytes, content: &mut content };
-    let snapshot = client.upload(&Call::put(&["v1", "snapshots", &id, "archive"]), upload)?.body;
+    let snapshot = client.upload(&Call::put(&["snapshots", &id, "archive"]), upload)?;
     bar.finish_and_clear();
     show(output, &snapshot)
 }

@@ -91,7 +91,7 @@ impl OpenTarget {
     /// Uploads a snapshot to the server, which verifies it. Does nothing if the server already has it.
     pub fn upload(&self, client: &Client, output: &Output, about: &StoredSnapshot) -> Result<(), CliError> {
         let id = about.snapshot.as_str();
-        match client.send(&Call::get(&["v1", "snapshots", id])) {
+        match client.send(&Call::get(&["snapshots", id])) {
             Ok(_) => return Ok(()),
             Err(error) if error.code() == Some("snapshot_not_found") => (),
             Err(error) => return Err(error),
@@ -103,7 +103,7 @@ impl OpenTarget {
         let mut content = bar.wrap_read(reader);
         let bytes = Some(about.archive_bytes);
         let upload = Upload { content_type: "application/zstd", content_encoding: None, bytes, content: &mut content };
-        let uploaded = client.upload(&Call::put(&["v1", "snapshots", id, "archive"]), upload);
+        let uploaded = client.upload(&Call::put(&["snapshots", id, "archive"]), upload);
         // Closes the pipe, so that the task that writes to it cannot block.
         drop(content);
         bar.finish_and_clear();

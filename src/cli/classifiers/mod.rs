@@ -184,7 +184,7 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
         Action::Apply(args) => return apply(client, output, &args),
         Action::Delete { classifier, confirm } => {
             confirm.prompt(&format!("delete classifier {classifier}"))?;
-            client.send(&Call::delete(&["v1", "classifiers", classifier.as_str()]))?;
+            client.send(&Call::delete(&["classifiers", classifier.as_str()]))?;
             output.note(&format!("deleted classifier {classifier}"));
         }
     }
@@ -192,7 +192,7 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
 }
 
 fn get(client: &Client, name: &str) -> Result<Value, CliError> {
-    Ok(client.send(&Call::get(&["v1", "classifiers", name]))?.body)
+    client.send(&Call::get(&["classifiers", name]))
 }
 
 fn list(client: &Client, output: &Output) -> Result<(), CliError> {
@@ -206,7 +206,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
         (Column::Number("QUALITY"), "/training/validation_quality", answers::percent),
         (Column::Text("CREATED"), "/created_at", time),
     ];
-    listing::list(client, output, &Call::get(&["v1", "classifiers"]), "classifiers", &columns)
+    listing::list(client, output, &Call::get(&["classifiers"]), "classifiers", &columns)
 }
 
 /// Returns the request members for the labeled data, and the lines of its file. `documents` is the request's name for labeled
@@ -233,8 +233,8 @@ fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, C
     body.extend(labeled);
     body.extend(given);
     body.extend((!args.label.is_empty()).then(|| ("labels".to_owned(), examples::group_descriptions(&args.label))));
-    let call = Call::post(&["v1", "classifiers"]).json(&Value::Object(body));
-    let made = client.send(&call).map_err(|error| lines.located(error))?.body;
+    let call = Call::post(&["classifiers"]).json(body);
+    let made = client.send(&call).map_err(|error| lines.located(error))?;
     if args.detach {
         return jobs::show(output, &made);
     }
@@ -252,7 +252,7 @@ fn wait_for_training(client: &Client, output: &Output, (name, job): (&str, Value
 }
 
 fn retrain(client: &Client, output: &Output, name: &str, detach: bool) -> Result<Outcome, CliError> {
-    let job = client.send(&Call::post(&["v1", "classifiers", name, "train"]))?.body;
+    let job = client.send(&Call::post(&["classifiers", name, "train"]))?;
     if detach {
         return jobs::show(output, &job);
     }
@@ -264,8 +264,8 @@ fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), Cl
         let ask = |texts: &[&String]| {
             let mut body = Map::from_iter([("texts".to_owned(), json!(texts))]);
             body.extend(request_members(&args));
-            let call = Call::post(&["v1", "classifiers", args.target.classifier.as_str(), "predict"]).repeatable();
-            client.rows(&call.json(&Value::Object(body)), "predictions", texts.len(), "one prediction per text")
+            let call = Call::post(&["classifiers", args.target.classifier.as_str(), "predict"]).repeatable();
+            client.rows(&call.json(body), "predictions", texts.len(), "one prediction per text")
         };
         let predictions = answers_in_place(texts, |text| is_blank(text), ask)?;
         texts
@@ -286,15 +286,15 @@ fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outc
     let (mut body, lines) = labeled_members(args.labeled, "documents", output)?;
     body.extend(request_members(&args.target));
     let evaluation = if as_job {
-        let call = Call::post(&["v1", "classifiers", name, "evaluations"]).json(&Value::Object(body));
-        let job = jobs::watch(client, output, client.send(&call)?.body)?;
+        let call = Call::post(&["classifiers", name, "evaluations"]).json(body);
+        let job = jobs::watch(client, output, client.send(&call)?)?;
         if job["status"] != "succeeded" {
             return jobs::finish(client, output, &job);
         }
-        client.send(&Call::get(&["v1", "jobs", &format_cell(&job["id"]), "evaluation"]))?.body
+        client.send(&Call::get(&["jobs", &format_cell(&job["id"]), "evaluation"]))?
     } else {
-        let call = Call::post(&["v1", "classifiers", name, "evaluate"]).repeatable();
-        client.send(&call.json(&Value::Object(body))).map_err(|error| lines.located(error))?.body
+        let call = Call::post(&["classifiers", name, "evaluate"]).repeatable();
+        client.send(&call.json(body)).map_err(|error| lines.located(error))?
     };
     if output.json {
         output.object(&evaluation)?;
@@ -305,8 +305,8 @@ fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outc
 }
 
 fn apply(client: &Client, output: &Output, args: &ApplyArgs) -> Result<Outcome, CliError> {
-    let call = Call::post(&["v1", "classifiers", args.target.classifier.as_str(), "apply"]);
-    let job = client.send(&call.json(&request_members(&args).into()))?.body;
+    let call = Call::post(&["classifiers", args.target.classifier.as_str(), "apply"]);
+    let job = client.send(&call.json(request_members(&args)))?;
     if !args.detach {
         output.note(&format!("job {} writes the labels; it continues if you stop this command", format_cell(&job["id"])));
     }

@@ -118,7 +118,7 @@ pub fn embed_on_server(
     if texts.is_empty() {
         return Ok(Vec::new());
     }
-    let call = Call::post(&["v1", "embeddings"]).repeatable();
+    let call = Call::post(&["embeddings"]).repeatable();
     let mut body = json!({ "input": texts, "encoding_format": "base64" });
     if let Some(model) = model {
         body["model"] = json!(model);
@@ -126,7 +126,7 @@ pub fn embed_on_server(
     if let Some(input_type) = input_type {
         body["input_type"] = json!(input_type);
     }
-    let rows = client.rows(&call.json(&body), "data", texts.len(), "an embedding for each text")?;
+    let rows = client.rows(&call.json(body), "data", texts.len(), "an embedding for each text")?;
     let vectors: Option<Vec<Vector>> = rows.iter().map(vector).collect();
     vectors.ok_or_else(|| client.unexpected_response("its embeddings are not base64 of 32-bit floats".to_owned()))
 }

@@ -121,8 +121,8 @@ fn predict_on_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result
         for numbers in batches(&texts) {
             let count = numbers.len();
             let body = json!({ "texts": texts[numbers], "scores": 0 });
-            let call = Call::post(&["v1", "classifiers", &classifier.name, "predict"]).repeatable();
-            let predictions = client.rows(&call.json(&body), "predictions", count, "one prediction per text")?;
+            let call = Call::post(&["classifiers", &classifier.name, "predict"]).repeatable();
+            let predictions = client.rows(&call.json(body), "predictions", count, "one prediction per text")?;
             predicted.extend(predictions.iter().map(label));
         }
         answers.insert(*language, predicted);

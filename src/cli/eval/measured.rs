@@ -42,7 +42,7 @@ impl Measured {
     /// Checks that the server has loaded the model in the arguments, if there is one. For calls that cannot name it.
     pub(super) fn check_model(&self, data: &DataArgs) -> Result<(), CliError> {
         match &data.model {
-            Some(model) => self.client.send(&Call::get(&["v1", "models", model])).map(drop),
+            Some(model) => self.client.send(&Call::get(&["models", model])).map(drop),
             None => Ok(()),
         }
     }

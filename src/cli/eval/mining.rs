@@ -63,12 +63,12 @@ fn mine_on_server(measured: &Measured, first: &[String], second: &[String]) -> R
         "first": { "texts": first }, "second": { "texts": second }, "neighbors": 4, "margin": "ratio", "strategy": "max_score",
         "deduplicate": false, "skip_identical": false,
     });
-    let job = client.send(&Call::post(&["v1", "mine"]).json(&body))?.body;
+    let job = client.send(&Call::post(&["mine"]).json(body))?;
     let job = jobs::watch(client, output, job)?;
     if job["status"] != "succeeded" {
         return Err(CliError::Job(format!("mining {}: {}", format_cell(&job["status"]), format_cell(&job["error"]["detail"]))));
     }
-    let content = client.open(&Call::get(&["v1", "jobs", &format_cell(&job["id"]), "pairs"]))?.content;
+    let content = client.open(&Call::get(&["jobs", &format_cell(&job["id"]), "pairs"]))?.content;
     let mut pairs = Vec::new();
     for line in BufReader::new(content).lines() {
         let line = line.map_err(CliError::io("read the pairs to their end"))?;

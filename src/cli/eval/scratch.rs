@@ -46,14 +46,14 @@ impl<'a> Scratch<'a> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let name = format!("eval-{what}-{}-{}", now.as_millis(), std::process::id());
         body["name"] = json!(name);
-        let made = client.send(&Call::post(&["v1", kind]).json(&body))?.body;
+        let made = client.send(&Call::post(&[kind]).json(body))?;
         Ok((Self { client, output, kind, name }, made))
     }
 }
 
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.client.send(&Call::delete(&["v1", self.kind, &self.name])) {
+        if let Err(error) = self.client.send(&Call::delete(&[self.kind, &self.name])) {
             let what = format!("{} {} stays on the server", self.kind.trim_end_matches('s'), self.name);
             self.output.problem(&format!("{what}: {}", crate::cli::chain(&error)));
         }

@@ -285,11 +285,11 @@ fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<()
     let bar = output.progress(Some(kept.len() as u64), Unit::Items("documents"));
     for batch in kept.chunks(BATCH_DOCUMENTS) {
         let body = json!({ "documents": batch.iter().map(|item| document(item)).collect::<Vec<_>>() });
-        let call = Call::post(&["v1", "collections", collection, "documents"]).repeatable();
-        let answer = client.send(&call.json(&body))?;
-        if answer.status != 200 {
-            let first = answer.body["results"].as_array().into_iter().flatten().find(|result| result["error"].is_object());
-            let detail = first.map_or(Value::Null, |result| json!({ "id": result["id"], "error": result["error"]["detail"] }));
+        let call = Call::post(&["collections", collection, "documents"]).repeatable();
+        let answer = client.send(&call.json(body))?;
+        let mut results = answer["results"].as_array().into_iter().flatten();
+        if let Some(result) = results.find(|result| result["error"].is_object()) {
+            let detail = json!({ "id": result["id"], "error": result["error"]["detail"] });
             return Err(CliError::Input(format!("the server refused a document: {detail}")));
         }
         bar.inc(batch.len() as u64);
@@ -320,7 +320,7 @@ fn scoped_queries<'a>(set: &'a TestCollection, languages: &HashMap<String, Langu
 impl<'a> Searches<'a> {
     /// Prepares to search an existing collection, which must use `model` if one is given.
     fn new(measured: &'a Measured, collection: &'a str, model: Option<&str>) -> Result<Self, CliError> {
-        let about = measured.client.send(&Call::get(&["v1", "collections", collection]))?.body;
+        let about = measured.client.send(&Call::get(&["collections", collection]))?;
         let own = about["model"].as_str();
         if let Some(model) = model.filter(|model| own != Some(*model)) {
             let expected = match own {
@@ -345,13 +345,13 @@ impl<'a> Searches<'a> {
             relevant.remove(&blank.id);
         }
         for id in relevant.into_iter().filter(|id| check || !languages.contains_key(*id)).collect::<Vec<_>>() {
-            let path = ["v1", "collections", self.collection, "documents", id];
+            let path = ["collections", self.collection, "documents", id];
             let document = match self.measured.client.send(&Call::get(&path)) {
                 Err(error) if error.code() == Some("document_not_found") => {
                     let expected = format!("an id of a document of {}", self.collection);
                     return Err(CliError::Input(format!("qrels: document id: expected {expected}, got {id}")));
                 }
-                answer => answer?.body,
+                answer => answer?,
             };
             if let Some(language) = document["language"].as_str().and_then(Language::parse) {
                 languages.insert(id.clone(), language);
@@ -362,10 +362,10 @@ impl<'a> Searches<'a> {
 
     /// Checks that the server accepts every configuration, before documents are stored for it.
     fn check(&self, configurations: &[Configuration], query: Option<&Item>) -> Result<(), CliError> {
-        let path = ["v1", "collections", self.collection, "search"];
+        let path = ["collections", self.collection, "search"];
         for (configuration, query) in configurations.iter().filter_map(|one| Some((one, query?))) {
             let request = self.request(Scope::All, configuration, query);
-            self.measured.client.send(&Call::post(&path).repeatable().json(&request))?;
+            self.measured.client.send(&Call::post(&path).repeatable().json(request))?;
         }
         Ok(())
     }
@@ -382,8 +382,8 @@ impl<'a> Searches<'a> {
         let mut lists = Vec::with_capacity(queries.len());
         for batch in queries.chunks(BATCH_SEARCHES) {
             let requests: Vec<Value> = batch.iter().map(|scoped| self.request(scope, configuration, scoped.query)).collect();
-            let call = Call::post(&["v1", "collections", self.collection, "search", "batch"]).repeatable();
-            let call = call.json(&json!({ "searches": requests }));
+            let call = Call::post(&["collections", self.collection, "search", "batch"]).repeatable();
+            let call = call.json(json!({ "searches": requests }));
             for result in client.rows(&call, "results", batch.len(), "one result per search")? {
                 let hits = result["hits"].as_array().into_iter().flatten();
                 let scored = |hit: &Value| Some((hit["id"].as_str()?.to_owned(), hit["score"].as_f64()?));

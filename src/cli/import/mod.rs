@@ -18,7 +18,6 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::client::{Call, Client, Upload};
-use super::collections::create_from;
 use super::error::{CliError, Outcome};
 use super::files::{Input, is_standard};
 use super::jobs::{self, ResultFilter};
@@ -105,7 +104,7 @@ fn count_as_failed(job: &mut Value, unsent: usize) {
 
 /// Creates the collection if it does not exist.
 fn create(client: &Client, output: &Output, name: &str) -> Result<(), CliError> {
-    match create_from(client, &json!({ "name": name })) {
+    match client.send(&Call::post(&["collections"]).json(json!({ "name": name }))) {
         Ok(_) => output.note(&format!("created collection {name}")),
         Err(error) if error.code() == Some("collection_exists") => {}
         Err(error) => return Err(error),
@@ -133,12 +132,12 @@ fn send(
         bytes,
         content: &mut content,
     };
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "import"]);
+    let call = Call::post(&["collections", args.collection.as_str(), "import"]);
     let sent = client.upload(&call.with_optional_query("types", args.types.as_deref()), upload);
     let broken = content.error.take();
     bar.finish_and_clear();
     match (sent, broken) {
-        (Ok(answer), _) => Ok(answer.body),
+        (Ok(job), _) => Ok(job),
         (Err(_), Some(error)) => {
             let file = args.file.as_deref().filter(|file| !is_standard(file));
             let name = file.map_or("standard input".to_owned(), |file| file.display().to_string());
@@ -163,11 +162,11 @@ fn send_foreign(
     if args.create && args.foreign.vector_name.is_none() {
         create(client, output, name)?;
     }
-    let about_collection = client.send(&Call::get(&["v1", "collections", name])).map_err(|error| match error.code() {
+    let about_collection = client.send(&Call::get(&["collections", name])).map_err(|error| match error.code() {
         Some("collection_not_found") if args.create => foreign::needs_own_vectors(),
         _ => error,
     })?;
-    let takes_vectors = about_collection.body["model"].is_null();
+    let takes_vectors = about_collection["model"].is_null();
     let bar = output.progress(about.filter(|about| about.is_file()).map(|about| about.len()), Unit::Bytes);
     let mut documents = args.foreign.documents(source, (file, compression), takes_vectors, (&bar, failures))?;
     let job = send(client, args, (&mut documents, None), (FileFormat::Ndjson, FileEncoding::Identity), &bar)?;

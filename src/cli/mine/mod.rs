@@ -157,12 +157,12 @@ pub fn mine(args: MineArgs, output: &Output, client: &Client) -> Result<Outcome,
     body.extend(args.keep_copies.then(|| ("deduplicate".to_owned(), json!(false))));
     body.extend(args.keep_identical.then(|| ("skip_identical".to_owned(), json!(false))));
     let corpora = Corpora { first, second, known };
-    let call = Call::post(&["v1", "mine"]).json(&body.into());
+    let call = Call::post(&["mine"]).json(body);
     follow(client, output, &call, &args.results, ("pair", Some(&corpora))).map_err(|error| corpora.located(error))
 }
 
 pub fn duplicates(args: DuplicatesArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&request_members(&args).into());
+    let call = Call::post(&["collections", args.collection.as_str(), "duplicates"]).json(request_members(&args));
     follow(client, output, &call, &args.results, ("cluster", None))
 }
 
@@ -177,7 +177,7 @@ fn follow(
     let what = &format!("{one}s");
     let format = results_format(args, output)?;
     Sink::check(args.output.as_deref())?;
-    let job = client.send(call)?.body;
+    let job = client.send(call)?;
     if args.detach {
         for file in corpora.iter().flat_map(|corpora| corpora.files_with_blank_lines()) {
             output.note(&format!("{file} has blank lines, which were not sent: the job's ids count only its other lines"));
@@ -192,7 +192,7 @@ fn follow(
     }
     let table = format!("{what}.tsv");
     let part = if format == ResultsFormat::Tsv { &table } else { what };
-    let mut content = client.open(&Call::get(&["v1", "jobs", &id, part]))?.content;
+    let mut content = client.open(&Call::get(&["jobs", &id, part]))?.content;
     let mut sink = Sink::open(args.output.as_deref())?;
     match corpora.filter(|corpora| !corpora.files_with_blank_lines().is_empty()) {
         None => sink.copy(&mut *content, READ_RESULTS, |_| ())?,
