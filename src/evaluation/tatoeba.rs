@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::encoder::SentenceEncoder;
 use super::error::EvaluationError;
 use super::lines;
-use super::retrieval::{mean, precision_at_1};
+use super::retrieval::mean;
 use super::short::ShortScore;
 
 /// The results, in percent.
@@ -55,18 +55,14 @@ pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Optio
     for name in lines::names(folder)? {
         let stem = name.strip_prefix("tatoeba.").and_then(|rest| rest.strip_suffix(".eng"));
         let Some(code) = stem.and_then(|stem| stem.strip_suffix("-eng")) else { continue };
-        let Some(row) = find(code) else {
+        let Some(language) = find(code, &[&TABLE_IV, &OTHER_CODES]) else {
             passed_over.push(code.to_owned());
             continue;
         };
         let foreign = folder.join(format!("tatoeba.{code}-eng.{code}"));
         let (foreign, english) = lines::read_aligned(&foreign, &folder.join(&name))?;
-        let precision = precision_at_1(&encoder.encode(&foreign)?, &encoder.encode(&english)?)?;
-        let score = TatoebaScore {
-            language: row.language.to_owned(),
-            short: ShortScore { pairs: foreign.len(), to_english: precision.forward, from_english: precision.backward },
-        };
-        codes.insert(code.to_owned(), score);
+        let short = ShortScore::measure(&foreign, &english, encoder)?;
+        codes.insert(code.to_owned(), TatoebaScore { language: language.to_owned(), short });
     }
     Ok((!codes.is_empty()).then(|| summarize(codes, passed_over)))
 }
@@ -75,7 +71,7 @@ fn summarize(codes: BTreeMap<String, TatoebaScore>, passed_over: Vec<String>) ->
     let ours = || codes.iter().filter(|(code, _)| *code != NORTH_MOLUCCAN_MALAY).map(|(_, score)| score.short);
     let paper: Vec<f64> = codes
         .iter()
-        .filter(|(code, _)| find(code).is_some_and(|row| row.in_table_iv))
+        .filter(|(code, _)| find(code, &[&TABLE_IV]).is_some())
         .map(|(_, score)| (score.short.to_english + score.short.from_english) / 2.0)
         .collect();
     TatoebaReport {
@@ -117,18 +113,9 @@ impl fmt::Display for TatoebaReport {
 /// The paper's Malay, which is another language.
 const NORTH_MOLUCCAN_MALAY: &str = "max";
 
-/// A language and one of its codes.
-struct Row {
-    /// ISO 639-1 code.
-    language: &'static str,
-    /// Whether table IV has this code.
-    in_table_iv: bool,
-}
-
-fn find(code: &str) -> Option<Row> {
-    let in_table = |table: &[(&str, &'static str)]| table.iter().find(|(other, _)| *other == code).map(|(_, language)| *language);
-    let of_paper = in_table(&TABLE_IV).map(|language| Row { language, in_table_iv: true });
-    of_paper.or_else(|| in_table(&OTHER_CODES).map(|language| Row { language, in_table_iv: false }))
+/// Returns the ISO 639-1 code of a language by its ISO 639-3 code in one of the tables.
+fn find(code: &str, tables: &[&[(&str, &'static str)]]) -> Option<&'static str> {
+    tables.iter().copied().flatten().find(|(other, _)| *other == code).map(|(_, language)| *language)
 }
 
 /// The codes of table IV.
@@ -213,7 +200,7 @@ mod tests {
         for (code, language) in TABLE_IV.iter().chain(&OTHER_CODES) {
             assert!(Language::parse(language).is_some(), "{code}");
         }
-        let mapped = |code| find(code).map(|row| row.language);
+        let mapped = |code| find(code, &[&TABLE_IV, &OTHER_CODES]);
         for (code, language) in [("pes", "fa"), ("zsm", "ms"), ("ekk", "et"), ("kmr", "ku"), ("khk", "mn"), ("als", "sq")] {
             assert_eq!(mapped(code), Some(language));
         }
