@@ -6,8 +6,9 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, mpsc};
+use std::thread::Builder;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -47,27 +48,31 @@ pub enum HealthError {
 /// Calls the server; succeeds if it is alive (or ready).
 pub fn check(check: HealthCheck<'_>) -> Result<(), HealthError> {
     let address = address(check.listen)?;
-    let deadline = Instant::now() + check.timeout;
-    let silent = |source: io::Error| match source.kind() {
-        // A read or write that reaches its timeout reports the former.
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => HealthError::Timeout { address, timeout: check.timeout },
-        _ => HealthError::NoResponse { address, source },
-    };
-    let tcp = TcpStream::connect_timeout(&address, check.timeout).map_err(silent)?;
     let path = if check.ready { "/readyz" } else { "/healthz" };
-    let answer = match check.certificate {
-        None => status_line(DeadlineStream { tcp, deadline }, path).map_err(silent)?,
-        Some(file) => {
-            let shown = Arc::new(CertificateRecorder::default());
-            let tls = connect(&shown).map_err(HealthError::Tls)?;
-            let answer = status_line(StreamOwned::new(tls, DeadlineStream { tcp, deadline }), path).map_err(silent)?;
-            warn_of_other_certificate(&shown, file);
-            answer
-        }
+    let shown = check.certificate.map(|_| Arc::new(CertificateRecorder::default()));
+    let tls = shown.as_ref().map(connect).transpose().map_err(HealthError::Tls)?;
+    let unanswered = |source: io::Error| HealthError::NoResponse { address, source };
+    // On a thread, so that the time limit holds for the whole exchange, however slowly the server sends.
+    let (sender, receiver) = mpsc::channel();
+    Builder::new().spawn(move || sender.send(call(address, tls, path))).map_err(unanswered)?;
+    let Ok(answer) = receiver.recv_timeout(check.timeout) else {
+        return Err(HealthError::Timeout { address, timeout: check.timeout });
     };
+    let answer = answer.map_err(unanswered)?;
+    if let Some((shown, file)) = shown.zip(check.certificate) {
+        warn_of_other_certificate(&shown, file);
+    }
     match answer.split(' ').nth(1) {
         Some("200") => Ok(()),
         _ => Err(HealthError::Unhealthy { address, answer, path }),
+    }
+}
+
+fn call(address: SocketAddr, tls: Option<ClientConnection>, path: &str) -> io::Result<String> {
+    let tcp = TcpStream::connect(address)?;
+    match tls {
+        None => status_line(tcp, path),
+        Some(tls) => status_line(StreamOwned::new(tls, tcp), path),
     }
 }
 
@@ -102,39 +107,6 @@ fn status_line(mut stream: impl Read + Write, path: &str) -> io::Result<String> 
     }
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     Ok(String::from_utf8_lossy(line).trim_end().to_owned())
-}
-
-/// A connection with a deadline for the whole exchange, however slowly the server sends.
-struct DeadlineStream {
-    tcp: TcpStream,
-    deadline: Instant,
-}
-
-impl DeadlineStream {
-    fn left(&self) -> io::Result<Option<Duration>> {
-        match self.deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            Some(left) => Ok(Some(left)),
-            None => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")),
-        }
-    }
-}
-
-impl Read for DeadlineStream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.tcp.set_read_timeout(self.left()?)?;
-        self.tcp.read(buffer)
-    }
-}
-
-impl Write for DeadlineStream {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.tcp.set_write_timeout(self.left()?)?;
-        self.tcp.write(buffer)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.tcp.flush()
-    }
 }
 
 fn connect(shown: &Arc<CertificateRecorder>) -> Result<ClientConnection, rustls::Error> {
