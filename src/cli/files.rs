@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read, Seek, SeekFrom, Stdout, Write};
 use std::path::{Path, PathBuf};
 
+use tempfile::TempPath;
+
 use super::error::CliError;
 use super::lines::{Line, Lines};
 use super::output::{Output, stdout_error};
@@ -25,8 +27,9 @@ pub struct Input {
 pub struct Target {
     writer: BufWriter<File>,
     path: PathBuf,
-    /// The temporary path until then; `None` if `path` is not a regular file, such as a device.
-    partial: Option<PathBuf>,
+    /// The temporary file until then; `None` if `path` is not a regular file, such as a device. If it cannot be deleted, its
+    /// name shows that it is incomplete, and the next run overwrites it.
+    partial: Option<TempPath>,
 }
 
 /// Standard output, or an output file.
@@ -130,19 +133,22 @@ impl Target {
             PathBuf::from(name)
         });
         let opened = File::create(partial.as_deref().unwrap_or(path));
-        let file = opened.map_err(CliError::io(format!("write {}", path.display())))?;
+        let opened = opened.and_then(|file| Ok((file, partial.map(TempPath::try_from_path).transpose()?)));
+        let (file, partial) = opened.map_err(CliError::io(format!("write {}", path.display())))?;
         Ok(Self { writer: BufWriter::with_capacity(BUFFER_BYTES, file), path: path.to_owned(), partial })
     }
 
     /// Flushes the file to disk and renames it.
-    pub fn finish(mut self) -> Result<(), CliError> {
-        let name = self.path.display().to_string();
-        let failed = || CliError::io(format!("write {name}"));
-        self.writer.flush().map_err(failed())?;
-        if let Some(partial) = &self.partial {
-            self.writer.get_ref().sync_all().map_err(failed())?;
-            fs::rename(partial, &self.path).map_err(failed())?;
-            self.partial = None;
+    pub fn finish(self) -> Result<(), CliError> {
+        let failed = self.write_error();
+        self.rename().map_err(failed)
+    }
+
+    fn rename(mut self) -> io::Result<()> {
+        self.writer.flush()?;
+        if let Some(partial) = self.partial {
+            self.writer.get_ref().sync_all()?;
+            partial.persist(&self.path)?;
         }
         Ok(())
     }
@@ -166,15 +172,6 @@ impl Write for Target {
 impl Seek for Target {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.writer.seek(to)
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        if let Some(partial) = &self.partial {
-            // If this fails, the name of the remaining file shows that it is incomplete, and the next run overwrites it.
-            let _ = fs::remove_file(partial);
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead};
 
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+use crate::table::BYTE_ORDER_MARK;
 
 /// An iterator over the lines of a stream, without their line ends.
 pub struct Lines<R> {

@@ -22,10 +22,8 @@ const SQLITE: &[u8] = b"SQLite format 3\0";
 
 /// The lists of `collection.get()`, read in parallel.
 pub struct Columns<R> {
-    ids: Column<R>,
-    documents: Column<R>,
-    metadatas: Column<R>,
-    embeddings: Column<R>,
+    /// The ids, documents, metadata and embeddings.
+    columns: [Column<R>; 4],
     in_page: bool,
 }
 
@@ -33,20 +31,15 @@ impl<R: BufRead> Columns<R> {
     /// Opens the columns, each with a separate stream over the same file.
     pub fn new(mut open: impl FnMut() -> io::Result<R>) -> io::Result<Self> {
         let mut column = |name| Column::new(open()?, name);
-        let (ids, documents) = (column("ids")?, column("documents")?);
-        Ok(Self { ids, documents, metadatas: column("metadatas")?, embeddings: column("embeddings")?, in_page: false })
-    }
-
-    fn all(&mut self) -> [&mut Column<R>; 4] {
-        [&mut self.ids, &mut self.documents, &mut self.metadatas, &mut self.embeddings]
+        Ok(Self { columns: [column("ids")?, column("documents")?, column("metadatas")?, column("embeddings")?], in_page: false })
     }
 
     fn next_page(&mut self) -> io::Result<bool> {
         let mut more = true;
-        for column in self.all() {
+        for column in &mut self.columns {
             more = column.next_page()?;
         }
-        if more && !self.ids.has_more_values() {
+        if more && !self.columns[0].has_more_values() {
             return Err(invalid("there is no list of ids, as collection.get() gives it"));
         }
         Ok(more)
@@ -60,11 +53,11 @@ impl<R: BufRead> Records for Columns<R> {
                 return Ok(None);
             }
             self.in_page = true;
-            let listed = self.all().map(|column| column.has_more_values());
+            let listed = self.columns.each_ref().map(Column::has_more_values);
             let mut row = [const { Value::Null }; 4];
             let mut problem = None;
             let mut read = [false; 4];
-            for (at, column) in self.all().into_iter().enumerate() {
+            for (at, column) in self.columns.iter_mut().enumerate() {
                 match column.next()? {
                     Some(Ok(value)) => (row[at], read[at]) = (value, true),
                     Some(Err(reason)) => (problem, read[at]) = (Some(reason), true),

@@ -6,11 +6,11 @@ use std::io::{self, BufRead};
 use serde_json::{Map, Value};
 
 use crate::domain::json::kind;
+use crate::table::BYTE_ORDER_MARK;
 
 const RECORD_BYTES_MAX: usize = 16 << 20;
 /// Maximum size of a member name.
 const NAME_BYTES_MAX: usize = 64 << 10;
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A record, or why it is invalid.
 pub type RecordResult = Result<Map<String, Value>, String>;
