@@ -36,7 +36,7 @@ fn run(settings: &MoveSettings) -> Result<(), CliError> {
     }
     let mut bars = Bars { output: &output, current: None };
     let mut progress = |step: Step<'_>| bars.show(step);
-    let failed = |error: MoveError| CliError::Input(chain(&error));
+    let failed = |error: MoveError| CliError::Failed(chain(&error));
     if settings.verify {
         let same = moving::compare_all(&from, &to, &mut progress).map_err(failed)?;
         bars.clear();

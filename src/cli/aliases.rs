@@ -10,7 +10,6 @@ use super::listing::{ListColumn, list};
 use super::output::{Column, Output, format_cell};
 use crate::domain::CollectionName;
 
-/// What to do with aliases.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Lists all aliases with their collections.
@@ -26,7 +25,6 @@ pub enum Action {
     Delete {
         /// The alias.
         alias: CollectionName,
-        /// Whether to ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
@@ -42,10 +40,7 @@ pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, 
         Action::Set { alias, collection } => {
             let call = Call::put(&["aliases", alias.as_str()]).json(json!({"collection": collection.as_str()}));
             let set = client.send(&call.repeatable())?;
-            match output.json {
-                true => output.object(&set)?,
-                false => output.note(&format!("alias {alias} points to collection {collection}")),
-            }
+            output.outcome(&set, &format!("alias {alias} points to collection {collection}"))?;
         }
         Action::Delete { alias, confirm } => {
             confirm.prompt(&format!("delete alias {alias}"))?;

@@ -353,9 +353,4 @@ mod tests {
         assert_eq!(retry_delay_s(&refusal(500, Some(1)), 1), None);
         assert_eq!(retry_delay_s(&refusal(404, None), 1), None);
     }
-
-    #[test]
-    fn a_file_without_certificates_is_refused() {
-        assert_eq!(certificates(b"nothing here").unwrap_err(), "contains no certificate in PEM format");
-    }
 }

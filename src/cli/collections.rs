@@ -1,7 +1,6 @@
 //! `dragoman collections`: lists, shows, creates, changes and deletes collections.
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::client::{Call, Client};
@@ -10,12 +9,12 @@ use super::error::{CliError, Outcome};
 use super::jobs;
 use super::listing::{self, ListColumn};
 use super::output::{Column, Output, bytes, count, format_cell, format_members, plural};
+use super::request_body::{json_object, request_members};
 use crate::domain::CollectionName;
 
 /// Maximum languages to show per row of the list.
 const LANGUAGES_SHOWN: usize = 3;
 
-/// What to do with collections.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Lists all collections with their sizes.
@@ -41,13 +40,11 @@ pub enum Action {
     Delete {
         /// Name of the collection.
         collection: CollectionName,
-        /// Whether to ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
 }
 
-/// A new collection.
 #[derive(Debug, Args)]
 pub struct CreateArgs {
     /// Name of the collection.
@@ -63,7 +60,6 @@ pub struct CreateArgs {
     pub settings: Option<Map<String, Value>>,
 }
 
-/// A collection to re-embed.
 #[derive(Debug, Args)]
 pub struct ReembedArgs {
     /// Name of the collection.
@@ -77,34 +73,6 @@ pub struct ReembedArgs {
     /// Prints the job without waiting for it to finish.
     #[arg(long)]
     pub detach: bool,
-}
-
-pub fn json_object(text: &str) -> Result<Map<String, Value>, String> {
-    match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err("expected a JSON object".to_owned()),
-        Err(error) => Err(format!("expected a JSON object: {error}")),
-    }
-}
-
-/// Some of a collection's documents.
-#[derive(Debug, Args, Serialize)]
-pub struct DocumentSelectionArgs {
-    /// Only documents in these languages, as BCP 47 tags: fr, pt-BR.
-    #[arg(long, short, value_name = "TAG,…", value_delimiter = ',')]
-    pub languages: Vec<String>,
-    /// Only documents that match this filter, such as {"field": "topic", "eq": "food"}.
-    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
-    pub filter: Option<Map<String, Value>>,
-}
-
-/// Returns the request members that were set on the command line: all except null, false and empty lists.
-pub fn request_members(args: &impl Serialize) -> Map<String, Value> {
-    let is_given = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_array() != Some(&Vec::new());
-    match serde_json::to_value(args) {
-        Ok(Value::Object(members)) => members.into_iter().filter(|(_, value)| is_given(value)).collect(),
-        _ => Map::new(),
-    }
 }
 
 pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
@@ -196,12 +164,5 @@ mod tests {
         assert_eq!(languages(&value, 3), "fr 1,200, none 3, de 1");
         assert_eq!(languages(&value, 1), "fr 1,200, and 2 more");
         assert_eq!(languages(&json!([]), 3), "");
-    }
-
-    #[test]
-    fn settings_must_be_a_json_object() {
-        assert!(json_object(r#"{"a": 1}"#).is_ok());
-        assert_eq!(json_object("[1]").unwrap_err(), "expected a JSON object");
-        assert!(json_object("{").unwrap_err().starts_with("expected a JSON object: EOF"));
     }
 }

@@ -29,7 +29,7 @@ impl ConfirmArgs {
         read.map_err(failed)?;
         match answer.trim().to_ascii_lowercase().as_str() {
             "y" | "yes" => Ok(()),
-            _ => Err(CliError::Input("canceled; nothing was changed".to_owned())),
+            _ => Err(CliError::Failed("canceled; nothing was changed".to_owned())),
         }
     }
 }

@@ -6,14 +6,14 @@ use clap::Args;
 use serde_json::json;
 
 use super::client::{Call, Client};
+use super::display::one_line;
 use super::error::{CliError, Outcome};
 use super::files::{Input, answers_in_place, for_each_batch, is_blank};
-use super::output::{Output, format_cell, plural};
+use super::output::{Output, format_cell, plural, score_cell};
 use crate::domain::Limits;
 
 const BATCH_TEXTS_MAX: usize = 256;
 
-/// The command's arguments.
 #[derive(Debug, Args)]
 pub struct DetectArgs {
     /// The texts; if omitted, reads them from the file.
@@ -47,8 +47,8 @@ fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliE
             output.object(&line)?;
             continue;
         }
-        let confidence = detection["confidence"].as_f64().map_or_else(String::new, |confidence| format!("{confidence:.4}"));
-        output.line(&format!("{}\t{confidence}\t{}", format_cell(&detection["language"]), format_cell(&json!(text))))?;
+        let (language, confidence) = (format_cell(&detection["language"]), score_cell(&detection["confidence"]));
+        output.line(&format!("{language}\t{confidence}\t{}", one_line(text)))?;
     }
     Ok(())
 }

@@ -10,13 +10,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::client::{Call, Client};
-use super::collections::{json_object, request_members};
 use super::confirm::ConfirmArgs;
-use super::display::truncate;
+use super::display::{one_line, truncate};
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::Line;
 use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time, with_title};
+use super::request_body::{json_object, request_members};
 use crate::domain::json::error_in_line;
 use crate::domain::{CollectionName, Limits, UpsertCounts, Wait};
 
@@ -28,7 +28,6 @@ const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Maximum number of failed documents to report individually.
 const FAILURES_PRINTED_MAX: u64 = 20;
 
-/// What to do with documents.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Stores documents from a file with one JSON object per line, in the format of the API.
@@ -43,7 +42,6 @@ pub enum Action {
     Update(UpdateArgs),
 }
 
-/// Changes to documents.
 #[derive(Debug, Args, Serialize)]
 #[command(group(ArgGroup::new("which").args(["filter", "ids"]).required(true)))]
 #[command(group(ArgGroup::new("what").args(["metadata", "expires_at", "ttl_seconds", "no_expiry"]).required(true).multiple(true)))]
@@ -60,13 +58,11 @@ pub struct UpdateArgs {
     /// Metadata changes, such as {"topic": "food", "draft": null}; null removes a member.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub metadata: Option<Map<String, Value>>,
-    /// The new expiry.
     #[command(flatten)]
     #[serde(flatten)]
     pub expiry: ExpiryArgs,
 }
 
-/// When documents expire.
 #[derive(Debug, Args, Serialize)]
 #[group(id = "expiry", multiple = false)]
 pub struct ExpiryArgs {
@@ -82,7 +78,6 @@ pub struct ExpiryArgs {
     pub no_expiry: bool,
 }
 
-/// Documents to store.
 #[derive(Debug, Args)]
 pub struct UpsertArgs {
     /// Name of the collection.
@@ -113,7 +108,6 @@ pub struct ListArgs {
     pub descending: bool,
 }
 
-/// Documents to delete.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("which").args(["filter", "ids"]).required(true)))]
 pub struct DeleteArgs {
@@ -126,12 +120,10 @@ pub struct DeleteArgs {
     /// {"and": []} matches all.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<Map<String, Value>>,
-    /// Whether to ask for confirmation before deleting by filter.
     #[command(flatten)]
     pub confirm: ConfirmArgs,
 }
 
-/// Documents by their ids.
 #[derive(Debug, Args)]
 pub struct IdsArgs {
     /// Name of the collection.
@@ -171,11 +163,7 @@ fn delete(client: &Client, output: &Output, args: &DeleteArgs) -> Result<Outcome
         confirm.prompt(&format!("delete {documents} from collection {collection}"))?;
     }
     let answer = client.send(&post(collection, "delete").json(body))?;
-    if output.json {
-        output.json_status(&answer)?;
-    } else {
-        output.note(&format!("deleted {}", plural(answer["deleted"].as_u64().unwrap_or(0), "document")));
-    }
+    output.outcome(&answer, &format!("deleted {}", plural(answer["deleted"].as_u64().unwrap_or(0), "document")))?;
     Ok(Outcome::Done)
 }
 
@@ -184,15 +172,11 @@ fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome
     body.extend(args.expiry.no_expiry.then(|| ("expires_at".to_owned(), Value::Null)));
     let answer = client.send(&post(&args.collection, "update").json(body))?;
     let matched = answer["matched"].as_u64().unwrap_or(0);
-    if output.json {
-        output.json_status(&answer)?;
-    } else {
-        output.note(&format!("updated {} of {}", count(&answer["updated"]), plural(matched, "document")));
-    }
+    output.outcome(&answer, &format!("updated {} of {}", count(&answer["updated"]), plural(matched, "document")))?;
     let named = args.ids.iter().collect::<HashSet<_>>().len() as u64;
     match named.saturating_sub(matched) {
         0 => Ok(Outcome::Done),
-        _ if matched == 0 => Err(CliError::Input("none of the documents exists".to_owned())),
+        _ if matched == 0 => Err(CliError::Failed("none of the documents exists".to_owned())),
         missing => {
             output.note(&format!("{missing} of {} not found", plural(named, "document")));
             Ok(Outcome::SomeFailed)
@@ -220,7 +204,7 @@ fn for_each_id(
     }
     match failed {
         0 => Ok(Outcome::Done),
-        _ if failed == ids.len() => Err(CliError::Input("none of the documents exists".to_owned())),
+        _ if failed == ids.len() => Err(CliError::Failed("none of the documents exists".to_owned())),
         _ => Ok(Outcome::SomeFailed),
     }
 }
@@ -234,13 +218,8 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
         let call = post(&args.collection, "scroll").repeatable();
         let direction = if args.descending { "desc" } else { "asc" };
         let field = args.order_by.as_deref().unwrap_or("id");
-        let mut body = json!({"order_by": {"field": field, "direction": direction}});
-        if let Some(filter) = &args.filter {
-            body["filter"] = json!(filter);
-        }
-        if let Some(cursor) = &cursor {
-            body["cursor"] = json!(cursor);
-        }
+        let order = json!({"field": field, "direction": direction});
+        let body = request_members(&json!({"order_by": order, "filter": args.filter, "cursor": cursor}));
         // Uses the server's default page size, because the server may refuse a larger one.
         let page = client.send(&call.json(body))?;
         let documents = page["documents"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -321,14 +300,10 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
     }
     bar.finish_and_clear();
     let UpsertCounts { created, updated, failed } = counts;
-    if output.json {
-        output.json_status(&json!(counts))?;
-    } else {
-        output.note(&format!("created {created}, updated {updated}, failed {failed}"));
-    }
+    output.outcome(&counts, &format!("created {created}, updated {updated}, failed {failed}"))?;
     match (failed, created + updated) {
         (0, _) => Ok(Outcome::Done),
-        (_, 0) => Err(CliError::Input("no document was stored".to_owned())),
+        (_, 0) => Err(CliError::Failed("no document was stored".to_owned())),
         _ => Ok(Outcome::SomeFailed),
     }
 }
@@ -427,8 +402,8 @@ fn report_failure(
     }
     match counts.failed {
         ..=FAILURES_PRINTED_MAX => {
-            let id = id.map(|id| format!(" ({})", format_cell(&json!(id)))).unwrap_or_default();
-            output.problem(&format!("line {line}{id}: {}", format_cell(&json!(problem))));
+            let id = id.map(|id| format!(" ({})", one_line(id))).unwrap_or_default();
+            output.problem(&format!("line {line}{id}: {}", one_line(problem)));
         }
         n if n == FAILURES_PRINTED_MAX + 1 => output.problem("more lines failed; --json lists all"),
         _ => {}

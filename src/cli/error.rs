@@ -46,10 +46,7 @@ pub enum CliError {
     #[error("cannot {what}")]
     Io { what: String, source: io::Error },
     #[error("{0}")]
-    Input(String),
-    /// A job of the server failed or was canceled.
-    #[error("{0}")]
-    Job(String),
+    Failed(String),
     #[error("{what}")]
     Model { what: String, source: Box<dyn Error + Send + Sync> },
     /// The reader of standard output, such as `head`, closed the pipe. This is not an error.

@@ -12,7 +12,6 @@ use super::import::format_from_name;
 use super::output::{Output, Unit, plural};
 use crate::domain::{CollectionName, FileEncoding, FileFormat};
 
-/// The command's arguments.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Name of the collection.

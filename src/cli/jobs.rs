@@ -18,7 +18,6 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Maximum consecutive event streams that break off without an event.
 const SILENT_STREAMS_MAX: u32 = 30;
 
-/// What to do with jobs.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Lists jobs, newest first.
@@ -39,7 +38,6 @@ pub enum Action {
     },
 }
 
-/// Filters for jobs.
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Only jobs in this state: queued, running, succeeded, failed or canceled.
@@ -53,7 +51,6 @@ pub struct ListArgs {
     pub collection: Option<CollectionName>,
 }
 
-/// A job.
 #[derive(Debug, Args)]
 pub struct IdArgs {
     /// Id of the job.
@@ -128,10 +125,10 @@ pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliE
     let Some(id) = job["id"].as_str().map(str::to_owned) else {
         return Err(client.unexpected_response("it has no job with an id".to_owned()));
     };
-    let mut shown = JobProgressBar::new(output);
+    let mut bar = None;
     let mut latest = job;
     let mut silent = 0;
-    shown.update(&latest);
+    show_progress(&mut bar, output, &latest);
     while !has_ended(&latest) {
         let mut heard = false;
         let call = Call::get(&["jobs", &id, "events"]);
@@ -140,7 +137,7 @@ pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliE
             if event["status"].is_string() {
                 heard = true;
                 latest = event;
-                shown.update(&latest);
+                show_progress(&mut bar, output, &latest);
             }
         }
         if has_ended(&latest) {
@@ -151,12 +148,12 @@ pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliE
             Err(CliError::Unreachable { .. }) if silent <= SILENT_STREAMS_MAX => latest,
             result => result?,
         };
-        shown.update(&latest);
+        show_progress(&mut bar, output, &latest);
         if !has_ended(&latest) {
             std::thread::sleep(RECONNECT_DELAY);
         }
     }
-    shown.clear();
+    bar.iter().for_each(ProgressBar::finish_and_clear);
     Ok(latest)
 }
 
@@ -170,19 +167,15 @@ pub fn follow(client: &Client, output: &Output, job: Value, detach: bool) -> Res
 
 /// Reports the outcome of a job.
 pub fn finish(client: &Client, output: &Output, job: &Value) -> Result<Outcome, CliError> {
-    if output.json {
-        output.json_status(job)?;
-    } else {
-        output.note(&summary(job));
-    }
+    output.outcome(job, &summary(job))?;
     match job["status"].as_str() {
         Some("succeeded") if job["details"]["failed"].as_u64().unwrap_or(0) > 0 => Ok(Outcome::SomeFailed),
         Some("succeeded") => Ok(Outcome::Done),
         Some("failed") => {
             let error = &job["error"];
-            Err(CliError::Job(format!("the job failed: {}: {}", format_cell(&error["code"]), format_cell(&error["detail"]))))
+            Err(CliError::Failed(format!("the job failed: {}: {}", format_cell(&error["code"]), format_cell(&error["detail"]))))
         }
-        Some("canceled") => Err(CliError::Job("the job was canceled".to_owned())),
+        Some("canceled") => Err(CliError::Failed("the job was canceled".to_owned())),
         other => Err(client.unexpected_response(format!("the job ended with status {other:?}"))),
     }
 }
@@ -258,43 +251,20 @@ fn events(stream: BufReader<impl Read>) -> impl Iterator<Item = Value> {
     })
 }
 
-/// A job's progress bar. It is created on the first update, which determines its unit.
-struct JobProgressBar<'a> {
-    output: &'a Output,
-    bar: Option<ProgressBar>,
-}
-
-impl<'a> JobProgressBar<'a> {
-    fn new(output: &'a Output) -> Self {
-        Self { output, bar: None }
+/// Shows a job's progress. The first call creates the bar, because the job determines its unit.
+fn show_progress(bar: &mut Option<ProgressBar>, output: &Output, job: &Value) {
+    let progress = &job["progress"];
+    let total = progress["total"].as_u64().filter(|total| *total > 0);
+    let bar = bar.get_or_insert_with(|| match format_cell(&progress["unit"]).as_str() {
+        "bytes" => output.progress(total, Unit::Bytes),
+        "" => output.progress(total, Unit::Items("done")),
+        unit => output.progress(total, Unit::Items(unit)),
+    });
+    if let Some(total) = total {
+        bar.set_length(total);
     }
-
-    fn update(&mut self, job: &Value) {
-        let progress = &job["progress"];
-        let total = progress["total"].as_u64().filter(|total| *total > 0);
-        let bar = self.bar.get_or_insert_with(|| {
-            let unit = match progress["unit"].as_str() {
-                Some("bytes") => Unit::Bytes,
-                Some("collections") => Unit::Items("collections"),
-                Some("steps") => Unit::Items("steps"),
-                Some("documents") => Unit::Items("documents"),
-                Some("sentences") => Unit::Items("sentences"),
-                _ => Unit::Items("done"),
-            };
-            self.output.progress(total, unit)
-        });
-        if let Some(total) = total {
-            bar.set_length(total);
-        }
-        bar.set_position(progress["done"].as_u64().unwrap_or(0));
-        bar.set_message(format_cell(&job["status"]));
-    }
-
-    fn clear(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+    bar.set_position(progress["done"].as_u64().unwrap_or(0));
+    bar.set_message(format_cell(&job["status"]));
 }
 
 #[cfg(test)]

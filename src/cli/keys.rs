@@ -7,10 +7,9 @@ use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::listing::{self, ListColumn};
-use super::output::{Column, Output, format_cell, time};
+use super::output::{Column, Output, format_cell, list_cell, time};
 use crate::domain::CreateKeyRequest;
 
-/// What to do with keys.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Lists all keys, without their secrets.
@@ -21,7 +20,6 @@ pub enum Action {
     Revoke {
         /// Id of the key.
         id: String,
-        /// Whether to ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
@@ -53,8 +51,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
 }
 
 fn collections(names: &Value) -> String {
-    let Some(names) = names.as_array() else { return "all".to_owned() };
-    names.iter().map(format_cell).collect::<Vec<_>>().join(", ")
+    if names.is_array() { list_cell(names) } else { "all".to_owned() }
 }
 
 fn create(client: &Client, output: &Output, key: &CreateKeyRequest) -> Result<(), CliError> {

@@ -27,6 +27,7 @@ pub mod mine;
 pub mod models;
 pub mod output;
 pub mod project;
+mod request_body;
 pub mod search;
 pub mod server;
 pub mod similarity;
@@ -45,7 +46,6 @@ use server::ServerArgs;
 pub use crate::domain::chain;
 pub use error::EXIT_CODES;
 
-/// The commands for a running server.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Lists, shows, creates, changes and deletes collections.
@@ -90,10 +90,8 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct Group<A: Subcommand> {
-    /// The subcommand.
     #[command(subcommand)]
     pub action: A,
-    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -102,10 +100,8 @@ pub struct Group<A: Subcommand> {
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct Single<A: Args> {
-    /// The arguments of this command.
     #[command(flatten)]
     pub args: A,
-    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }

@@ -25,10 +25,10 @@ pub struct Output {
 
 /// The unit of a progress bar.
 #[derive(Debug, Clone, Copy)]
-pub enum Unit {
+pub enum Unit<'a> {
     Bytes,
     /// Items, with their name in the plural.
-    Items(&'static str),
+    Items(&'a str),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +69,15 @@ impl Output {
             Err(CliError::OutputClosed) => Ok(()),
             result => result,
         }
+    }
+
+    /// Reports what a command did: as one line of JSON, or as a note.
+    pub fn outcome(&self, value: &impl Serialize, note: &str) -> Result<(), CliError> {
+        if self.json {
+            return self.json_status(value);
+        }
+        self.note(note);
+        Ok(())
     }
 
     /// Writes rows as a table without borders, so that tools such as grep and cut can process it.
@@ -126,7 +135,7 @@ impl Output {
     }
 
     /// Creates a progress bar up to `total`, or a counter if that is unknown. It is only visible on a terminal.
-    pub fn progress(&self, total: Option<u64>, unit: Unit) -> ProgressBar {
+    pub fn progress(&self, total: Option<u64>, unit: Unit<'_>) -> ProgressBar {
         if self.quiet || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
@@ -143,7 +152,7 @@ impl Output {
             bar.set_style(style);
         }
         if let Unit::Items(name) = unit {
-            bar.set_prefix(name);
+            bar.set_prefix(name.to_owned());
         }
         bar.enable_steady_tick(Duration::from_millis(200));
         bar
@@ -166,6 +175,16 @@ pub fn format_cell(value: &Value) -> String {
         Value::String(text) => one_line(text),
         other => one_line(&other.to_string()),
     }
+}
+
+/// Formats a list as a cell: its values, separated by commas.
+pub fn list_cell(values: &Value) -> String {
+    values.as_array().into_iter().flatten().map(format_cell).collect::<Vec<_>>().join(", ")
+}
+
+/// Formats a score, a similarity or a confidence; empty if there is none.
+pub fn score_cell(value: &Value) -> String {
+    value.as_f64().map_or_else(String::new, |score| format!("{score:.4}"))
 }
 
 /// Prefixes a text with its title, if there is one.

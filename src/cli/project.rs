@@ -7,14 +7,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::client::{Call, Client};
-use super::collections::request_members;
 use super::error::{CliError, Outcome};
 use super::files::{Sink, is_standard};
 use super::jobs;
 use super::output::{Output, format_cell, plural};
+use super::request_body::request_members;
 use crate::domain::CollectionName;
 
-/// The command's arguments.
 #[derive(Debug, Args)]
 pub struct ProjectArgs {
     /// Name of the collection.

@@ -5,10 +5,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::client::{Call, Client};
-use super::collections::{DocumentSelectionArgs, json_object, request_members};
 use super::display::{truncate, width, wrap};
 use super::error::{CliError, Outcome};
-use super::output::{Column, Output, format_cell, plural, with_title};
+use super::output::{Column, Output, format_cell, plural, score_cell, with_title};
+use super::request_body::{DocumentSelectionArgs, json_object, request_members};
 use crate::domain::CollectionName;
 
 /// Maximum lines of a passage on a terminal.
@@ -20,7 +20,6 @@ const ID_COLUMNS_MAX: usize = 32;
 /// Columns between two cells.
 const GAP: usize = 2;
 
-/// The command's arguments.
 #[derive(Debug, Args, Serialize)]
 pub struct SearchArgs {
     /// Name of the collection.
@@ -42,7 +41,6 @@ pub struct SearchArgs {
     /// Minimum score of a hit.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub score_min: Option<f64>,
-    /// Filters for documents.
     #[command(flatten)]
     #[serde(flatten)]
     pub only: DocumentSelectionArgs,
@@ -74,7 +72,6 @@ pub struct SearchArgs {
     pub settings: Option<Map<String, Value>>,
 }
 
-/// Search mode.
 #[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -139,11 +136,12 @@ fn table(output: &Output, hits: &[Value]) -> Result<(), CliError> {
         let id = format_cell(&hit["id"]);
         if output.columns.is_some() { truncate(&id, ID_COLUMNS_MAX) } else { id }
     };
-    let score = |hit: &Value| hit["score"].as_f64().map_or_else(String::new, |score| format!("{score:.4}"));
     let mut rows: Vec<Vec<String>> = hits
         .iter()
         .enumerate()
-        .map(|(at, hit)| vec![(at + 1).to_string(), score(hit), format_cell(&hit["language"]), id(hit), passage(hit)])
+        .map(|(at, hit)| {
+            vec![(at + 1).to_string(), score_cell(&hit["score"]), format_cell(&hit["language"]), id(hit), passage(hit)]
+        })
         .collect();
     let columns =
         [Column::Number("#"), Column::Number("SCORE"), Column::Text("LANG"), Column::Text("ID"), Column::Text("PASSAGE")];

@@ -6,14 +6,14 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::client::{Call, Client};
+use super::display::one_line;
 use super::error::{CliError, Outcome};
 use super::files::{Input, answers_in_place, for_each_batch, is_blank, two_columns};
-use super::output::{Output, format_cell, plural};
+use super::output::{Output, plural, score_cell};
 use crate::domain::Limits;
 
 const BATCH_PAIRS_MAX: usize = 128;
 
-/// The command's arguments.
 #[derive(Debug, Args)]
 pub struct SimilarityArgs {
     /// First text; if omitted, reads pairs from the file.
@@ -59,8 +59,7 @@ fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Resu
             output.object(&line)?;
             continue;
         }
-        let score = result["score"].as_f64().map_or_else(String::new, |score| format!("{score:.4}"));
-        output.line(&format!("{score}\t{}\t{}", format_cell(&json!(first)), format_cell(&json!(second))))?;
+        output.line(&format!("{}\t{}\t{}", score_cell(&result["score"]), one_line(first), one_line(second)))?;
     }
     Ok(())
 }

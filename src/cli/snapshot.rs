@@ -8,20 +8,19 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::client::{Call, Client, Upload};
-use super::collections::request_members;
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::files::{Input, Sink};
 use super::jobs;
 use super::listing::{self, ListColumn};
 use super::output::{Column, Output, Unit, bytes, count, format_cell, format_members, time};
+use super::request_body::request_members;
 use super::snapshot_target::TargetArgs;
 use crate::domain::{CollectionName, hex};
 use crate::new_id::new_uuid;
 
 const ARCHIVE_EXTENSION: &str = ".tar.zst";
 
-/// What to do with snapshots.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Creates a snapshot of collections, by default all of them, on the server.
@@ -56,18 +55,15 @@ pub enum Action {
     Delete {
         /// Id of the snapshot.
         id: String,
-        /// Whether to ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
 }
 
-/// A download.
 #[derive(Debug, Args)]
 pub struct DownloadArgs {
     /// Id of the snapshot, or with --target also latest.
     pub id: String,
-    /// The target to download from.
     #[command(flatten)]
     pub target: TargetArgs,
     /// Output file, renamed into place when complete; defaults to ID.tar.zst.
@@ -75,12 +71,10 @@ pub struct DownloadArgs {
     pub output: Option<PathBuf>,
 }
 
-/// A restore.
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
     /// Id of the snapshot, or with --target also latest.
     pub id: String,
-    /// The target to upload the snapshot from.
     #[command(flatten)]
     pub target: TargetArgs,
     /// Restores only this collection.
@@ -95,7 +89,6 @@ pub struct RestoreArgs {
     /// Prints the job without waiting for it to finish.
     #[arg(long)]
     pub detach: bool,
-    /// Whether to ask for confirmation before replacing collections.
     #[command(flatten)]
     pub confirm: ConfirmArgs,
 }

@@ -10,9 +10,10 @@ use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 use super::client::{Call, Client, Upload};
+use super::display::one_line;
 use super::error::CliError;
 use super::files;
-use super::output::{Column, Output, Unit, bytes, format_cell, time};
+use super::output::{Column, Output, Unit, bytes, time};
 use crate::domain::chain;
 use crate::domain::timestamps::rfc3339;
 use crate::targets::{StoredSnapshot, Target, TargetError};
@@ -64,7 +65,7 @@ impl OpenTarget {
                 vec![
                     about.snapshot.to_string(),
                     created,
-                    format_cell(&json!(about.collections.join(", "))),
+                    one_line(&about.collections.join(", ")),
                     bytes(&json!(about.archive_bytes)),
                 ]
             }),
@@ -121,5 +122,5 @@ impl OpenTarget {
 }
 
 fn failed(error: &TargetError) -> CliError {
-    CliError::Input(chain(error))
+    CliError::Failed(chain(error))
 }

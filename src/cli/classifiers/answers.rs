@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use crate::cli::display::one_line;
 use crate::cli::error::CliError;
-use crate::cli::output::{Column, Output, count, format_cell};
+use crate::cli::output::{Column, Output, count, format_cell, list_cell, score_cell};
 
 /// The columns of a confusion matrix. A matrix of more labels is too wide for a terminal.
 const NUMBERS: [&str; 12] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"];
@@ -22,18 +23,17 @@ pub fn prediction(output: &Output, text: &str, prediction: &Value) -> Result<(),
         object["text"] = json!(text);
         return output.object(&object);
     }
-    let labels = match prediction["labels"].as_array() {
+    let labels = match &prediction["labels"] {
         _ if prediction["abstained"] == true => "(abstains)".to_owned(),
-        Some(labels) if labels.is_empty() => "(none)".to_owned(),
-        labels => labels.into_iter().flatten().map(format_cell).collect::<Vec<_>>().join(", "),
+        labels if *labels == json!([]) => "(none)".to_owned(),
+        labels => list_cell(labels),
     };
     let sure = percent(&prediction["scores"][0]["probability"]);
-    output.line(&format!("{labels}\t{sure}\t{}", format_cell(&json!(text))))?;
+    output.line(&format!("{labels}\t{sure}\t{}", one_line(text)))?;
     for neighbor in prediction["neighbors"].as_array().into_iter().flatten() {
-        let labels: Vec<String> = neighbor["labels"].as_array().into_iter().flatten().map(format_cell).collect();
-        let score = neighbor["score"].as_f64().unwrap_or_default();
+        let (score, labels) = (score_cell(&neighbor["score"]), list_cell(&neighbor["labels"]));
         let (language, text) = (format_cell(&neighbor["language"]), format_cell(&neighbor["text"]));
-        output.line(&format!("  {score:.4}\t{language}\t{}\t{text}", labels.join(", ")))?;
+        output.line(&format!("  {score}\t{language}\t{labels}\t{text}"))?;
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ fn confusion_matrix(evaluation: &Value) -> Option<(Vec<Column>, Vec<Vec<String>>
             let key = ((*expected).to_owned(), answered.map(str::to_owned));
             cells.get(&key).cloned().unwrap_or_else(|| "0".to_owned())
         });
-        [format!("{number} {}", format_cell(&json!(expected)))].into_iter().chain(counted).collect()
+        [format!("{number} {}", one_line(expected))].into_iter().chain(counted).collect()
     };
     let rows: Vec<Vec<String>> = numbers.iter().zip(&labels).map(row).collect();
     let columns = numbers.iter().copied().chain(abstains.then_some("NONE")).map(Column::Number);

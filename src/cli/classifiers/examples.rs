@@ -27,7 +27,7 @@ pub fn read(input: Input) -> Result<(Vec<Value>, ExampleLines), CliError> {
     let mut examples = Vec::new();
     for line in input.lines(Limits::default().text_bytes_max * JSON_FACTOR) {
         let Line { number, text, .. } = line?;
-        let wrong = |problem| CliError::Input(format!("line {number} of {}: {problem}", lines.name));
+        let wrong = |problem| CliError::Failed(format!("line {number} of {}: {problem}", lines.name));
         let text = text.map_err(wrong)?;
         if !text.trim().is_empty() {
             examples.push(example(&text).map_err(wrong)?);

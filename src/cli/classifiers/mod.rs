@@ -10,19 +10,18 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::client::{Call, Client};
-use super::collections::{json_object, request_members};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::files::{Input, answers_in_place, for_each_batch, is_blank};
 use super::jobs;
 use super::listing::{self, ListColumn};
 use super::output::{Column, Output, count, format_cell, time};
+use super::request_body::{json_object, request_members};
 use crate::domain::{ClassifierKind, ClassifierName, CollectionName, Limits};
 use examples::ExampleLines;
 
 const TEXTS_PER_REQUEST: usize = 256;
 
-/// What to do with classifiers.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Lists all classifiers.
@@ -52,7 +51,6 @@ pub enum Action {
     Delete {
         /// Name of the classifier.
         classifier: ClassifierName,
-        /// Whether to ask for confirmation.
         #[command(flatten)]
         confirm: ConfirmArgs,
     },
@@ -75,7 +73,6 @@ pub struct LabeledArgs {
     pub examples: Option<PathBuf>,
 }
 
-/// A classifier to create.
 #[derive(Debug, Args, Serialize)]
 pub struct TrainArgs {
     /// Name of the classifier.
@@ -84,7 +81,6 @@ pub struct TrainArgs {
     /// Kind of classifier.
     #[arg(long, short, value_enum)]
     pub kind: ClassifierKind,
-    /// The training data.
     #[command(flatten)]
     #[serde(skip)]
     pub labeled: LabeledArgs,
@@ -123,10 +119,8 @@ pub struct ClassifierArgs {
     pub threshold: Option<f64>,
 }
 
-/// Texts to predict the labels of.
 #[derive(Debug, Args, Serialize)]
 pub struct PredictArgs {
-    /// The classifier.
     #[command(flatten)]
     #[serde(flatten)]
     pub target: ClassifierArgs,
@@ -138,13 +132,10 @@ pub struct PredictArgs {
     pub explain: Option<u64>,
 }
 
-/// A classifier and the labeled data to evaluate it with.
 #[derive(Debug, Args)]
 pub struct EvaluateArgs {
-    /// The classifier.
     #[command(flatten)]
     pub target: ClassifierArgs,
-    /// The labeled data.
     #[command(flatten)]
     pub labeled: LabeledArgs,
 }
@@ -152,7 +143,6 @@ pub struct EvaluateArgs {
 /// Which documents get labels.
 #[derive(Debug, Args, Serialize)]
 pub struct ApplyArgs {
-    /// The classifier.
     #[command(flatten)]
     #[serde(flatten)]
     pub target: ClassifierArgs,

@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 
 use crate::domain::DeviceChoice;
 
-/// The command's arguments.
 #[derive(Debug, Args)]
 pub struct EmbedArgs {
     /// File of texts; - or no file for standard input.
@@ -31,7 +30,6 @@ pub struct EmbedArgs {
     pub output: Option<PathBuf>,
 }
 
-/// Format of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum InputFormat {
     /// One text per line.
@@ -40,7 +38,6 @@ pub enum InputFormat {
     Ndjson,
 }
 
-/// Format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// One JSON object per text, with the line, the id (if the input has one) and the embedding.

@@ -93,7 +93,7 @@ impl Encoder {
     /// Waits for a batch, which contains the lines `first` to `last`.
     pub fn wait(&self, batch: Pending, first: u64, last: u64) -> Result<Vec<Vector>, CliError> {
         let joined = self.runtime.block_on(batch);
-        joined.unwrap_or_else(|_| Err(CliError::Input(format!("lines {first} to {last}: the encoder stopped"))))
+        joined.unwrap_or_else(|_| Err(CliError::Failed(format!("lines {first} to {last}: the encoder stopped"))))
     }
 }
 

@@ -59,7 +59,7 @@ pub fn run(args: EmbedArgs, server: &ServerArgs) -> Result<Outcome, CliError> {
     }
     match (tally.failed, tally.embedded) {
         (0, _) => Ok(Outcome::Done),
-        (_, 0) => Err(CliError::Input("no text was embedded".to_owned())),
+        (_, 0) => Err(CliError::Failed("no text was embedded".to_owned())),
         (failed, _) => {
             output.problem(&format!("{} failed; the output says why", plural(failed, "line")));
             Ok(Outcome::SomeFailed)
@@ -107,7 +107,7 @@ fn write(encoder: &Encoder, batch: Batch, vectors: &mut Vectors, tally: &mut Tal
             Ok(None) => vectors.write_without(item, None)?,
             Ok(Some(_)) => {
                 let Some(row) = rows.next() else {
-                    return Err(CliError::Input(format!("line {}: the encoder returned no embedding", item.line)));
+                    return Err(CliError::Failed(format!("line {}: the encoder returned no embedding", item.line)));
                 };
                 vectors.write(item, &row)?;
                 tally.embedded += 1;

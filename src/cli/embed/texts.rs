@@ -16,7 +16,6 @@ const BATCH_BYTES_MAX: u64 = 1 << 20;
 /// How many times longer than its text a line of JSON may be, because of six-character escapes and other members.
 const JSON_FACTOR: usize = 8;
 
-/// A line of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Item {
     /// The line number, from 1.
@@ -28,7 +27,6 @@ pub struct Item {
     pub bytes: u64,
 }
 
-/// Reads the input.
 pub struct Texts {
     lines: Box<dyn Iterator<Item = Result<Line, CliError>>>,
     format: InputFormat,

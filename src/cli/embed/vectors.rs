@@ -11,7 +11,6 @@ use super::texts::Item;
 use crate::cli::error::CliError;
 use crate::cli::files::{Sink, Target};
 
-/// The output for vectors.
 pub enum Vectors {
     /// One JSON object per text.
     Lines {
@@ -76,7 +75,7 @@ impl Vectors {
     pub fn write_without(&mut self, item: &Item, problem: Option<&str>) -> Result<(), CliError> {
         let Self::Lines { sink, .. } = self else {
             let problem = problem.unwrap_or("is blank");
-            return Err(CliError::Input(format!("line {}: {problem}; an array cannot leave out its row", item.line)));
+            return Err(CliError::Failed(format!("line {}: {problem}; an array cannot leave out its row", item.line)));
         };
         let row = Row { line: item.line, id: item.id.as_deref(), embedding: None, truncated: false, error: problem };
         sink.write_all(&row.json_line()?)

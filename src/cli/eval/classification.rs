@@ -18,10 +18,8 @@ use crate::evaluation::classification::{Embedded, Options, measure, read_sets};
 use crate::evaluation::comparison::{Comparison, RUNS, SEED, Task, VALIDATION_SHARE};
 use crate::evaluation::{EvaluationError, Report};
 
-/// Evaluation of classification across languages.
 #[derive(Debug, Args)]
 pub struct ClassificationArgs {
-    /// Input files, model and output.
     #[command(flatten)]
     pub data: DataArgs,
     /// Training languages, each evaluated separately.

@@ -62,9 +62,9 @@ pub(super) fn to_cli_error(error: EvaluationError) -> CliError {
     match error {
         EvaluationError::Measured(cause) => match cause.downcast::<CliError>() {
             Ok(error) => *error,
-            Err(cause) => CliError::Input(crate::cli::chain(&*cause)),
+            Err(cause) => CliError::Failed(crate::cli::chain(&*cause)),
         },
-        other => CliError::Input(crate::cli::chain(&other)),
+        other => CliError::Failed(crate::cli::chain(&other)),
     }
 }
 

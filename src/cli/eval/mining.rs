@@ -14,10 +14,8 @@ use crate::cli::output::format_cell;
 use crate::evaluation::mining::{Candidate, ExactMiner, MAX_SCORE, Miner, Proposals, measure};
 use crate::evaluation::{EvaluationError, Report};
 
-/// Evaluation of mining.
 #[derive(Debug, Args)]
 pub struct MiningArgs {
-    /// Input files, model and output.
     #[command(flatten)]
     pub data: DataArgs,
     /// Also mines on the server, with POST /v1/mine and the strategy max_score; reported as `server`.
@@ -66,7 +64,11 @@ fn mine_on_server(measured: &Measured, first: &[String], second: &[String]) -> R
     let job = client.send(&Call::post(&["mine"]).json(body))?;
     let job = jobs::watch(client, output, job)?;
     if job["status"] != "succeeded" {
-        return Err(CliError::Job(format!("mining {}: {}", format_cell(&job["status"]), format_cell(&job["error"]["detail"]))));
+        return Err(CliError::Failed(format!(
+            "mining {}: {}",
+            format_cell(&job["status"]),
+            format_cell(&job["error"]["detail"])
+        )));
     }
     let content = client.open(&Call::get(&["jobs", &format_cell(&job["id"]), "pairs"]))?.content;
     let mut pairs = Vec::new();

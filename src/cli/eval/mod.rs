@@ -30,7 +30,6 @@ use search::SearchArgs;
 
 pub use measured::DataArgs;
 
-/// What to evaluate.
 #[derive(Debug, Subcommand)]
 pub enum Task {
     /// Measures P@1 between English and the other languages of Tatoeba.
@@ -77,10 +76,8 @@ pub enum Task {
     All(DataArgs),
 }
 
-/// Evaluation of retrieval among many candidates.
 #[derive(Debug, Args)]
 pub struct RetrievalArgs {
-    /// Input files, model and output.
     #[command(flatten)]
     pub data: DataArgs,
     /// Maximum queries to use.

@@ -32,7 +32,7 @@ impl<'a> Scratch<'a> {
         let job = jobs::watch(client, output, job)?;
         match job["status"].as_str() {
             Some("succeeded") => Ok(scratch),
-            _ => Err(CliError::Job(format!("training failed: {}", format_cell(&job["error"]["detail"])))),
+            _ => Err(CliError::Failed(format!("training failed: {}", format_cell(&job["error"]["detail"])))),
         }
     }
 

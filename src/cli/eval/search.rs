@@ -15,6 +15,7 @@ use crate::cli::client::Call;
 use crate::cli::error::CliError;
 use crate::cli::files::{Sink, Target};
 use crate::cli::output::{Unit, plural};
+use crate::cli::request_body::request_members;
 use crate::domain::{CollectionName, Language, TITLE_CHARS_MAX};
 use crate::evaluation::judged::{self, ReadOptions};
 use crate::evaluation::relevance::{DEPTH_MAX, Gains, Item, TestCollection, score_ranking};
@@ -26,10 +27,8 @@ const BATCH_SEARCHES: usize = 50;
 /// Placeholder for the configuration's name in a file name.
 const NAME: &str = "{name}";
 
-/// Evaluation of search relevance.
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// Input files, model and output.
     #[command(flatten)]
     pub data: DataArgs,
     /// Search modes to evaluate: any mode of the server, or `default` to send no mode. Defaults to full,dense,lexical,hybrid if
@@ -242,7 +241,7 @@ fn write_run(
 ) -> Result<(), CliError> {
     let ids = queries.iter().map(|scoped| &scoped.query.id).chain(lists.iter().flatten().map(|(id, _)| id));
     if let Some(id) = ids.into_iter().find(|id| !runs::is_valid_name(id)) {
-        return Err(CliError::Input(format!(
+        return Err(CliError::Failed(format!(
             "--run: expected ids without white space, which separates the fields of a run, got {id}"
         )));
     }
@@ -256,14 +255,8 @@ fn write_run(
 
 /// Returns a document in the format of the API.
 fn document(item: &Item) -> Value {
-    let mut document = json!({ "id": item.id, "text": item.text });
-    if let Some(title) = &item.title {
-        document["title"] = json!(kept_title(title));
-    }
-    if let Some(language) = item.language {
-        document["language"] = json!(language.code());
-    }
-    document
+    let (title, language) = (item.title.as_deref().map(kept_title), item.language.map(Language::code));
+    request_members(&json!({ "id": item.id, "text": item.text, "title": title, "language": language })).into()
 }
 
 /// Returns as much of a title as the server accepts.
@@ -290,7 +283,7 @@ fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<()
         let mut results = answer["results"].as_array().into_iter().flatten();
         if let Some(result) = results.find(|result| result["error"].is_object()) {
             let detail = json!({ "id": result["id"], "error": result["error"]["detail"] });
-            return Err(CliError::Input(format!("the server refused a document: {detail}")));
+            return Err(CliError::Failed(format!("the server refused a document: {detail}")));
         }
         bar.inc(batch.len() as u64);
     }
@@ -327,7 +320,7 @@ impl<'a> Searches<'a> {
                 Some(own) => format!("{own}, the model of {collection}"),
                 None => format!("none, because {collection} has no model"),
             };
-            return Err(CliError::Input(format!("--model: expected {expected}, got {model}")));
+            return Err(CliError::Failed(format!("--model: expected {expected}, got {model}")));
         }
         let counts = about["languages"].as_array().into_iter().flatten();
         let languages = counts.filter_map(|count| count["language"].as_str().map(str::to_owned)).collect();
@@ -349,7 +342,7 @@ impl<'a> Searches<'a> {
             let document = match self.measured.client.send(&Call::get(&path)) {
                 Err(error) if error.code() == Some("document_not_found") => {
                     let expected = format!("an id of a document of {}", self.collection);
-                    return Err(CliError::Input(format!("qrels: document id: expected {expected}, got {id}")));
+                    return Err(CliError::Failed(format!("qrels: document id: expected {expected}, got {id}")));
                 }
                 answer => answer?,
             };

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::record::InvalidRecord;
+use crate::cli::display::one_line;
 use crate::cli::error::CliError;
 use crate::cli::files::Target;
 use crate::cli::output::{Output, format_cell};
@@ -64,13 +65,10 @@ impl Failures {
 
 fn failure(unit: &str, line: &str) -> String {
     let result: Value = serde_json::from_str(line).unwrap_or(Value::Null);
-    let id = result["id"].as_str().map(|id| format!(" ({})", format_cell(&json!(id)))).unwrap_or_default();
+    let id = result["id"].as_str().map(|id| format!(" ({})", one_line(id))).unwrap_or_default();
     let error = &result["error"];
-    let location = error["pointer"]
-        .as_str()
-        .filter(|pointer| !pointer.is_empty())
-        .map(|pointer| format!("{}: ", format_cell(&json!(pointer))));
-    let location = location.unwrap_or_default();
+    let location = error["pointer"].as_str().filter(|pointer| !pointer.is_empty());
+    let location = location.map(|pointer| format!("{}: ", one_line(pointer))).unwrap_or_default();
     format!(
         "{unit} {}{id}: {}: {location}{}",
         format_cell(&result["line"]),

@@ -27,7 +27,7 @@ pub fn check(
     let recorder = Recorder { content: &mut *input.content, read: &mut packed };
     // What cannot be unpacked is reported by the server.
     if let Ok(Err(problem)) = decoder(compression, recorder).and_then(|content| check_head(content, format, &types)) {
-        return Err(CliError::Input(format!("the header row {problem}")));
+        return Err(CliError::Failed(format!("the header row {problem}")));
     }
     let Input { content, bytes, name } = input;
     Ok(Input { content: Box::new(Cursor::new(packed).chain(content)), bytes, name })

@@ -26,7 +26,6 @@ use crate::domain::{CollectionName, FileEncoding, FileFormat};
 use failures::Failures;
 use foreign::{ForeignArgs, Source};
 
-/// The command's arguments.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// Name of the collection.
@@ -51,7 +50,6 @@ pub struct ImportArgs {
     /// Writes all failed lines with the reasons to this file (NDJSON).
     #[arg(long, value_name = "FILE", conflicts_with = "detach")]
     pub failures: Option<PathBuf>,
-    /// How to read the export of another database.
     #[command(flatten)]
     pub foreign: ForeignArgs,
 }

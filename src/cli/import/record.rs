@@ -10,7 +10,6 @@ use crate::domain::json::kind;
 /// Maximum characters of an invalid id to show.
 const ID_CHARACTERS_SHOWN: usize = 80;
 
-/// A record of another database.
 #[derive(Debug, Default)]
 pub struct Record {
     pub id: Value,

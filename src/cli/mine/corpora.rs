@@ -7,10 +7,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::collections::request_members;
 use crate::cli::error::CliError;
 use crate::cli::files::{Input, is_blank, two_columns};
 use crate::cli::output::Output;
+use crate::cli::request_body::request_members;
 use crate::domain::{CollectionName, Limits};
 
 /// Both sides and the known pairs of a request.
@@ -28,7 +28,6 @@ pub struct Side {
     file: Option<NumberedFile>,
 }
 
-/// Known translations.
 pub struct KnownPairs {
     /// The member of the request.
     pub member: Value,

@@ -10,18 +10,17 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::client::{Call, Client};
-use super::collections::{DocumentSelectionArgs, json_object, request_members};
 use super::error::{CliError, Outcome};
 use super::files::Sink;
 use super::jobs;
 use super::output::{Output, format_cell, plural};
+use super::request_body::{DocumentSelectionArgs, json_object, request_members};
 use crate::domain::CollectionName;
 use corpora::{Corpora, KnownPairs, Side};
 
 /// The action in an error of the results' stream.
 const READ_RESULTS: &str = "read the results to their end";
 
-/// The arguments of `mine`.
 #[derive(Debug, Args)]
 pub struct MineArgs {
     /// First corpus: the name of a collection, or @FILE for a file with one sentence per line. Skips blank lines; ids are line
@@ -76,18 +75,15 @@ pub struct MineArgs {
     /// Compares all pairs of sentences exactly, however long that takes.
     #[arg(long)]
     pub exact: bool,
-    /// Output options.
     #[command(flatten)]
     pub results: ResultsArgs,
 }
 
-/// The arguments of `duplicates`.
 #[derive(Debug, Args, Serialize)]
 pub struct DuplicatesArgs {
     /// Name of the collection.
     #[serde(skip)]
     pub collection: CollectionName,
-    /// Which of its documents.
     #[command(flatten)]
     #[serde(flatten)]
     pub only: DocumentSelectionArgs,
@@ -106,13 +102,11 @@ pub struct DuplicatesArgs {
     /// Pairs to consider by language: any, same or different.
     #[arg(long, value_name = "NAME")]
     pub pairs: Option<String>,
-    /// Output options.
     #[command(flatten)]
     #[serde(skip)]
     pub results: ResultsArgs,
 }
 
-/// Output options.
 #[derive(Debug, Args)]
 pub struct ResultsArgs {
     /// Output file, renamed into place when complete; - or none for standard output.
@@ -126,7 +120,6 @@ pub struct ResultsArgs {
     pub detach: bool,
 }
 
-/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ResultsFormat {
     /// One JSON object per line.

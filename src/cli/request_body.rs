@@ -1,0 +1,46 @@
+//! Members of request bodies that come from the command line.
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Some of a collection's documents.
+#[derive(Debug, Args, Serialize)]
+pub struct DocumentSelectionArgs {
+    /// Only documents in these languages, as BCP 47 tags: fr, pt-BR.
+    #[arg(long, short, value_name = "TAG,…", value_delimiter = ',')]
+    pub languages: Vec<String>,
+    /// Only documents that match this filter, such as {"field": "topic", "eq": "food"}.
+    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    pub filter: Option<Map<String, Value>>,
+}
+
+/// Returns the request members that were set on the command line: all except null, false and empty lists.
+pub fn request_members(args: &impl Serialize) -> Map<String, Value> {
+    let is_given = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_array() != Some(&Vec::new());
+    match serde_json::to_value(args) {
+        Ok(Value::Object(members)) => members.into_iter().filter(|(_, value)| is_given(value)).collect(),
+        _ => Map::new(),
+    }
+}
+
+/// Parses an argument that is a JSON object.
+pub fn json_object(text: &str) -> Result<Map<String, Value>, String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err("expected a JSON object".to_owned()),
+        Err(error) => Err(format!("expected a JSON object: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_must_be_a_json_object() {
+        assert!(json_object(r#"{"a": 1}"#).is_ok());
+        assert_eq!(json_object("[1]").unwrap_err(), "expected a JSON object");
+        assert!(json_object("{").unwrap_err().starts_with("expected a JSON object: EOF"));
+    }
+}
