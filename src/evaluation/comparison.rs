@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use super::classification::{Embedded, label_numbers};
+use super::encoder::SentenceEncoder;
 use super::error::EvaluationError;
 use super::labeled::{Example, Labeled};
 use super::retrieval::mean;
@@ -37,6 +38,9 @@ pub struct Task<'a> {
     pub tests: BTreeMap<Language, &'a [Example]>,
     classes: LabelNames,
 }
+
+/// The predicted class of each example of each test split. `None` is an abstention and counts as wrong.
+pub type Answers = BTreeMap<Language, Vec<Option<u32>>>;
 
 /// Accuracies in percent, by method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,25 +82,23 @@ impl<'a> Task<'a> {
     pub fn comparison(&self) -> Result<Comparison, EvaluationError> {
         let mut comparison = Comparison { from: self.from.code().to_owned(), ways: BTreeMap::new() };
         let numbers = label_numbers(&self.classes, "the training part", &labels_of(self.train))?;
-        let always = majority(&numbers).and_then(|class| self.classes.name(class)).map(str::to_owned);
-        let answers = self.tests.iter().map(|(language, test)| (*language, vec![always.clone(); test.len()])).collect();
+        let answers = self.tests.iter().map(|(language, test)| (*language, vec![majority(&numbers); test.len()])).collect();
         comparison.ways.insert(MAJORITY.to_owned(), self.evaluate(&answers)?);
         Ok(comparison)
     }
 
-    /// Evaluates the predictions for each test split, in the order of its examples. `None` is an abstention and counts as
-    /// wrong.
-    pub fn evaluate(&self, answers: &BTreeMap<Language, Vec<Option<String>>>) -> Result<MethodAccuracy, EvaluationError> {
+    /// Returns the class of a predicted label.
+    pub fn class(&self, label: &str) -> Result<u32, EvaluationError> {
+        Ok(label_numbers(&self.classes, "the answers", &[label])?[0])
+    }
+
+    /// Evaluates the predictions for each test split, in the order of its examples.
+    pub fn evaluate(&self, answers: &Answers) -> Result<MethodAccuracy, EvaluationError> {
         let mut languages = BTreeMap::new();
         for (language, test) in &self.tests {
             let expected = label_numbers(&self.classes, language.name(), &labels_of(test))?;
             let predicted = answers.get(language).map_or(&[][..], Vec::as_slice);
-            let number = |label: &Option<String>| {
-                let label = label.as_deref();
-                label.map(|label| label_numbers(&self.classes, "the answers", &[label]).map(|numbers| numbers[0])).transpose()
-            };
-            let predicted: Vec<Option<u32>> = predicted.iter().map(number).collect::<Result<_, _>>()?;
-            let report = evaluate_classes(&expected, &predicted, self.classes.len())?;
+            let report = evaluate_classes(&expected, predicted, self.classes.len())?;
             languages.insert(language.code().to_owned(), 100.0 * report.scores.accuracy);
         }
         let own = languages.remove(self.from.code());
@@ -105,11 +107,8 @@ impl<'a> Task<'a> {
 
     /// Returns the predictions of a network trained locally on the embeddings of the train split. It holds out the same
     /// examples as a server, and keeps the best of the same runs.
-    pub fn predict_locally(
-        &self,
-        train: &Embedded<'_>,
-        tests: &BTreeMap<Language, Embedded<'_>>,
-    ) -> Result<BTreeMap<Language, Vec<Option<String>>>, EvaluationError> {
+    pub fn predict_locally(&self, encoder: &mut dyn SentenceEncoder) -> Result<Answers, EvaluationError> {
+        let train = Embedded::new(self.train, encoder)?;
         let numbers = label_numbers(&self.classes, "the training part", &train.labels)?;
         let split = stratified_split(&numbers, VALIDATION_SHARE, u64::from(SEED))?;
         let training = Training {
@@ -122,11 +121,10 @@ impl<'a> Task<'a> {
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         };
         let mlp = training.train(&|_| ControlFlow::Continue(()))?.into_best().mlp;
-        let mut answers = BTreeMap::new();
-        for (language, test) in tests {
-            let logits = mlp.logits(test.embeddings.values())?;
-            let label = |row: &[f32]| highest(row).and_then(|class| self.classes.name(class)).map(str::to_owned);
-            answers.insert(*language, logits.chunks_exact(self.classes.len()).map(label).collect());
+        let mut answers = Answers::new();
+        for (language, test) in &self.tests {
+            let logits = mlp.logits(Embedded::new(test, encoder)?.embeddings.values())?;
+            answers.insert(*language, logits.chunks_exact(self.classes.len()).map(highest).collect());
         }
         Ok(answers)
     }
@@ -167,8 +165,8 @@ impl fmt::Display for Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluation::Embeddings;
     use crate::evaluation::labeled::Parts;
+    use crate::evaluation::test_encoders::AngleEncoder;
 
     fn examples(rows: &[(&str, &str)]) -> Vec<Example> {
         rows.iter().map(|(label, text)| Example { label: (*label).to_owned(), text: (*text).to_owned() }).collect()
@@ -188,14 +186,13 @@ mod tests {
         [(language("en"), english), (language("de"), parts(german)), (language("fr"), parts(french))].into()
     }
 
-    fn predicted(answers: &[&str]) -> Vec<Option<String>> {
-        answers.iter().map(|answer| (!answer.is_empty()).then(|| (*answer).to_owned())).collect()
-    }
-
     #[test]
     fn accuracy_is_reported_by_language_beside_the_majority_class() {
         let set = set();
         let task = Task::new(&set, language("en")).unwrap();
+        let predicted = |labels: &[&str]| -> Vec<Option<u32>> {
+            labels.iter().map(|label| (!label.is_empty()).then(|| task.class(label).unwrap())).collect()
+        };
         let answers = [
             (language("en"), predicted(&["weather", "weather"])),
             // Three of four are correct; the last is an abstention.
@@ -233,27 +230,14 @@ mod tests {
     #[test]
     fn the_network_transfers_separable_classes_to_another_language() {
         // Weather is around 0 degrees and sports around 90, ten of each; in German both are rotated by ten degrees.
-        let (mut train, mut values) = (Vec::new(), Vec::new());
-        for number in 0..20 {
-            let (label, angle) = if number % 2 == 0 { ("weather", 0.0_f32) } else { ("sports", 90.0) };
-            train.push((label, "text"));
-            let angle = (angle + number as f32 - 10.0).to_radians();
-            values.extend([angle.cos(), angle.sin()]);
-        }
-        let test = examples(&[("sports", "Tor"), ("weather", "Regen")]);
-        let parts = Parts { train: examples(&train), ..Parts::default() };
+        let angles = (0..20).map(|number| if number % 2 == 0 { ("weather", number - 10) } else { ("sports", number + 80) });
+        let train = angles.map(|(label, angle)| Example { label: label.to_owned(), text: angle.to_string() }).collect();
+        let test = examples(&[("sports", "100"), ("weather", "10")]);
+        let parts = Parts { train, ..Parts::default() };
         let set = [(language("en"), parts), (language("de"), Parts { test, ..Parts::default() })].into();
         let mut task = Task::new(&set, language("en")).unwrap();
         task.tests.remove(&language("en"));
-        let embedded = |values: Vec<f32>, examples: &'static [&'static str]| Embedded {
-            embeddings: Embeddings::normalized(values, 2).unwrap(),
-            labels: examples.to_vec(),
-        };
-        let labels: Vec<&str> = train.iter().map(|(label, _)| *label).collect();
-        let train = Embedded { embeddings: Embeddings::normalized(values, 2).unwrap(), labels };
-        let (ten, hundred) = (10.0_f32.to_radians(), 100.0_f32.to_radians());
-        let turned = embedded(vec![hundred.cos(), hundred.sin(), ten.cos(), ten.sin()], &["sports", "weather"]);
-        let answers = task.predict_locally(&train, &[(language("de"), turned)].into()).unwrap();
+        let answers = task.predict_locally(&mut AngleEncoder).unwrap();
         assert_eq!(task.evaluate(&answers).unwrap().mean, 100.0);
     }
 }

@@ -1,7 +1,6 @@
 //! `dragoman eval classification`: the papers' protocol on the server's embeddings, or a comparison of several methods: the
 //! server's classifiers, called through its API, and the same network trained locally on the same embeddings.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use clap::{Args, ValueEnum};
@@ -14,16 +13,16 @@ use super::scratch::Scratch;
 use crate::cli::client::Call;
 use crate::cli::error::CliError;
 use crate::domain::Language;
-use crate::evaluation::classification::{Embedded, Options, measure, read_sets};
-use crate::evaluation::comparison::{Comparison, RUNS, SEED, Task, VALIDATION_SHARE};
-use crate::evaluation::{EvaluationError, Report};
+use crate::evaluation::Report;
+use crate::evaluation::classification::{Options, measure, read_sets};
+use crate::evaluation::comparison::{Answers, Comparison, RUNS, SEED, Task, VALIDATION_SHARE};
 
 #[derive(Debug, Args)]
 pub struct ClassificationArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Training languages, each evaluated separately.
-    #[arg(long, value_name = "CODE,…", value_delimiter = ',', default_value = "en", value_parser = parse_language)]
+    #[arg(long, value_name = "CODE,…", value_delimiter = ',', default_value = "en", value_parser = Language::from_tag)]
     pub train_language: Vec<Language>,
     /// The split of SIB-200 to test on.
     #[arg(long, default_value = "dev", value_parser = ["dev", "test"])]
@@ -34,7 +33,6 @@ pub struct ClassificationArgs {
     pub kind: Vec<Kind>,
 }
 
-/// A classification method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Kind {
     /// The server's classifier: a vote of the nearest labeled texts.
@@ -84,7 +82,7 @@ pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError
             for kind in &kinds {
                 let answers = match kind {
                     Kind::Knn | Kind::Mlp => predict_on_server(measured, &task, *kind)?,
-                    Kind::Offline => predict_locally(measured, &args.data, &task).map_err(to_cli_error)?,
+                    Kind::Offline => task.predict_locally(&mut measured.encoder(&args.data)).map_err(to_cli_error)?,
                 };
                 comparison.ways.insert(kind.name(), task.evaluate(&answers).map_err(to_cli_error)?);
             }
@@ -99,8 +97,6 @@ impl Kind {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
-
-type Answers = BTreeMap<Language, Vec<Option<String>>>;
 
 /// Trains a classifier on the server with the train split, predicts the test splits, and deletes it.
 fn predict_on_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers, CliError> {
@@ -121,7 +117,9 @@ fn predict_on_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result
             let body = json!({ "texts": texts[numbers], "scores": 0 });
             let call = Call::post(&["classifiers", &classifier.name, "predict"]).repeatable();
             let predictions = client.rows(&call.json(body), "predictions", count, "one prediction per text")?;
-            predicted.extend(predictions.iter().map(label));
+            for prediction in &predictions {
+                predicted.push(label(prediction).map(|label| task.class(label)).transpose().map_err(to_cli_error)?);
+            }
         }
         answers.insert(*language, predicted);
     }
@@ -129,18 +127,8 @@ fn predict_on_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result
 }
 
 /// Returns the predicted label, or `None` if the classifier abstained.
-fn label(prediction: &Value) -> Option<String> {
-    prediction["labels"].as_array().and_then(|labels| labels.first()?.as_str()).map(str::to_owned)
-}
-
-fn predict_locally(measured: &Measured, data: &DataArgs, task: &Task<'_>) -> Result<Answers, EvaluationError> {
-    let mut encoder = measured.encoder(data);
-    let train = Embedded::new(task.train, &mut encoder)?;
-    let mut tests = BTreeMap::new();
-    for (language, test) in &task.tests {
-        tests.insert(*language, Embedded::new(test, &mut encoder)?);
-    }
-    task.predict_locally(&train, &tests)
+fn label(prediction: &Value) -> Option<&str> {
+    prediction["labels"].get(0)?.as_str()
 }
 
 impl fmt::Display for Comparisons {
@@ -151,8 +139,4 @@ impl fmt::Display for Comparisons {
         }
         Ok(())
     }
-}
-
-fn parse_language(tag: &str) -> Result<Language, String> {
-    Language::from_tag(tag).map_err(|error| error.to_string())
 }
