@@ -22,7 +22,6 @@ const WAIT_S_MAX: u64 = 60;
 /// Minimum wait that is reported to the user.
 const WAIT_S_NOTED: u64 = 2;
 const CONNECT_S_MAX: u64 = 10;
-/// Maximum size of a JSON response.
 const RESPONSE_BYTES_MAX: u64 = 1 << 30;
 /// Maximum bytes to read of an error response.
 const ERROR_BYTES_MAX: u64 = 1 << 20;
@@ -51,7 +50,6 @@ pub struct Upload<'a> {
     pub content_type: &'static str,
     /// The compression (`content-encoding`), if any.
     pub content_encoding: Option<&'static str>,
-    /// The size, if known.
     pub bytes: Option<u64>,
     pub content: &'a mut dyn Read,
 }
@@ -160,7 +158,6 @@ impl Client {
         Ok(Self { agent: config.into(), base, key: args.key.clone(), output: output.clone() })
     }
 
-    /// The server's address.
     pub fn server(&self) -> &str {
         &self.base
     }

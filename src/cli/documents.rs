@@ -89,7 +89,6 @@ pub struct UpsertArgs {
     pub wait: Wait,
 }
 
-/// Some of a collection's documents.
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Name of the collection.

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::display::one_line;
 use crate::domain::chain;
 
-/// Exit code of a command that failed.
 pub const FAILED: u8 = 1;
 /// Exit code for wrong usage, also used by the argument parser.
 pub const USAGE: u8 = 2;
@@ -25,7 +24,6 @@ const PROBLEMS_MAX: usize = 10;
 /// The outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The command succeeded completely.
     Done,
     /// The command succeeded, but some of its items (lines, documents) failed and were reported.
     SomeFailed,
@@ -114,7 +112,6 @@ impl ErrorResponse {
 }
 
 impl CliError {
-    /// Wraps a failed read or write.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         |source| Self::Io { what, source }

@@ -14,7 +14,6 @@ const BUFFER_BYTES: usize = 1 << 18;
 /// Size of the copy buffer.
 const PIECE_BYTES: usize = 1 << 16;
 
-/// A file, or standard input.
 pub struct Input {
     pub content: Box<dyn Read>,
     /// The size in bytes, if it is a regular file.
@@ -32,7 +31,6 @@ pub struct Target {
     partial: Option<TempPath>,
 }
 
-/// Standard output, or an output file.
 pub enum Sink {
     Stdout(BufWriter<Stdout>),
     File(Target),
@@ -124,7 +122,6 @@ pub fn for_each_batch<T>(
 }
 
 impl Target {
-    /// Creates the temporary file.
     pub fn create(path: &Path) -> Result<Self, CliError> {
         let ordinary = fs::metadata(path).map_or(true, |about| about.is_file());
         let partial = ordinary.then(|| {

@@ -165,7 +165,6 @@ pub fn follow(client: &Client, output: &Output, job: Value, detach: bool) -> Res
     finish(client, output, &watch(client, output, job)?)
 }
 
-/// Reports the outcome of a job.
 pub fn finish(client: &Client, output: &Output, job: &Value) -> Result<Outcome, CliError> {
     output.outcome(job, &summary(job))?;
     match job["status"].as_str() {

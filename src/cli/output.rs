@@ -16,14 +16,12 @@ use super::server::ServerArgs;
 
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// Whether to write results as JSON.
     pub json: bool,
     quiet: bool,
     /// Width of the terminal in columns; `None` if standard output is a file or a pipe.
     pub columns: Option<usize>,
 }
 
-/// The unit of a progress bar.
 #[derive(Debug, Clone, Copy)]
 pub enum Unit<'a> {
     Bytes,

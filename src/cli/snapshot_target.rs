@@ -35,7 +35,6 @@ pub struct OpenTarget {
 }
 
 impl TargetArgs {
-    /// Opens the target, if one is given.
     pub fn open(&self) -> Result<Option<OpenTarget>, CliError> {
         let Some(name) = &self.target else { return Ok(None) };
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();

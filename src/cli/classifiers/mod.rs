@@ -108,7 +108,6 @@ pub struct TrainArgs {
     pub detach: bool,
 }
 
-/// A classifier and its threshold.
 #[derive(Debug, Args, Serialize)]
 pub struct ClassifierArgs {
     /// Name of the classifier.
@@ -140,7 +139,6 @@ pub struct EvaluateArgs {
     pub labeled: LabeledArgs,
 }
 
-/// Which documents get labels.
 #[derive(Debug, Args, Serialize)]
 pub struct ApplyArgs {
     #[command(flatten)]

@@ -22,7 +22,7 @@ use super::files::{Input, is_standard};
 use super::output::{Output, Unit, plural};
 use super::server::ServerArgs;
 use encoder::{BATCHES_MAX, Encoder, Pending};
-use texts::{Item, Texts};
+use texts::{Item, batches};
 use vectors::Vectors;
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ pub fn run(args: EmbedArgs, server: &ServerArgs) -> Result<Outcome, CliError> {
     let bar = output.progress(input.bytes, Unit::Bytes);
     let started = Instant::now();
     let mut tally = Tally::default();
-    embed(&encoder, Texts::new(input, args.input), &mut vectors, &bar, &mut tally)?;
+    embed(&encoder, batches(input, args.input), &mut vectors, &bar, &mut tally)?;
     bar.finish_and_clear();
     let dimension = vectors.finish()?;
     let seconds = started.elapsed().as_secs_f64();
@@ -80,7 +80,7 @@ fn output_format(requested: Option<Format>, output: Option<&Path>) -> Result<For
 
 fn embed(
     encoder: &Encoder,
-    mut texts: Texts,
+    mut batches: impl Iterator<Item = Result<Vec<Item>, CliError>>,
     vectors: &mut Vectors,
     bar: &ProgressBar,
     tally: &mut Tally,
@@ -88,7 +88,7 @@ fn embed(
     let mut under_way: VecDeque<Batch> = VecDeque::new();
     loop {
         while under_way.len() < BATCHES_MAX {
-            let Some(items) = texts.batch()? else { break };
+            let Some(items) = batches.next().transpose()? else { break };
             let pending = encoder.submit(items.iter().filter_map(|item| item.text.clone().ok().flatten()).collect());
             under_way.push_back(Batch { items, pending });
         }

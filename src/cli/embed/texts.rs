@@ -27,12 +27,6 @@ pub struct Item {
     pub bytes: u64,
 }
 
-pub struct Texts {
-    lines: Box<dyn Iterator<Item = Result<Line, CliError>>>,
-    format: InputFormat,
-    text_bytes_max: usize,
-}
-
 /// The members of a JSON line; others are ignored.
 #[derive(Deserialize)]
 struct Row {
@@ -40,28 +34,28 @@ struct Row {
     text: String,
 }
 
-impl Texts {
-    pub fn new(input: Input, format: InputFormat) -> Self {
-        let text_bytes_max = Limits::default().text_bytes_max;
-        let line_bytes_max = match format {
-            InputFormat::Lines => text_bytes_max,
-            InputFormat::Ndjson => text_bytes_max * JSON_FACTOR,
-        };
-        Self { lines: Box::new(input.lines(line_bytes_max)), format, text_bytes_max }
-    }
-
-    /// Returns the next batch, or `None` at the end.
-    pub fn batch(&mut self) -> Result<Option<Vec<Item>>, CliError> {
-        let mut items = Vec::new();
-        let mut bytes = 0;
+/// Reads the texts of the input in batches.
+pub fn batches(input: Input, format: InputFormat) -> impl Iterator<Item = Result<Vec<Item>, CliError>> {
+    let text_bytes_max = Limits::default().text_bytes_max;
+    let line_bytes_max = match format {
+        InputFormat::Lines => text_bytes_max,
+        InputFormat::Ndjson => text_bytes_max * JSON_FACTOR,
+    };
+    let mut lines = input.lines(line_bytes_max);
+    std::iter::from_fn(move || {
+        let (mut items, mut bytes) = (Vec::new(), 0);
         while items.len() < BATCH_TEXTS_MAX && bytes < BATCH_BYTES_MAX {
-            let Some(line) = self.lines.next() else { break };
-            let line = line?;
-            bytes += line.bytes;
-            items.push(item(line, self.format, self.text_bytes_max));
+            match lines.next() {
+                Some(Ok(line)) => {
+                    bytes += line.bytes;
+                    items.push(item(line, format, text_bytes_max));
+                }
+                Some(Err(error)) => return Some(Err(error)),
+                None => break,
+            }
         }
-        Ok((!items.is_empty()).then_some(items))
-    }
+        (!items.is_empty()).then_some(Ok(items))
+    })
 }
 
 fn item(line: Line, format: InputFormat, text_bytes_max: usize) -> Item {

@@ -12,16 +12,13 @@ use crate::cli::error::CliError;
 use crate::cli::files::{Sink, Target};
 
 pub enum Vectors {
-    /// One JSON object per text.
     Lines {
         sink: Sink,
         /// Dimension of the vectors; 0 before the first.
         dimension: usize,
     },
-    /// One NumPy array.
     Npy {
         file: NpyWriter<Target>,
-        /// The file name, for errors.
         name: String,
     },
 }

@@ -4,14 +4,12 @@ use serde_json::{Map, Value, json};
 
 /// The mode that is not sent, so that the server's default applies.
 const DEFAULT: &str = "default";
-/// The default configurations.
 pub const MODES: [&str; 4] = ["full", "dense", "lexical", "hybrid"];
 /// Request members that the evaluation sets itself.
 const RESERVED: [&str; 7] = ["query", "vector", "like", "languages", "limit", "offset", "include"];
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
-    /// Its unique name.
     pub name: String,
     /// Members to add to the request.
     pub request: Map<String, Value>,

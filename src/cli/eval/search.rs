@@ -78,7 +78,6 @@ struct ScopedQuery<'a> {
     gains: Gains,
 }
 
-/// Searches one collection.
 struct Searches<'a> {
     measured: &'a Measured,
     collection: &'a str,
@@ -174,7 +173,6 @@ fn check_run(args: &SearchArgs, configurations: &[Configuration]) -> Result<(), 
     configurations.iter().try_for_each(|one| Sink::check(Some(&run_path(path, one))))
 }
 
-/// Evaluates every scope and configuration.
 fn measure(
     measured: &Measured,
     args: &SearchArgs,
@@ -228,7 +226,6 @@ fn add(report: &mut SearchReport, scope: Scope, name: &str, by_query: Vec<QueryS
     report.results.push(Row { request, ..row });
 }
 
-/// Returns the path of a configuration's run.
 fn run_path(path: &Path, configuration: &Configuration) -> PathBuf {
     PathBuf::from(path.to_string_lossy().replace(NAME, &configuration.name))
 }

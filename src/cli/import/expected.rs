@@ -62,7 +62,6 @@ impl Needed {
 }
 
 impl Names {
-    /// Adds a name, unless it is known.
     pub fn add(&mut self, name: &str) {
         if self.listed.iter().any(|known| known == name) {
             return;

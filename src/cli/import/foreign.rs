@@ -20,7 +20,6 @@ use crate::compression::decoder;
 use crate::domain::FileEncoding;
 
 const BUFFER_BYTES: usize = 1 << 18;
-/// Default field for the text.
 const TEXT: &str = "text";
 
 /// How to read the export of another database.
@@ -74,11 +73,9 @@ pub struct Documents {
     /// Chooses each record's vector; `None` if the collection embeds texts itself.
     vectors: Option<Vectors>,
     needed: Needed,
-    /// The names of the records' fields.
     field_names: Names,
     number: u64,
     line: io::Cursor<Vec<u8>>,
-    /// The fields that options name.
     pub named_fields: NamedFields,
     /// The records that could not be converted.
     pub failures: Failures,
@@ -155,7 +152,6 @@ impl ForeignArgs {
     }
 }
 
-/// Opens a file, or standard input.
 fn open_input(file: Option<&Path>) -> io::Result<Box<dyn Read>> {
     match file {
         Some(file) => Ok(Box::new(File::open(file)?)),

@@ -113,7 +113,6 @@ impl<R: BufRead> Values<R> {
         }
     }
 
-    /// Skips one value.
     pub fn skip(&mut self) -> io::Result<()> {
         self.value(&mut Vec::new(), 0)
     }
@@ -316,7 +315,6 @@ fn parse_value(json: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(json).map_err(|error| format!("the record is not valid JSON: {error}"))
 }
 
-/// Returns the error for invalid JSON.
 fn unexpected(byte: Option<u8>) -> io::Error {
     let problem = match byte {
         None => "the JSON is cut off".to_owned(),

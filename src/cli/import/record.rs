@@ -33,7 +33,6 @@ impl Record {
     }
 }
 
-/// A source of records.
 pub trait Records {
     /// Returns the next record, or why it is invalid; `None` after the last one.
     fn next(&mut self) -> io::Result<Option<Result<Record, String>>>;

@@ -24,7 +24,6 @@ pub struct Corpora {
 pub struct Side {
     /// The member of the request.
     pub member: Value,
-    /// The file, if it is one.
     file: Option<NumberedFile>,
 }
 
