@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::display::{one_line, truncate};
-use super::error::{CliError, Outcome};
+use super::error::{CliError, Outcome, Problem};
 use super::files::Input;
 use super::lines::Line;
 use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time, with_title};
@@ -317,7 +317,7 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, count
     match client.rows(&call, "results", batch.documents.len(), "a result for each document") {
         Ok(results) => take_results(output, &batch, &results, counts),
         Err(CliError::Refused(refusal)) => {
-            let problem = |(pointer, detail): &(String, String)| Some((index(pointer)?, locate_problem(pointer, detail)));
+            let problem = |Problem { location, detail }: &Problem| Some((index(location)?, locate_problem(location, detail)));
             let problems: Vec<_> = refusal.problems.iter().map(problem).collect();
             if problems.is_empty() || problems.iter().any(Option::is_none) {
                 return Err(CliError::Refused(refusal));

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::display::one_line;
@@ -52,17 +53,29 @@ pub enum CliError {
     OutputClosed,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+/// A refusal, in the form in which `--json` reports it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ErrorResponse {
     pub status: u16,
-    /// The server's error code; `None` if something in front of it responded, such as a proxy.
-    pub code: Option<String>,
     pub detail: String,
-    /// Problems in the request: the location and the detail of each.
-    pub problems: Vec<(String, String)>,
+    /// The server's error code; `None` if something in front of it responded, such as a proxy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// The id of the request in the server's log.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    #[serde(rename = "errors", skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+    #[serde(skip)]
     pub retry_after_s: Option<u64>,
+}
+
+/// A problem in the request.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Problem {
+    #[serde(rename = "place")]
+    pub location: String,
+    pub detail: String,
 }
 
 impl ErrorResponse {
@@ -80,8 +93,8 @@ impl ErrorResponse {
             return Self { detail: if shown.is_empty() { "without a text".to_owned() } else { shown }, ..refusal };
         };
         let problem = |error: &Value| {
-            let location = error["pointer"].as_str().or(error["parameter"].as_str()).unwrap_or_default();
-            (location.to_owned(), error["detail"].as_str().unwrap_or_default().to_owned())
+            let location = text(&error["pointer"]).or(text(&error["parameter"])).unwrap_or_default();
+            Problem { location, detail: text(&error["detail"]).unwrap_or_default() }
         };
         let problems = json["errors"].as_array().into_iter().flatten().map(problem).collect();
         let request_id = text(&json["request_id"]).or(refusal.request_id.clone());
@@ -93,21 +106,6 @@ impl ErrorResponse {
             Some(code) => format!("{code}: {}", self.detail),
             None => format!("the server answered {}: {}", self.status, self.detail),
         }
-    }
-
-    fn json(&self) -> Value {
-        let mut error = json!({ "status": self.status, "detail": self.detail });
-        if let Some(code) = &self.code {
-            error["code"] = json!(code);
-        }
-        if let Some(id) = &self.request_id {
-            error["request_id"] = json!(id);
-        }
-        if !self.problems.is_empty() {
-            let problem = |(location, detail): &(String, String)| json!({ "place": location, "detail": detail });
-            error["errors"] = self.problems.iter().map(problem).collect();
-        }
-        error
     }
 }
 
@@ -131,7 +129,7 @@ impl CliError {
             Self::Refused(response) => response,
             other => return other,
         };
-        for (location, _) in &mut response.problems {
+        for Problem { location, .. } in &mut response.problems {
             if let Some(found) = replace(location) {
                 // The detail begins with the first location.
                 if let Some(rest) = response.detail.strip_prefix(location.as_str()) {
@@ -156,7 +154,7 @@ impl CliError {
 
     fn json(&self) -> Value {
         match self {
-            Self::Refused(refusal) => refusal.json(),
+            Self::Refused(refusal) => json!(refusal),
             _ => json!({ "detail": chain(self) }),
         }
     }
@@ -166,7 +164,7 @@ impl CliError {
         if let Self::Refused(refusal) = self {
             // The detail already includes the first location.
             if refusal.problems.len() > 1 {
-                for (location, detail) in refusal.problems.iter().take(PROBLEMS_MAX) {
+                for Problem { location, detail } in refusal.problems.iter().take(PROBLEMS_MAX) {
                     let _ = write!(text, "\n  {}: {}", one_line(location), one_line(detail));
                 }
                 if refusal.problems.len() > PROBLEMS_MAX {
@@ -216,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_number_of_error_locations_shown_is_bounded() {
-        let problem = |n: usize| (format!("/documents/{n}"), "bad".to_owned());
+        let problem = |n: usize| Problem { location: format!("/documents/{n}"), detail: "bad".to_owned() };
         let many = ErrorResponse { problems: (0..25).map(problem).collect(), ..refusal(r#"{"detail": "bad", "code": "c"}"#) };
         let text = CliError::Refused(Box::new(many)).text();
         assert_eq!((text.lines().count(), text.contains("and 15 more")), (1 + PROBLEMS_MAX + 1 + 1, true), "{text}");

@@ -1,8 +1,8 @@
 //! The command line for a running server. Each command calls it over HTTP; `embed` can also load a local model.
 //!
 //! Results go to standard output, everything else to standard error, so that output can be piped. Each command has a file.
-//! Commands share `client` (HTTP), `listing` (lists), `output` (tables, progress bars), `display` (untrusted text on a
-//! terminal) and `error`.
+//! Commands share `client` (HTTP), `request_body`, `listing` (lists), `output` (tables, progress bars), `display` (untrusted
+//! text on a terminal) and `error`.
 
 pub mod aliases;
 pub mod classifiers;

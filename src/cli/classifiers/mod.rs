@@ -227,11 +227,11 @@ fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, C
         return jobs::show(output, &made);
     }
     let job = jobs::get(client, &format_cell(&made["job"]))?;
-    wait_for_training(client, output, (&name, job))
+    wait_for_training(client, output, &name, job)
 }
 
 /// Waits for training to finish and shows the classifier.
-fn wait_for_training(client: &Client, output: &Output, (name, job): (&str, Value)) -> Result<Outcome, CliError> {
+fn wait_for_training(client: &Client, output: &Output, name: &str, job: Value) -> Result<Outcome, CliError> {
     let job = jobs::watch(client, output, job)?;
     if job["status"] != "succeeded" {
         return jobs::finish(client, output, &job);
@@ -244,7 +244,7 @@ fn retrain(client: &Client, output: &Output, name: &str, detach: bool) -> Result
     if detach {
         return jobs::show(output, &job);
     }
-    wait_for_training(client, output, (name, job))
+    wait_for_training(client, output, name, job)
 }
 
 fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), CliError> {
