@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use dragoman::domain::{Embedding, Metric, PassageId, Quantization, Sequence};
+use dragoman::domain::{Embedding, HnswSettings, Metric, PassageId, Quantization, Sequence};
 use dragoman::index::{Index, IndexParameters, load, save, search_exact};
 
 const DIMENSION: usize = 96;
@@ -17,9 +17,7 @@ const PARAMETERS: IndexParameters = IndexParameters {
     dimension: DIMENSION,
     metric: Metric::Cosine,
     quantization: Quantization::F16,
-    m: 16,
-    ef_construction: 128,
-    ef_search: 64,
+    hnsw: HnswSettings { m: 16, ef_construction: 128, ef_search: 64 },
 };
 
 /// SplitMix64, so that the data is the same everywhere.

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use clusters::Random;
 use dragoman::bundle::Bundle;
-use dragoman::domain::{DeviceChoice, Embedding, HnswSettings, Metric, PassageId, Quantization};
+use dragoman::domain::{DeviceChoice, Embedding, Metric, PassageId, Quantization};
 use dragoman::embed::{EmbedOptions, Embedder, Priority};
 use dragoman::index::{Among, Index, IndexParameters, search_exact};
 use passages::SENTENCES;
@@ -62,7 +62,7 @@ fn passages() -> Passages {
         passages.push((PassageId(key), Embedding::normalized(sum).unwrap()));
         languages.push(language.clone());
     }
-    let parameters = IndexParameters::of(questions[0].dimension(), Metric::Cosine, Quantization::I8, HnswSettings::default());
+    let parameters = IndexParameters::new(questions[0].dimension(), Metric::Cosine, Quantization::I8);
     let index = Index::create(&parameters).unwrap();
     index.add_all(&passages).unwrap();
     Passages { index, passages, languages, questions }

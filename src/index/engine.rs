@@ -58,8 +58,8 @@ impl Engine {
             dimensions: engine_dimension(parameters),
             metric: metric_kind(parameters),
             quantization: scalar_kind(parameters.quantization),
-            connectivity: parameters.m,
-            expansion_add: parameters.ef_construction,
+            connectivity: parameters.hnsw.m,
+            expansion_add: parameters.hnsw.ef_construction,
             // usearch uses the larger of this and the number of requested nodes, which is the caller's ef.
             expansion_search: 1,
             multi: false,
@@ -73,21 +73,20 @@ impl Engine {
     /// them.
     pub(super) fn load(&self, path: &Path, key_bound: u64) -> Result<(), IndexError> {
         self.usearch.load(utf8(path)?).map_err(|source| failed("load the saved index", source))?;
-        self.key_bound.store(key_bound, Ordering::Relaxed);
-        self.count_removed_nodes();
+        self.restore_counts(key_bound);
         Ok(())
     }
 
     /// Maps a saved graph with this bound of its keys, to search it in its file without changing it.
     pub(super) fn view(&self, path: &Path, key_bound: u64) -> Result<(), IndexError> {
         self.usearch.view(utf8(path)?).map_err(|source| failed("map the saved index", source))?;
-        self.key_bound.store(key_bound, Ordering::Relaxed);
-        self.count_removed_nodes();
+        self.restore_counts(key_bound);
         Ok(())
     }
 
-    /// Counts removed nodes by bisection, because their keys have no gaps.
-    fn count_removed_nodes(&self) {
+    /// Sets the bound of the keys and the number of removed nodes, by bisection, because their keys have no gaps.
+    fn restore_counts(&self, key_bound: u64) {
+        self.key_bound.store(key_bound, Ordering::Relaxed);
         let (mut low, mut high) = (0, self.usearch.size() as u64);
         while low < high {
             let middle = low + (high - low) / 2;

@@ -28,6 +28,7 @@ use super::scan::{Among, Scan};
 use super::{IndexError, IndexParameters, Neighbor};
 use crate::domain::{Embedding, Metric, PassageId};
 use crate::index::near_duplicates::{GAP, NearDuplicates, Removal};
+use crate::parallel::parallelism;
 
 /// An index with at most this many nodes is searched by comparing with all of them, which is as fast as searching the graph and
 /// misses nothing.
@@ -119,7 +120,7 @@ impl Index {
     /// Returns up to `limit` neighbors, nearest first. In a small index or for a large limit they are exactly the nearest,
     /// otherwise very likely.
     pub fn search(&self, query: &Embedding, limit: usize) -> Result<Vec<Neighbor>, IndexError> {
-        self.search_with_ef(query, limit, self.parameters.ef_search)
+        self.search_with_ef(query, limit, self.parameters.hnsw.ef_search)
     }
 
     /// Searches with this many candidates instead of the index's own `ef_search`. More candidates find more, but take longer.
@@ -239,7 +240,7 @@ impl Index {
             changes: RwLock::new(()),
             permits,
             graph: RwLock::new(graph),
-            parameters: parameters.clone(),
+            parameters: *parameters,
             added: AtomicU64::new(0),
             unchecked: AtomicU64::new(0),
             scan: RwLock::new(None),
@@ -375,7 +376,7 @@ impl std::fmt::Debug for Index {
 /// Returns the number of thread contexts: two per core. With one per core, most concurrent searches would have to wait for a
 /// free context.
 fn contexts() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, usize::from)
+    2 * parallelism()
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 mod engine;
 mod near_duplicates;
 mod nearest;
-mod parameters;
 mod permits;
 mod scan;
 
@@ -17,6 +16,23 @@ pub use error::IndexError;
 pub use exact::search_exact;
 pub use hnsw::{Compared, Index};
 pub use nearest::{Neighbor, nearer_first};
-pub use parameters::IndexParameters;
 pub use scan::Among;
 pub use snapshot::{is_saved, load, save, saved_sequence};
+
+use crate::domain::{HnswSettings, Metric, Quantization};
+
+/// What determines an index besides its passages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexParameters {
+    pub dimension: usize,
+    pub metric: Metric,
+    pub quantization: Quantization,
+    pub hnsw: HnswSettings,
+}
+
+impl IndexParameters {
+    /// Returns these parameters with the default settings of the graph.
+    pub fn new(dimension: usize, metric: Metric, quantization: Quantization) -> Self {
+        Self { dimension, metric, quantization, hnsw: HnswSettings::default() }
+    }
+}

@@ -176,14 +176,14 @@ impl NearDuplicates {
     fn detach_member(&mut self, passage: u64, id: u32) -> Removal {
         let Some(group) = self.groups.get_mut(&id) else { return Removal::Node };
         group.remove(passage, self.dimension);
-        let bears_its_key = group.orphaned && group.node == passage;
+        let has_its_key = group.orphaned && group.node == passage;
         if group.passages.is_empty() {
             self.orphaned -= usize::from(group.orphaned);
             self.nodes.remove(&group.node);
             self.groups.remove(&id);
-            return if bears_its_key { Removal::Node } else { Removal::Done };
+            return if has_its_key { Removal::Node } else { Removal::Done };
         }
-        if bears_its_key { self.rename(id) } else { Removal::Done }
+        if has_its_key { self.rename(id) } else { Removal::Done }
     }
 
     /// Gives a group's node the key of its last near-duplicate, because removals usually come in the order of keys.
@@ -235,7 +235,7 @@ impl NearDuplicates {
         for (values, passages) in group.values.chunks_exact(self.dimension).zip(&group.passages) {
             let score = metric.score_values(query.as_slice(), values);
             if nearest.wants(score) {
-                let accepted = passages.iter().filter(|passage| accept(**passage)).take(nearest.limit());
+                let accepted = passages.iter().filter(|passage| accept(**passage)).take(nearest.limit);
                 accepted.for_each(|passage| nearest.offer(*passage, score));
             }
         }

@@ -19,7 +19,7 @@ pub fn nearer_first(a: &Neighbor, b: &Neighbor) -> Ordering {
 /// Keeps the nearest `limit` of the passages offered.
 #[derive(Debug)]
 pub(super) struct Nearest {
-    limit: usize,
+    pub(super) limit: usize,
     found: Vec<Neighbor>,
     /// A lower score than this cannot be among the nearest.
     floor: f32,
@@ -28,10 +28,6 @@ pub(super) struct Nearest {
 impl Nearest {
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, found: Vec::new(), floor: f32::NEG_INFINITY }
-    }
-
-    pub(super) fn limit(&self) -> usize {
-        self.limit
     }
 
     /// Whether a passage with this score could be among the nearest.

@@ -64,7 +64,7 @@ pub(super) struct Scan {
     /// The value of 1 in each row.
     steps: Vec<f32>,
     /// Whether the integers are those of the index.
-    has_index_integers: bool,
+    pub(super) has_index_integers: bool,
     /// Of all rows, if they are long enough. Without them, rows are compared all the same.
     signs: Option<Signs>,
 }
@@ -134,11 +134,6 @@ impl Scan {
         if let Some(signs) = &mut self.signs {
             signs.swap_remove(position);
         }
-    }
-
-    /// Whether `index_integers` has those of the index.
-    pub(super) fn has_index_integers(&self) -> bool {
-        self.has_index_integers
     }
 
     /// Returns the integers of a passage in the index, if it has them.

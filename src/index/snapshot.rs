@@ -196,8 +196,8 @@ impl Description {
             ("dimension", parameters.dimension.to_string(), self.dimension.to_string()),
             ("metric", parameters.metric.name().to_owned(), self.metric.clone()),
             ("quantization", parameters.quantization.name().to_owned(), self.quantization.clone()),
-            ("m", parameters.m.to_string(), self.m.to_string()),
-            ("ef_construction", parameters.ef_construction.to_string(), self.ef_construction.to_string()),
+            ("m", parameters.hnsw.m.to_string(), self.m.to_string()),
+            ("ef_construction", parameters.hnsw.ef_construction.to_string(), self.ef_construction.to_string()),
         ];
         match wanted.into_iter().find(|(_, expected, got)| expected != got) {
             Some((what, expected, got)) => Err(IndexError::Parameters { what, expected, got }),
@@ -222,8 +222,8 @@ fn write_files(index: &Index, (sequence, origin): (Sequence, &str), paths: &[Pat
         dimension: parameters.dimension,
         metric: parameters.metric.name().to_owned(),
         quantization: parameters.quantization.name().to_owned(),
-        m: parameters.m,
-        ef_construction: parameters.ef_construction,
+        m: parameters.hnsw.m,
+        ef_construction: parameters.hnsw.ef_construction,
         graph: FileSum::of(graph)?,
         copies: FileSum::of(copies)?,
         checked,

@@ -256,16 +256,8 @@ fn transform(values: &mut [f32]) {
 mod tests {
     use super::*;
 
-    /// Pseudo-random values from -0.5 to 0.5.
     fn values(number: u64, dimension: usize) -> Vec<f32> {
-        let mut state = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-        };
-        (0..dimension).map(|_| next()).collect()
+        crate::vectors::test_values(number + 1, dimension)
     }
 
     fn product(a: &[f32], b: &[f32]) -> f32 {

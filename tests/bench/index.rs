@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use clusters::{Clusters, recall};
-use dragoman::domain::{Embedding, HnswSettings, Metric, PassageId, Quantization};
+use dragoman::domain::{Embedding, Metric, PassageId, Quantization};
 use dragoman::index::{Index, IndexParameters, search_exact};
 use measure::median;
 use usearch::{IndexOptions, MetricKind, ScalarKind};
@@ -145,14 +145,14 @@ fn by_metric(data: &Clusters, exact: &[Vec<usize>]) {
 }
 
 fn build_alone(quantization: ScalarKind, metric: MetricKind, stored: &[Vec<f32>]) -> (usearch::Index, Duration) {
-    let parameters = IndexParameters::of(DIMENSION, Metric::Cosine, Quantization::F16, HnswSettings::default());
+    let parameters = IndexParameters::new(DIMENSION, Metric::Cosine, Quantization::F16);
     let index = usearch::Index::new(&IndexOptions {
         dimensions: DIMENSION,
         metric,
         quantization,
-        connectivity: parameters.m,
-        expansion_add: parameters.ef_construction,
-        expansion_search: parameters.ef_search,
+        connectivity: parameters.hnsw.m,
+        expansion_add: parameters.hnsw.ef_construction,
+        expansion_search: parameters.hnsw.ef_search,
         multi: false,
     });
     let index = index.expect("an index");
@@ -218,7 +218,7 @@ fn by_quantization(name: &str, quantization: Quantization, stored: &[Embedding],
 }
 
 fn build(quantization: Quantization, stored: &[Embedding]) -> (Index, Duration) {
-    let parameters = IndexParameters::of(DIMENSION, Metric::Cosine, quantization, HnswSettings::default());
+    let parameters = IndexParameters::new(DIMENSION, Metric::Cosine, quantization);
     let index = Index::create(&parameters).expect("an index");
     let begun = Instant::now();
     on_all_cores(stored.len(), |number| index.add(PassageId(number as u64), &stored[number]).expect("added"));

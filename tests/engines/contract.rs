@@ -70,7 +70,7 @@ impl Engine {
             StoreOptions { power_safe: false, write_queue_max: WRITES_MAX, readers_max: 4, terms_of: terms_of(), slots: None };
         let store = DocumentStore::open_with_clock(folder.path(), &options, clock).unwrap();
         let engine = Embedded::new(row, store);
-        let parameters = IndexParameters::of(row.dimension, row.metric, row.quantization, row.hnsw);
+        let parameters = IndexParameters { hnsw: row.hnsw, ..IndexParameters::new(row.dimension, row.metric, row.quantization) };
         engine.install(Index::create(&parameters).unwrap());
         engine.end_recovery();
         Self::Embedded(Box::new(engine), Mutex::new((Sequence(0), folder)))

@@ -1,7 +1,6 @@
 //! Tests of one graph.
 
 use super::*;
-use crate::domain::HnswSettings;
 
 fn embedding(number: usize) -> Embedding {
     Embedding::normalized((0..16).map(|index| ((number * 16 + index) as f32 * 0.7).sin()).collect()).unwrap()
@@ -10,7 +9,7 @@ fn embedding(number: usize) -> Embedding {
 #[test]
 fn cosine_scores_ignore_vector_length() {
     for quantization in [Quantization::F32, Quantization::Bf16, Quantization::F16, Quantization::I8] {
-        let parameters = IndexParameters::of(16, Metric::Cosine, quantization, HnswSettings::default());
+        let parameters = IndexParameters::new(16, Metric::Cosine, quantization);
         let engine = Engine::create(&parameters).unwrap();
         engine.reserve(60, 1).unwrap();
         let scaled = |number: usize, by: f32| {
@@ -32,13 +31,13 @@ fn cosine_scores_ignore_vector_length() {
 
 #[test]
 fn an_old_f16_graph_with_the_cosine_metric_can_still_be_loaded() {
-    let parameters = IndexParameters::of(16, Metric::Cosine, Quantization::F16, HnswSettings::default());
+    let parameters = IndexParameters::new(16, Metric::Cosine, Quantization::F16);
     let options = IndexOptions {
         dimensions: 16,
         metric: MetricKind::Cos,
         quantization: ScalarKind::F16,
-        connectivity: parameters.m,
-        expansion_add: parameters.ef_construction,
+        connectivity: parameters.hnsw.m,
+        expansion_add: parameters.hnsw.ef_construction,
         expansion_search: 1,
         multi: false,
     };
@@ -71,7 +70,7 @@ fn an_old_f16_graph_with_the_cosine_metric_can_still_be_loaded() {
 
 #[test]
 fn all_keys_are_listed_however_sparse_they_are() {
-    let parameters = IndexParameters::of(16, Metric::Cosine, Quantization::I8, HnswSettings::default());
+    let parameters = IndexParameters::new(16, Metric::Cosine, Quantization::I8);
     let sorted_keys = |engine: &Engine| {
         let mut keys = engine.keys().unwrap();
         keys.sort_unstable();

@@ -9,6 +9,7 @@ use super::reach::{Reachability, search_for_node};
 use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, NEAR_EF, Ordering};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
+use crate::parallel::{in_parallel, parallelism};
 
 /// Minimum number of passages that makes it worthwhile to start another thread.
 const PER_THREAD_MIN: usize = 128;
@@ -109,37 +110,15 @@ fn filter_in_parallel<T: Sync>(
     items: &[T],
     work: impl Fn(&T) -> Result<bool, IndexError> + Sync,
 ) -> Result<Vec<usize>, IndexError> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(items.len().div_ceil(PER_THREAD_MIN)).max(1);
-    // Each thread takes more items whenever it is done. If other work keeps one thread from its core, the other threads take
-    // over its share.
-    let begun = std::sync::atomic::AtomicUsize::new(0);
-    let run = || -> Result<Vec<usize>, IndexError> {
-        let mut indexes = Vec::new();
-        loop {
-            let begin = begun.fetch_add(PER_TURN, Ordering::Relaxed).min(items.len());
-            let end = items.len().min(begin + PER_TURN);
-            if begin == end {
-                return Ok(indexes);
-            }
-            for (index, item) in (begin..).zip(&items[begin..end]) {
-                if work(item)? {
-                    indexes.push(index);
-                }
+    let threads = parallelism().min(items.len().div_ceil(PER_THREAD_MIN));
+    let positions = in_parallel(0..items.len(), PER_TURN, threads, |part| {
+        let mut found = Vec::new();
+        for position in part {
+            if work(&items[position])? {
+                found.push(position);
             }
         }
-    };
-    std::thread::scope(|scope| {
-        // If the system refuses to start a thread, the others do its work.
-        let others: Vec<_> = (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, run).ok()).collect();
-        let mut all = run();
-        for thread in others {
-            let other = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            all = all.and_then(|mut all| {
-                all.extend(other?);
-                Ok(all)
-            });
-        }
-        all
-    })
+        Ok(found)
+    })?;
+    Ok(positions.concat())
 }

@@ -1,6 +1,6 @@
 //! Searches among some of the passages: through the graph with a predicate, or by comparing with each of them.
 
-use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, Neighbor, Scan};
+use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, Neighbor};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 use crate::index::engine::ReadBuffers;
@@ -83,7 +83,7 @@ impl Index {
     /// from its file, and they are read ahead. Returns the keys that are not there.
     fn compare_rows(&self, query: &Embedding, mut keys: Vec<u64>, reading: &mut ReadBuffers, nearest: &mut Nearest) -> Vec<u64> {
         let metric = self.parameters.metric;
-        if !self.scan.read().as_ref().is_some_and(Scan::has_index_integers) {
+        if !self.scan.read().as_ref().is_some_and(|scan| scan.has_index_integers) {
             return keys;
         }
         self.graph.read().near_duplicates.read().take_scored(&mut keys, (metric, query), nearest);
@@ -108,17 +108,11 @@ impl Index {
 mod tests {
     use super::super::IndexParameters;
     use super::*;
-    use crate::domain::{HnswSettings, Metric, Quantization};
+    use crate::domain::{Metric, Quantization};
+    use crate::vectors::test_values;
 
     fn random(seed: u64) -> Embedding {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-        };
-        Embedding::normalized((0..12).map(|_| next()).collect()).unwrap()
+        Embedding::normalized(test_values(seed, 12)).unwrap()
     }
 
     fn filled(size: u64) -> Index {
@@ -126,7 +120,7 @@ mod tests {
     }
 
     fn filled_with(metric: Metric, quantization: Quantization, size: u64) -> Index {
-        let index = Index::create(&IndexParameters::of(12, metric, quantization, HnswSettings::default())).unwrap();
+        let index = Index::create(&IndexParameters::new(12, metric, quantization)).unwrap();
         for key in 1..=size {
             index.add(PassageId(key), &random(key)).unwrap();
         }
@@ -217,7 +211,7 @@ mod tests {
                 if quantization.needs_cosine() && metric != Metric::Cosine {
                     continue;
                 }
-                let index = Index::create(&IndexParameters::of(12, metric, quantization, HnswSettings::default())).unwrap();
+                let index = Index::create(&IndexParameters::new(12, metric, quantization)).unwrap();
                 let near = |key: u64| {
                     let mut values = random(key % 10 + 1).as_slice().to_vec();
                     values[0] += key as f32 * 1e-5;

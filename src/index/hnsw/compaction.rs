@@ -94,7 +94,7 @@ impl Index {
         *graph.nodes.get_mut() = fresh.size() + fresh.removed_nodes();
         (graph.engine, graph.free, graph.viewed) = (fresh, 0, None);
         for key in lost {
-            graph.reattach(key, Reachability::Lost, original, (self.parameters.ef_search, self.permits.total))?;
+            graph.reattach(key, Reachability::Lost, original, (self.parameters.hnsw.ef_search, self.permits.total))?;
         }
         self.added.fetch_add(1, Ordering::Relaxed);
         Ok(true)

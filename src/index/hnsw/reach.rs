@@ -136,7 +136,7 @@ impl Index {
                 next.extend(links.iter().copied().filter(|key| match key.checked_sub(REMOVED_KEYS_START) {
                     None => reached.insert(*key),
                     // Nodes that usearch itself removed have a key beyond all others.
-                    Some(grave) => removed_nodes.get_mut(grave as usize).is_some_and(|seen| !std::mem::replace(seen, true)),
+                    Some(removed) => removed_nodes.get_mut(removed as usize).is_some_and(|seen| !std::mem::replace(seen, true)),
                 }));
             }
         }
@@ -163,7 +163,7 @@ impl Index {
         // Tries the narrow search first. The wider search reaches everything that the narrow one reaches.
         match search_for_node(&graph.engine, key, NEAR_EF)? {
             (Reachability::Found, _) => Ok(Reachability::Found),
-            _ => Ok(search_for_node(&graph.engine, key, self.parameters.ef_search)?.0),
+            _ => Ok(search_for_node(&graph.engine, key, self.parameters.hnsw.ef_search)?.0),
         }
     }
 
@@ -171,7 +171,7 @@ impl Index {
     fn reaches_host(&self, passage: u64, embedding: &Embedding) -> Result<bool, IndexError> {
         let _permit = self.permits.acquire();
         let graph = self.graph.read();
-        let found = graph.engine.search(embedding, self.parameters.ef_search)?;
+        let found = graph.engine.search(embedding, self.parameters.hnsw.ef_search)?;
         Ok(graph.near_duplicates.read().host(passage).is_none_or(|host| is_among(host, &found)))
     }
 
@@ -186,7 +186,7 @@ impl Index {
         let _change = self.changes.read();
         self.make_writable()?;
         let mut graph = self.graph.write();
-        graph.reattach(passage.0, bad, original, (self.parameters.ef_search, self.permits.total))
+        graph.reattach(passage.0, bad, original, (self.parameters.hnsw.ef_search, self.permits.total))
     }
 
     /// Moves a near-duplicate and its exact duplicates beside the node that is nearest now.
@@ -198,7 +198,7 @@ impl Index {
         for passage in &passages {
             graph.remove(PassageId(*passage))?;
         }
-        graph.place_passages(&embedding, &passages, self.parameters.ef_search, self.permits.total)?;
+        graph.place_passages(&embedding, &passages, self.parameters.hnsw.ef_search, self.permits.total)?;
         Ok(true)
     }
 }
@@ -219,13 +219,13 @@ impl Graph {
         // Only used if there is no exact embedding, because the node's values may be rounded.
         let rounded = self.engine.values_of(key)?;
         let dissolved = self.near_duplicates_mut().dissolve(key);
-        let mut homeless = dissolved.members;
+        let mut displaced = dissolved.members;
         if !dissolved.orphaned {
-            homeless.extend(original(PassageId(key)).or(rounded).map(|embedding| (embedding, vec![key])));
+            displaced.extend(original(PassageId(key)).or(rounded).map(|embedding| (embedding, vec![key])));
         }
         self.record_moved(key);
         self.engine.mark_removed(key)?;
-        for (embedding, passages) in homeless {
+        for (embedding, passages) in displaced {
             self.place_passages(&embedding, &passages, ef, threads)?;
         }
         Ok(true)

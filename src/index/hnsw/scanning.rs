@@ -121,25 +121,19 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{HnswSettings, Quantization};
+    use crate::domain::Quantization;
     use crate::index::search_exact;
+    use crate::vectors::test_values;
 
     /// Returns a pseudorandom direction for each number; about one in twenty nearly equals another.
     fn embedding(number: u64) -> Embedding {
-        let mut state = (if number.is_multiple_of(20) { number / 20 } else { number }).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-        };
-        let mut values: Vec<f32> = (0..24).map(|_| next()).collect();
+        let mut values = test_values(if number.is_multiple_of(20) { number / 20 } else { number }, 24);
         values[0] += number as f32 * 1e-6;
         Embedding::normalized(values).unwrap()
     }
 
     fn filled(metric: Metric, quantization: Quantization, keys: std::ops::Range<u64>) -> Index {
-        let index = Index::create(&IndexParameters::of(24, metric, quantization, HnswSettings::default())).unwrap();
+        let index = Index::create(&IndexParameters::new(24, metric, quantization)).unwrap();
         let passages: Vec<_> = keys.map(|key| (PassageId(key), embedding(key))).collect();
         index.add_all(&passages).unwrap();
         index
@@ -210,7 +204,7 @@ mod tests {
     fn check_many(metric: Metric, common: f32) {
         let all: Vec<_> = (0..10_000).map(|key| (PassageId(key), long(key, common))).collect();
         let queries: Vec<_> = (50_000..50_010).map(|number| long(number, common)).collect();
-        let index = Index::create(&IndexParameters::of(144, metric, Quantization::F16, HnswSettings::default())).unwrap();
+        let index = Index::create(&IndexParameters::new(144, metric, Quantization::F16)).unwrap();
         index.add_all(&all[..9_000]).unwrap();
         let check = |keys: &dyn Fn(u64) -> bool| {
             let (mut hits, mut wanted) = (0, 0);
@@ -253,7 +247,7 @@ mod tests {
     #[test]
     fn long_vectors_lower_the_number_of_scanned_passages() {
         let of = |dimension| {
-            let parameters = IndexParameters::of(dimension, Metric::Cosine, Quantization::F16, HnswSettings::default());
+            let parameters = IndexParameters::new(dimension, Metric::Cosine, Quantization::F16);
             Index::create(&parameters).unwrap().scan_size_limit(SCAN_SIZE_MAX)
         };
         assert_eq!([24, 256, 1_024].map(of), [SCAN_SIZE_MAX, SCAN_SIZE_MAX, SCAN_SIZE_MAX / 4]);

@@ -1,15 +1,13 @@
 //! Tests of the index in memory.
 
 use super::*;
-use crate::domain::Quantization;
+use crate::domain::{HnswSettings, Quantization};
 
 const PARAMETERS: IndexParameters = IndexParameters {
     dimension: 4,
     metric: Metric::Cosine,
     quantization: Quantization::F16,
-    m: 16,
-    ef_construction: 64,
-    ef_search: 64,
+    hnsw: HnswSettings { m: 16, ef_construction: 64, ef_search: 64 },
 };
 
 /// Returns a different direction for each number, spread over a quarter circle.
@@ -35,14 +33,6 @@ fn an_empty_index_finds_nothing() {
     let index = Index::create(&PARAMETERS).unwrap();
     assert!(index.is_empty());
     assert!(nearest(&index, 1, 10).is_empty());
-}
-
-#[test]
-fn the_score_is_the_cosine() {
-    let index = filled(0..1);
-    let query = Embedding::normalized(vec![1.0, 1.0, 0.0, 0.0]).unwrap();
-    let found = index.search(&query, 1).unwrap();
-    assert!((found[0].score - 0.5f32.sqrt()).abs() < 1e-3, "{found:?}");
 }
 
 #[test]
@@ -77,13 +67,6 @@ fn every_passage_of_a_small_index_is_found_despite_near_duplicates() {
         (0..embeddings.len()).filter(|&key| !found(key)).count()
     };
     assert_eq!((lost(3), lost(900)), (0, 0));
-}
-
-#[test]
-fn an_index_grows_beyond_its_initial_capacity() {
-    let index = filled(0..1_000);
-    assert_eq!(index.len(), 1_000);
-    assert_eq!(nearest(&index, 700, 1), [700]);
 }
 
 #[test]

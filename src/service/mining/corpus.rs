@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use super::embedding_file::EmbeddingFile;
 use super::size::Size;
 use super::texts::{BLANK, CODE, EqualTexts, IdenticalTexts, Texts, caseless_hash, groups};
-use crate::domain::{Embedding, HnswSettings, Language, Metric, MinedSentence, MiningUnit, PassageId, Quantization};
+use crate::domain::{Embedding, Language, Metric, MinedSentence, MiningUnit, PassageId, Quantization};
 use crate::index::{Index, IndexParameters};
 use crate::service::error::Error;
 use crate::service::jobs::JobError;
@@ -273,7 +273,7 @@ impl Corpus {
     /// Creates an empty index for the sentences of this corpus.
     pub(crate) fn new_index(&self) -> Result<Arc<Index>, Error> {
         // With 16-bit values its scores are precise enough without rescoring.
-        let parameters = IndexParameters::of(self.dimension(), Metric::Cosine, Quantization::F16, HnswSettings::default());
+        let parameters = IndexParameters::new(self.dimension(), Metric::Cosine, Quantization::F16);
         Ok(Arc::new(Index::create(&parameters)?))
     }
 

@@ -281,7 +281,8 @@ impl OpenCollection {
     }
 
     pub(crate) fn index_parameters(&self) -> IndexParameters {
-        IndexParameters::of(self.row.dimension, self.row.metric, self.row.quantization, self.row.hnsw)
+        let Collection { dimension, metric, quantization, hnsw, .. } = self.row;
+        IndexParameters { dimension, metric, quantization, hnsw }
     }
 
     /// Checks that embeddings by `model` may be stored and compared here. A collection of callers' own vectors accepts any.
