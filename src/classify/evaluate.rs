@@ -161,12 +161,12 @@ fn check(expected: &[u32], answered: &[Option<u32>], classes: usize) -> Result<(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
     #[track_caller]
-    fn near(got: f64, expect: f64) {
+    pub(in crate::classify) fn near(got: f64, expect: f64) {
         assert!((got - expect).abs() < 1e-9, "{got} is not {expect}");
     }
 

@@ -57,11 +57,7 @@ pub fn evaluate_labels(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn near(got: f64, expect: f64) {
-        assert!((got - expect).abs() < 1e-9, "{got} is not {expect}");
-    }
+    use crate::classify::evaluate::tests::near;
 
     #[test]
     fn scores_match_a_hand_calculation() {

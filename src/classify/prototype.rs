@@ -27,16 +27,9 @@ impl Prototypes {
         };
         let mut means = Vec::with_capacity(classes.len());
         for (class, embeddings) in classes.iter().enumerate() {
-            let mut sum = vec![0.0_f32; first.dimension()];
-            for embedding in embeddings {
-                check_dimension(first.dimension(), embedding)?;
-                sum.iter_mut().zip(embedding.as_slice()).for_each(|(sum, value)| *sum += value);
-            }
-            // If the embeddings cancel out, only rounding errors remain, which are not a direction.
-            let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
+            embeddings.iter().try_for_each(|embedding| check_dimension(first.dimension(), embedding))?;
             let no_direction = ClassifyError::NoDirection { class, count: embeddings.len() };
-            let clear = length > 1e-4 * embeddings.len() as f32;
-            means.push(Embedding::normalized(sum).filter(|_| clear).ok_or(no_direction)?);
+            means.push(Embedding::mean(embeddings).ok_or(no_direction)?);
         }
         Ok(Self { classes: means, temperature: Self::TEMPERATURE })
     }

@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::domain::{Language, MlpSettings};
@@ -176,7 +175,7 @@ pub fn transfer(
         parameters: &MlpSettings::default(),
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
     };
-    let runs = training.train(&|_| ControlFlow::Continue(()))?.runs;
+    let runs = training.train(&|| false)?.runs;
     let mut languages = BTreeMap::new();
     for (language, test) in tests {
         let expected = label_numbers(&classes, language.name(), &test.labels)?;

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +119,7 @@ impl<'a> Task<'a> {
             parameters: &MlpSettings { runs: RUNS, seed: SEED, ..MlpSettings::default() },
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         };
-        let mlp = training.train(&|_| ControlFlow::Continue(()))?.into_best().mlp;
+        let mlp = training.train(&|| false)?.into_best().mlp;
         let mut answers = Answers::new();
         for (language, test) in &self.tests {
             let logits = mlp.logits(Embedded::new(test, encoder)?.embeddings.values())?;

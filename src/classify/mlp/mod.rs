@@ -25,7 +25,7 @@ const INFERENCE_BATCH_ROWS: usize = 64;
 pub struct Mlp {
     shape: Shape,
     activation: Activation,
-    answer: TargetKind,
+    target_kind: TargetKind,
     /// Divides the logits: above 1 it makes probabilities less confident.
     temperature: f32,
     /// The parameters, in the order of `network::Parts`.
@@ -43,7 +43,7 @@ impl Mlp {
 
     /// Whether it predicts one class or any number of labels.
     pub fn target_kind(&self) -> TargetKind {
-        self.answer
+        self.target_kind
     }
 
     /// The divisor of logits; 1 until `with_temperature`.
@@ -80,7 +80,7 @@ impl Mlp {
         let mut scores = self.logits(embeddings)?;
         for row in scores.chunks_exact_mut(self.shape.labels) {
             row.iter_mut().for_each(|logit| *logit /= self.temperature);
-            normalize_scores(self.answer, row);
+            normalize_scores(self.target_kind, row);
         }
         Ok(scores)
     }

@@ -152,22 +152,22 @@ pub(super) fn backward(
 
 /// Computes the loss of one example and replaces its logits with their gradient. For one class, this is the cross-entropy of
 /// the softmax; for label sets, the sum of the binary cross-entropies of the sigmoids.
-pub(super) fn loss_and_gradient(answer: TargetKind, logits: &mut [f32], labels: &[u32]) -> f64 {
+pub(super) fn loss_and_gradient(target_kind: TargetKind, logits: &mut [f32], labels: &[u32]) -> f64 {
     let chosen = |logits: &[f32]| labels.iter().map(|label| f64::from(logits[*label as usize])).sum::<f64>();
     let target = chosen(logits);
     let scores = logits.iter().copied().map(f64::from);
-    let loss = match answer {
+    let loss = match target_kind {
         TargetKind::Class => log_sum_exp(scores) - target,
         TargetKind::LabelSet => scores.map(softplus).sum::<f64>() - target,
     };
-    normalize_scores(answer, logits);
+    normalize_scores(target_kind, logits);
     labels.iter().for_each(|label| logits[*label as usize] -= 1.0);
     loss
 }
 
 /// Turns logits into probabilities.
-pub(super) fn normalize_scores(answer: TargetKind, logits: &mut [f32]) {
-    match answer {
+pub(super) fn normalize_scores(target_kind: TargetKind, logits: &mut [f32]) {
+    match target_kind {
         TargetKind::Class => softmax(logits),
         TargetKind::LabelSet => logits.iter_mut().for_each(|logit| *logit = 1.0 / (1.0 + (-*logit).exp())),
     }
@@ -242,11 +242,13 @@ mod tests {
 
     #[test]
     fn huge_logits_give_finite_losses_and_gradients() {
-        for answer in [TargetKind::Class, TargetKind::LabelSet] {
+        for target_kind in [TargetKind::Class, TargetKind::LabelSet] {
             let mut logits = [1e4, -1e4];
-            assert!((loss_and_gradient(answer, &mut logits, &[0])).abs() < 1e-6);
+            assert!((loss_and_gradient(target_kind, &mut logits, &[0])).abs() < 1e-6);
             let mut logits = [-1e4, -1e4 - 5.0];
-            assert!(loss_and_gradient(answer, &mut logits, &[1]).is_finite() && logits.iter().all(|slope| slope.is_finite()));
+            assert!(
+                loss_and_gradient(target_kind, &mut logits, &[1]).is_finite() && logits.iter().all(|slope| slope.is_finite())
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! Serializes a classifier: a header of 36 bytes, the parameters, and a CRC-32 of everything before it. Numbers are
 //! little-endian.
 //!
-//! `DRAGOMLP`, format (u32), activation (u8: 0 tanh, 1 ReLU), answer (u8: 0 class, 1 label set), two zero bytes, dimension,
+//! `DRAGOMLP`, format (u32), activation (u8: 0 tanh, 1 ReLU), kind of target (u8: 0 class, 1 label set), two zero bytes, dimension,
 //! hidden, labels (u32 each), temperature (f32), reserved zero (u32); then f32: hidden weights [hidden, dimension] and biases,
 //! label weights [labels, hidden] and biases.
 
@@ -23,7 +23,7 @@ impl Mlp {
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
         bytes.extend_from_slice(&[
             u8::from(self.activation == Activation::Relu),
-            u8::from(self.answer == TargetKind::LabelSet),
+            u8::from(self.target_kind == TargetKind::LabelSet),
             0,
             0,
         ]);
@@ -76,7 +76,7 @@ fn read(bytes: &[u8]) -> Result<Mlp, SavedError> {
         1 => Activation::Relu,
         _ => return Err(SavedError::Value("activation")),
     };
-    let answer = match header[13] {
+    let target_kind = match header[13] {
         0 => TargetKind::Class,
         1 => TargetKind::LabelSet,
         _ => return Err(SavedError::Value("answer")),
@@ -90,7 +90,7 @@ fn read(bytes: &[u8]) -> Result<Mlp, SavedError> {
     }
     let parameters: Vec<f32> = values.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
     match parameters.iter().all(|value| value.is_finite()) {
-        true => Ok(Mlp { shape, activation, answer, temperature, parameters }),
+        true => Ok(Mlp { shape, activation, target_kind, temperature, parameters }),
         false => Err(SavedError::Value("parameters")),
     }
 }
@@ -103,7 +103,7 @@ mod tests {
     fn example() -> Mlp {
         let shape = Shape { dimension: 3, hidden: 2, labels: 4 };
         let parameters = (0..shape.parameters()).map(|number| number as f32 / 8.0 - 1.0).collect();
-        Mlp { shape, activation: Activation::Relu, answer: TargetKind::LabelSet, temperature: 1.5, parameters }
+        Mlp { shape, activation: Activation::Relu, target_kind: TargetKind::LabelSet, temperature: 1.5, parameters }
     }
 
     /// Replaces the bytes at `at` with `new` and updates the checksum.

@@ -1,16 +1,14 @@
 //! Training: mini-batches, Adam, and early stopping on the validation part.
 
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::network::{Activations, Shape, backward, forward, loss_and_gradient};
 use super::{DIMENSION_MAX, HIDDEN_MAX, INFERENCE_BATCH_ROWS, LABELS_MAX, Mlp};
 use crate::classify::random::Random;
 use crate::classify::{ClassifyError, Split, TargetKind, Targets};
 use crate::domain::MlpSettings;
+use crate::parallel::in_parallel;
 
 /// Adam's β₁, β₂ and ε (Kingma and Ba, 2015, algorithm 1).
 const MOMENT_DECAY: f32 = 0.9;
@@ -35,8 +33,6 @@ pub struct Training<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EpochReport {
-    /// The number of the run, from 0.
-    pub run: usize,
     /// The number of the epoch, from 0.
     pub epoch: usize,
     /// The mean loss of its examples during training, with dropout.
@@ -53,19 +49,12 @@ pub struct ValidationScore {
     pub loss: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RunReport {
-    pub seed: u64,
-    pub epochs: usize,
-    /// The epoch whose network was kept: the best on the validation set, or the latest in a tie; without validation, the last.
-    pub kept: EpochReport,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainedRun {
     /// The network that was kept.
     pub mlp: Mlp,
-    pub report: RunReport,
+    /// Its epoch: the best on the validation set, or the latest in a tie; without validation, the last.
+    pub kept: EpochReport,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -78,42 +67,24 @@ pub struct Trained {
 }
 
 impl Training<'_> {
-    /// Trains all runs. Calls `watch` after each epoch, from several threads; it may abort all of them.
+    /// Trains all runs. Calls `stop` after each epoch, from several threads; if it returns true, all of them end.
     ///
     /// The same input gives the same result on the same machine, for any number of threads. On another machine, `tanh` and
     /// `exp` may round differently.
-    pub fn train(&self, watch: &(dyn Fn(&EpochReport) -> ControlFlow<()> + Sync)) -> Result<Trained, ClassifyError> {
+    pub fn train(&self, stop: &(dyn Fn() -> bool + Sync)) -> Result<Trained, ClassifyError> {
         self.check()?;
-        let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let done = Mutex::new(Vec::new());
-        let work = || {
-            loop {
-                let run = next.fetch_add(1, Ordering::Relaxed);
-                if run >= self.parameters.runs {
-                    return;
-                }
-                let result = self.run(run, &stopped, watch);
-                if result.is_err() {
-                    stopped.store(true, Ordering::Relaxed);
-                }
-                done.lock().push((run, result));
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..self.threads.get().min(self.parameters.runs) {
-                // If the system refuses to start a thread, the others do its work.
-                drop(std::thread::Builder::new().spawn_scoped(scope, work));
-            }
-            work();
-        });
-        let mut done = done.into_inner();
-        done.sort_by_key(|(run, _)| *run);
+        let stopped = AtomicBool::new(false);
+        let done = in_parallel(0..self.parameters.runs, 1, self.threads.get(), |run| {
+            let result = self.run(run.start, &stopped, stop);
+            stopped.fetch_or(result.is_err(), Ordering::Relaxed);
+            Ok::<_, ClassifyError>(result)
+        })?;
         // A failed run stops the others, so their errors are not the cause.
-        let reason = done.iter().filter_map(|(_, result)| result.as_ref().err()).find(|error| **error != ClassifyError::Stopped);
+        let reason = done.iter().filter_map(|result| result.as_ref().err()).find(|error| **error != ClassifyError::Stopped);
         if let Some(error) = reason {
             return Err(error.clone());
         }
-        let runs = done.into_iter().map(|(_, result)| result).collect::<Result<Vec<TrainedRun>, _>>()?;
+        let runs = done.into_iter().collect::<Result<Vec<TrainedRun>, _>>()?;
         let best = (1..runs.len()).fold(0, |best, run| if runs[run].is_better_than(&runs[best]) { run } else { best });
         Ok(Trained { runs, best })
     }
@@ -153,29 +124,23 @@ impl Training<'_> {
         self.targets.check(self.labels)
     }
 
-    fn run(
-        &self,
-        run: usize,
-        stopped: &AtomicBool,
-        watch: &(dyn Fn(&EpochReport) -> ControlFlow<()> + Sync),
-    ) -> Result<TrainedRun, ClassifyError> {
+    fn run(&self, run: usize, stopped: &AtomicBool, stop: &(dyn Fn() -> bool + Sync)) -> Result<TrainedRun, ClassifyError> {
         let parameters = self.parameters;
         let seed = u64::from(parameters.seed) + run as u64;
         let mut learner = Learner::new(self, seed);
         let mut best: Option<(EpochReport, Vec<f32>)> = None;
-        let (mut epochs, mut improved) = (0, 0);
+        let mut improved = 0;
         for epoch in 0..parameters.epochs_max {
             let training_loss = learner.train_epoch();
             let validation = self.validate(&mut learner);
-            epochs = epoch + 1;
             let losses = [Some(training_loss), validation.map(|validation| validation.loss)];
             if losses.into_iter().flatten().any(|loss| !loss.is_finite()) {
                 return Err(ClassifyError::Diverged { seed, epoch, learning_rate: parameters.learning_rate });
             }
-            let done = EpochReport { run, epoch, training_loss, validation };
-            if watch(&done).is_break() || stopped.load(Ordering::Relaxed) {
+            if stop() || stopped.load(Ordering::Relaxed) {
                 return Err(ClassifyError::Stopped);
             }
+            let done = EpochReport { epoch, training_loss, validation };
             let quality = |done: &EpochReport| done.validation.map_or(0.0, |validation| validation.quality);
             if best.as_ref().is_none_or(|(kept, _)| quality(&done) >= quality(kept)) {
                 let better = best.as_ref().is_none_or(|(kept, _)| quality(&done) > quality(kept));
@@ -190,11 +155,11 @@ impl Training<'_> {
         let mlp = Mlp {
             shape: learner.shape,
             activation: parameters.activation,
-            answer: self.targets.target_kind(),
+            target_kind: self.targets.target_kind(),
             temperature: 1.0,
             parameters: values,
         };
-        Ok(TrainedRun { mlp, report: RunReport { seed, epochs, kept } })
+        Ok(TrainedRun { mlp, kept })
     }
 
     fn embedding(&self, example: u32) -> &[f32] {
@@ -231,7 +196,7 @@ impl Trained {
 
 impl TrainedRun {
     fn is_better_than(&self, other: &Self) -> bool {
-        let (ours, theirs) = (&self.report.kept, &other.report.kept);
+        let (ours, theirs) = (&self.kept, &other.kept);
         match (ours.validation, theirs.validation) {
             (Some(ours), Some(theirs)) => (-ours.quality, ours.loss) < (-theirs.quality, theirs.loss),
             _ => ours.training_loss < theirs.training_loss,
@@ -241,8 +206,8 @@ impl TrainedRun {
 
 /// Returns the predicted labels: for classes, the one with the highest logit, or the lowest in a tie; for label sets, all with
 /// a probability of at least 0.5.
-fn predicted_labels(answer: TargetKind, logits: &[f32]) -> Vec<u32> {
-    match answer {
+fn predicted_labels(target_kind: TargetKind, logits: &[f32]) -> Vec<u32> {
+    match target_kind {
         TargetKind::Class => crate::classify::knn::highest(logits).into_iter().collect(),
         TargetKind::LabelSet => (0..logits.len() as u32).filter(|label| logits[*label as usize] >= 0.0).collect(),
     }

@@ -1,5 +1,7 @@
 //! Tests of training.
 
+use std::sync::atomic::AtomicUsize;
+
 use super::*;
 use crate::domain::Activation;
 
@@ -28,7 +30,7 @@ fn train(
 ) -> Result<Trained, ClassifyError> {
     let threads = NonZeroUsize::new(threads).unwrap();
     let training = Training { embeddings, dimension: 2, targets, labels: 3, split, parameters, threads };
-    training.train(&|_| ControlFlow::Continue(()))
+    training.train(&|| false)
 }
 
 fn predicted(mlp: &Mlp, embeddings: &[f32]) -> Vec<u32> {
@@ -43,7 +45,7 @@ fn a_separable_problem_is_solved() {
         let parameters = MlpSettings { activation, ..quick() };
         let trained = train(&embeddings, Targets::Classes(&classes), &last_third(180), &parameters, 1).unwrap();
         let best = trained.into_best();
-        assert_eq!(best.report.kept.validation.unwrap().quality, 1.0);
+        assert_eq!(best.kept.validation.unwrap().quality, 1.0);
         assert_eq!(predicted(&best.mlp, &fresh), fresh_classes, "{activation:?}");
         let probabilities = best.mlp.probabilities(&fresh).unwrap();
         assert!(probabilities.chunks_exact(3).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
@@ -59,7 +61,7 @@ fn each_label_of_a_set_is_learned_independently() {
     let sets: Vec<Vec<u32>> = embeddings.chunks_exact(2).map(set).collect();
     let trained = train(&embeddings, Targets::LabelSets(&sets), &last_third(180), &quick(), 1).unwrap();
     let best = trained.into_best();
-    assert!(best.report.kept.validation.unwrap().quality > 0.97, "{:?}", best.report);
+    assert!(best.kept.validation.unwrap().quality > 0.97, "{:?}", best.kept);
     let [right, above, nowhere] = best.mlp.probabilities(&[0.6, -0.8]).unwrap()[..] else { panic!("not three labels") };
     assert!(right > 0.9 && above < 0.1 && nowhere < 0.1, "{right} {above} {nowhere}");
 }
@@ -71,7 +73,7 @@ fn indistinguishable_classes_stay_at_chance_accuracy() {
     let classes: Vec<u32> = (0..60).map(|number| u32::from(number >= 30)).collect();
     let split = Split { train: (0..60).collect(), validation: (0..60).collect() };
     let trained = train(&[once.clone(), once].concat(), Targets::Classes(&classes), &split, &quick(), 1).unwrap();
-    assert_eq!(trained.into_best().report.kept.validation.unwrap().quality, 0.5);
+    assert_eq!(trained.into_best().kept.validation.unwrap().quality, 0.5);
 }
 
 #[test]
@@ -92,12 +94,19 @@ fn the_result_depends_on_the_seed_but_not_on_the_thread_count() {
 fn training_stops_when_validation_stops_improving() {
     let (embeddings, classes) = fans(180);
     let parameters = MlpSettings { epochs_max: 100, patience: 3, runs: 1, ..quick() };
-    let trained = train(&embeddings, Targets::Classes(&classes), &last_third(180), &parameters, 1).unwrap();
-    let report = trained.runs[0].report;
+    let (split, targets, threads) = (last_third(180), Targets::Classes(&classes), NonZeroUsize::MIN);
+    let training =
+        Training { embeddings: &embeddings, dimension: 2, targets, labels: 3, split: &split, parameters: &parameters, threads };
+    let epochs = AtomicUsize::new(0);
+    let count = || {
+        epochs.fetch_add(1, Ordering::Relaxed);
+        false
+    };
+    let kept = training.train(&count).unwrap().into_best().kept;
     // All predictions are soon correct. Then follow three more epochs, each as good as the best, and the latest is kept.
-    assert!(report.epochs < 60, "{report:?}");
-    assert_eq!(report.kept.epoch + 1, report.epochs);
-    assert_eq!(report.kept.validation.unwrap().quality, 1.0);
+    assert!(epochs.load(Ordering::Relaxed) < 60, "{kept:?}");
+    assert_eq!(kept.epoch + 1, epochs.into_inner());
+    assert_eq!(kept.validation.unwrap().quality, 1.0);
 }
 
 #[test]
@@ -106,8 +115,8 @@ fn without_validation_the_last_epoch_is_kept() {
     let split = Split { train: (0..30).collect(), validation: Vec::new() };
     let parameters = MlpSettings { epochs_max: 8, patience: 1, ..quick() };
     let trained = train(&embeddings, Targets::Classes(&classes), &split, &parameters, 1).unwrap();
-    assert!(trained.runs.iter().all(|run| run.report.kept.epoch == 7 && run.report.kept.validation.is_none()));
-    let losses = trained.runs.iter().map(|run| run.report.kept.training_loss).collect::<Vec<_>>();
+    assert!(trained.runs.iter().all(|run| run.kept.epoch == 7 && run.kept.validation.is_none()));
+    let losses = trained.runs.iter().map(|run| run.kept.training_loss).collect::<Vec<_>>();
     assert!(losses[trained.best] <= losses[1 - trained.best]);
 }
 
@@ -117,7 +126,7 @@ fn the_better_run_has_the_higher_quality_then_the_lower_loss() {
     let trained = train(&embeddings, Targets::Classes(&classes), &last_third(30), &quick(), 1).unwrap();
     let with = |quality, loss| {
         let mut run = trained.runs[0].clone();
-        run.report.kept.validation = Some(ValidationScore { quality, loss });
+        run.kept.validation = Some(ValidationScore { quality, loss });
         run
     };
     assert!(with(0.9, 2.0).is_better_than(&with(0.8, 1.0)));
@@ -126,20 +135,16 @@ fn the_better_run_has_the_higher_quality_then_the_lower_loss() {
 }
 
 #[test]
-fn the_progress_callback_sees_each_epoch_and_can_stop_training() {
+fn training_asks_after_each_epoch_whether_to_stop() {
     let (embeddings, classes) = fans(30);
     let (split, parameters) = (last_third(30), MlpSettings { runs: 1, ..quick() });
     let targets = Targets::Classes(&classes);
     let threads = NonZeroUsize::MIN;
     let training =
         Training { embeddings: &embeddings, dimension: 2, targets, labels: 3, split: &split, parameters: &parameters, threads };
-    let seen = Mutex::new(Vec::new());
-    let watch = |done: &EpochReport| {
-        seen.lock().push(done.epoch);
-        if done.epoch == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    assert_eq!(training.train(&watch), Err(ClassifyError::Stopped));
-    assert_eq!(*seen.lock(), [0, 1, 2]);
+    let asked = AtomicUsize::new(0);
+    assert_eq!(training.train(&|| asked.fetch_add(1, Ordering::Relaxed) == 2), Err(ClassifyError::Stopped));
+    assert_eq!(asked.into_inner(), 3);
 }
 
 #[test]

@@ -6,7 +6,6 @@
 //! the classifier unchanged until then: if it moves the classifier to another model, the texts are embedded again, and those
 //! embeddings are also stored only at the end.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -226,13 +225,12 @@ fn fit_mlp(
     let training = Training { embeddings: &embeddings, dimension, targets, labels, split: &split, parameters: settings, threads };
     let (before, _) = context.job.progress();
     let done = AtomicU64::new(before.done);
-    let trained = training.train(&|_| {
+    let trained = training.train(&|| {
         context.set_done(done.fetch_add(1, Ordering::Relaxed) + 1);
-        if context.check().is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        context.check().is_err()
     });
     let trained = trained?;
-    let run_qualities =
-        trained.runs.iter().filter_map(|run| run.report.kept.validation.map(|validated| validated.quality)).collect();
+    let run_qualities = trained.runs.iter().filter_map(|run| run.kept.validation.map(|validated| validated.quality)).collect();
     let best = trained.into_best();
     let apart: Vec<f32> =
         split.validation.iter().flat_map(|row| examples.rows[*row as usize].embedding.as_slice().iter().copied()).collect();
@@ -248,7 +246,7 @@ fn fit_mlp(
     let probabilities = mlp.probabilities(&apart)?;
     let report = TrainingReport {
         validation_examples: split.validation.len(),
-        validation_quality: best.report.kept.validation.map(|validated| validated.quality),
+        validation_quality: best.kept.validation.map(|validated| validated.quality),
         calibration_error: if definition.multi_label { None } else { calibration_error(&probabilities, &apart_classes, labels)? },
         temperature: Some(mlp.temperature()),
         run_qualities,
