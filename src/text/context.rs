@@ -62,7 +62,7 @@ pub(super) fn shorten_context(
 fn beginning<'t>(tokenizer: &dyn Tokenize, text: &'t str, tokens_max: usize) -> Result<Option<&'t str>, TextError> {
     let offsets = tokenizer.offsets(text)?;
     let Some(next) = offsets.get(tokens_max) else { return Ok(Some(text)) };
-    let end = (0..=next.start.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let end = text.floor_char_boundary(next.start);
     let cut = &text[..end];
     // A word is not split, unless it is the only one.
     let inside = !text[end..].starts_with(char::is_whitespace) && !cut.ends_with(char::is_whitespace);

@@ -25,7 +25,7 @@ const CHARACTERS_MAX: usize = 3 * PART_CHARACTERS;
 
 /// Detects languages. Build it once; detection takes `&self`.
 pub struct LanguageDetector {
-    way: Method,
+    method: Method,
 }
 
 enum Method {
@@ -50,12 +50,12 @@ impl LanguageDetector {
         if expected != got {
             return Err(format!("expected a row for each of the tokenizer's {expected} tokens, got {got} rows"));
         }
-        Ok(Self { way: Method::Head { head, tokenizer } })
+        Ok(Self { method: Method::Head { head, tokenizer } })
     }
 
     /// Makes a detector without a head.
     pub fn by_rules() -> Self {
-        Self { way: Method::Rules(RuleDetector::new()) }
+        Self { method: Method::Rules(RuleDetector::new()) }
     }
 
     /// Returns the most likely language of `text`, or `None` if it has none: if it has no letters, has letters of foreign
@@ -65,19 +65,20 @@ impl LanguageDetector {
         self.detect_passage(text, None)
     }
 
-    /// Like `detect`, but if `cut` is given, it is the only passage of the text. Its tokens are usually those that the head
+    /// Like `detect`, but if `passage` is given, it is the only passage of the text. Its tokens are usually those that the head
     /// needs.
-    pub fn detect_passage(&self, text: &str, cut: Option<&TextPassage>) -> Option<DetectedLanguage> {
-        match &self.way {
+    pub fn detect_passage(&self, text: &str, passage: Option<&TextPassage>) -> Option<DetectedLanguage> {
+        match &self.method {
             Method::Rules(rules) => rules.detect(text),
             Method::Head { head, tokenizer } => {
                 let seen = sample(text);
                 if script::is_foreign(&seen) {
                     return None;
                 }
-                let whole = cut.filter(|cut| cut.context.is_empty() && cut.range.len() == text.len() && seen.len() == text.len());
+                let is_whole = |passage: &&TextPassage| passage.context.is_empty() && passage.range.len() == text.len();
+                let whole = passage.filter(is_whole).filter(|_| seen.len() == text.len());
                 let encoded = whole.is_none().then(|| tokenizer.encode(&seen, CHARACTERS_MAX).ok()).flatten();
-                let ids = whole.map(|cut| &cut.tokens.ids).or(encoded.as_ref().map(|encoded| &encoded.ids))?;
+                let ids = whole.map(|passage| &passage.tokens.ids).or(encoded.as_ref().map(|encoded| &encoded.ids))?;
                 let found = head.predict(ids)?;
                 (!outside::is_outside(&seen, ids, &found, head)).then_some(found.detected)
             }
@@ -102,12 +103,10 @@ fn sample(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use tokenizers::models::unigram::Unigram;
-
     use super::head::Features;
     use super::*;
     use crate::domain::{Language, PassageBounds};
-    use crate::text::normalize::{normalizer, pre_tokenizer};
+    use crate::text::tokenize::tests::tokenizer_of;
 
     /// Words that the tokenizer has as tokens. All other tokens are letters.
     const WORDS: [&str; 4] = ["▁katze", "▁hund", "▁chat", "▁chien"];
@@ -116,12 +115,7 @@ mod tests {
         let mut pieces = vec![("<unk>".to_owned(), 0.0)];
         pieces.extend(WORDS.iter().map(|word| ((*word).to_owned(), -2.0)));
         pieces.extend("▁abcdefghijklmnopqrstuvwxyz0123456789".chars().map(|c| (c.to_string(), -8.0)));
-        let mut inner = tokenizers::Tokenizer::new(Unigram::from(pieces, Some(0), false).expect("well-formed pieces"));
-        inner.with_normalizer(Some(normalizer())).expect("a normalizer");
-        inner.with_pre_tokenizer(Some(pre_tokenizer()));
-        let file = tempfile::NamedTempFile::new().expect("a temporary file");
-        inner.save(file.path(), false).expect("the tokenizer is written");
-        Tokenizer::load(file.path()).expect("the tokenizer is read back")
+        tokenizer_of(pieces)
     }
 
     /// Katze and Hund have a weight of 4 for German, chat and chien for French. Nothing else has a weight.
@@ -178,7 +172,8 @@ mod tests {
 
     #[test]
     fn a_text_without_letters_or_in_an_unsupported_script_has_no_language() {
-        for text in ["", "12345", "!!!", "👍🏽 🎉", "ᎣᏏᏲ ᎦᏙ ᏕᏣᏙᎥ", "ᎣᏏᏲ ᎦᏙ ᏕᏣᏙᎥ Hund"] {
+        for text in ["", " \n", "12345", "!?…", "👍🏽 🎉", "+49 (0) 30 / 1234", "ᎣᏏᏲ ᎦᏙ ᏕᏣᏙᎥ", "ᎣᏏᏲ ᎦᏙ ᏕᏣᏙᎥ Hund"]
+        {
             assert_eq!(detect(text), None, "{text:?}");
             assert_eq!(LanguageDetector::by_rules().detect(text), None, "{text:?} by rules");
         }

@@ -7,13 +7,12 @@ use std::ops::Range;
 
 use super::language::rules::RuleDetector;
 use super::moses::Moses;
-use super::words::{ChineseSegmenter, space_japanese};
+use super::words::{space_chinese, space_japanese};
 use crate::bundle::Preprocessing;
 
 pub(super) struct Preprocessor {
     detector: RuleDetector,
     moses: Moses,
-    chinese: ChineseSegmenter,
 }
 
 /// A prepared text, and the source of its parts.
@@ -28,9 +27,7 @@ impl Preprocessor {
     /// Compiles what `preprocessing` needs. Dictionaries are loaded with the first text that needs them.
     pub(super) fn new(preprocessing: Preprocessing) -> Self {
         match preprocessing {
-            Preprocessing::MosesJieba => {
-                Self { detector: RuleDetector::new(), moses: Moses::new(), chinese: ChineseSegmenter::new() }
-            }
+            Preprocessing::MosesJieba => Self { detector: RuleDetector::new(), moses: Moses::new() },
         }
     }
 
@@ -39,7 +36,7 @@ impl Preprocessor {
         let language = self.detector.detect(text).map(|detected| detected.language);
         let lower = text.to_lowercase();
         match language.map(|language| language.code()) {
-            Some("zh") => self.chinese.put_spaces(&lower),
+            Some("zh") => space_chinese(&lower),
             Some("ja") => space_japanese(&lower),
             _ => self.moses.separate_words(&lower, language),
         }

@@ -46,8 +46,8 @@ pub fn split_passages(tokenizer: &dyn Tokenize, text: &str, bounds: PassageBound
     split_text(tokenizer, None, text, PassageLimits { bounds, tokens_max: bounds.tokens_max })
 }
 
-/// Splits `text` into byte ranges of at most `reading.bounds.tokens_max` tokens each. With their context they have at most
-/// `reading.tokens_max`. Splits at the ends of sections, blocks, items or sentences, otherwise between words, otherwise between
+/// Splits `text` into byte ranges of at most `limits.bounds.tokens_max` tokens each. With their context they have at most
+/// `limits.tokens_max`. Splits at the ends of sections, blocks, items or sentences, otherwise between words, otherwise between
 /// characters. A short text of one section is one range. Together the ranges cover everything except white space between and
 /// around them. There is always at least one, and each starts and ends after the previous one. With an overlap, a range begins
 /// with the last sentences of the previous one in its section, or otherwise with its last words.
@@ -57,32 +57,32 @@ pub fn split_text(
     tokenizer: &dyn Tokenize,
     title: Option<&str>,
     text: &str,
-    reading: PassageLimits,
+    limits: PassageLimits,
 ) -> Result<Vec<TextPassage>, TextError> {
     let all = 0..text.len();
     let whole = trimmed(text, all.clone());
     let added = tokenizer.encode("a", usize::MAX)?.ids.len().saturating_sub(tokenizer.offsets("a")?.len());
     let above = PassageContext { title: title.map(str::to_owned), headings: None };
-    let room = PassageBudget::for_context(tokenizer, above, reading, added)?;
+    let budget = PassageBudget::for_context(tokenizer, above, limits, added)?;
     if whole.is_empty() {
-        return Ok(vec![room.make_passage(tokenizer, text, all)?]);
+        return Ok(vec![budget.make_passage(tokenizer, text, all)?]);
     }
     let structure = structure(text);
     let sections = sections(text, &whole, &structure.headings);
     if sections.len() == 1
-        && let Some(only) = room.make_fitting_passage(tokenizer, text, whole.clone())?
+        && let Some(only) = budget.make_fitting_passage(tokenizer, text, whole.clone())?
     {
         return Ok(vec![only]);
     }
-    let cutter = Splitter::new(tokenizer, text, structure, Frame { title, reading, added })?;
+    let splitter = Splitter::new(tokenizer, text, structure, Frame { title, limits, added })?;
     let mut passages = Vec::new();
     // Neighboring sections often share the headings above them.
-    let mut room = (Vec::new(), cutter.budget_under(&[])?);
-    for section in merge_short_sections(text, sections, |range| cutter.is_short(range), |range| cutter.fits(range)) {
-        if room.0 != section.above {
-            room = (section.above.clone(), cutter.budget_under(&section.above)?);
+    let (mut above, mut budget) = (Vec::new(), splitter.budget_under(&[])?);
+    for section in merge_short_sections(text, sections, |range| splitter.is_short(range), |range| splitter.fits(range)) {
+        if above != section.above {
+            (above, budget) = (section.above.clone(), splitter.budget_under(&section.above)?);
         }
-        cutter.split_section(&section, &room.1, &mut passages)?;
+        splitter.split_section(&section, &budget, &mut passages)?;
     }
     Ok(passages)
 }
@@ -90,12 +90,12 @@ pub fn split_text(
 /// The settings that all passages of a text share.
 struct Frame<'a> {
     title: Option<&'a str>,
-    reading: PassageLimits,
+    limits: PassageLimits,
     /// Number of tokens that the tokenizer adds to every text.
     added: usize,
 }
 
-/// A context, and the room it leaves.
+/// A context, and how many tokens it leaves for the passage.
 struct PassageBudget {
     context: PassageContext,
     /// The part of the context that is embedded.
@@ -103,23 +103,23 @@ struct PassageBudget {
     /// Maximum number of tokens of context and passage together.
     tokens_max: usize,
     /// Maximum number of tokens of the passage alone.
-    budget: usize,
+    passage_tokens_max: usize,
 }
 
 impl PassageBudget {
     fn for_context(
         tokenizer: &dyn Tokenize,
         context: PassageContext,
-        reading: PassageLimits,
+        limits: PassageLimits,
         added: usize,
     ) -> Result<Self, TextError> {
         let (embedded, taken) = match context.is_empty() {
             true => (PassageContext::default(), 0),
-            false => shorten_context(tokenizer, &context, reading.tokens_max)?,
+            false => shorten_context(tokenizer, &context, limits.tokens_max)?,
         };
-        let tokens_max = reading.bounds.tokens_max.saturating_add(taken).min(reading.tokens_max);
-        let budget = tokens_max.saturating_sub(taken + added).max(1);
-        Ok(Self { context, embedded, tokens_max, budget })
+        let tokens_max = limits.bounds.tokens_max.saturating_add(taken).min(limits.tokens_max);
+        let passage_tokens_max = tokens_max.saturating_sub(taken + added).max(1);
+        Ok(Self { context, embedded, tokens_max, passage_tokens_max })
     }
 
     /// Makes a passage of the part `range` of `text`, whether it fits or not.
@@ -135,8 +135,8 @@ impl PassageBudget {
         text: &str,
         range: Range<usize>,
     ) -> Result<Option<TextPassage>, TextError> {
-        let cut = self.make_passage(tokenizer, text, range)?;
-        Ok(Some(cut).filter(|cut| cut.tokens.ids.len() <= self.tokens_max))
+        let passage = self.make_passage(tokenizer, text, range)?;
+        Ok(Some(passage).filter(|passage| passage.tokens.ids.len() <= self.tokens_max))
     }
 }
 
@@ -168,19 +168,19 @@ impl<'a> Splitter<'a> {
             token_starts.push(reached);
         }
         let Structure { headings, blocks, items } = structure;
-        let tokens_min = TOKENS_MIN.min(frame.reading.bounds.tokens_max.saturating_sub(frame.added) / SHORT_SHARE);
+        let tokens_min = TOKENS_MIN.min(frame.limits.bounds.tokens_max.saturating_sub(frame.added) / SHORT_SHARE);
         let words = word_starts(text);
         let contents = content_starts(text, &headings);
-        let mut cutter =
+        let mut splitter =
             Self { tokenizer, text, frame, headings, contents, tokens_min, token_starts, words, starts: Default::default() };
-        let mut seen: Vec<usize> = cutter.headings.iter().map(|heading| heading.range.start).collect();
+        let mut seen: Vec<usize> = splitter.headings.iter().map(|heading| heading.range.start).collect();
         for (rank, more) in [blocks, items, sentence_starts(text)].into_iter().enumerate() {
-            seen.extend(more.into_iter().filter(|&at| !cutter.splits_heading(at)));
+            seen.extend(more.into_iter().filter(|&at| !splitter.splits_heading(at)));
             seen.sort_unstable();
             seen.dedup();
-            cutter.starts[rank].clone_from(&seen);
+            splitter.starts[rank].clone_from(&seen);
         }
-        Ok(cutter)
+        Ok(splitter)
     }
 
     /// Whether `at` is within a heading, or between it and its content.
@@ -196,7 +196,7 @@ impl<'a> Splitter<'a> {
 
     /// Whether a part of the text fits into one passage, whatever its context.
     fn fits(&self, range: &Range<usize>) -> bool {
-        let PassageLimits { bounds, tokens_max } = self.frame.reading;
+        let PassageLimits { bounds, tokens_max } = self.frame.limits;
         self.tokens_in(range) <= bounds.tokens_max.min(tokens_max - tokens_max / CONTEXT_SHARE).saturating_sub(self.frame.added)
     }
 
@@ -214,7 +214,7 @@ impl<'a> Splitter<'a> {
         }
         let (mut found, further) = (vec![only], self.budget_under(&section.path)?);
         while let Some((last, next)) = found.last().and_then(after) {
-            let overlap = self.overlap_start(&last, self.frame.reading.bounds.overlap_tokens);
+            let overlap = self.overlap_start(&last, self.frame.limits.bounds.overlap_tokens);
             let repeating = overlap.map(|start| self.longest_passage_from(start, whole.end, &further)).transpose()?;
             found.push(match repeating {
                 Some(passage) if passage.range.end > next => passage,
@@ -235,21 +235,21 @@ impl<'a> Splitter<'a> {
             headings.filter(|heading| title.is_none_or(|title| title.trim().to_lowercase() != heading.to_lowercase())).collect();
         let headings = (!headings.is_empty()).then(|| headings.join("\n"));
         let context = PassageContext { title: title.map(str::to_owned), headings };
-        PassageBudget::for_context(self.tokenizer, context, self.frame.reading, self.frame.added)
+        PassageBudget::for_context(self.tokenizer, context, self.frame.limits, self.frame.added)
     }
 
     /// Returns the longest passage that starts at `start` and ends by `end`. A part of a text may have more tokens than it had
     /// within the whole text (a split word gains a mark), so this counts its own tokens and shortens it until they fit.
-    fn longest_passage_from(&self, start: usize, end: usize, room: &PassageBudget) -> Result<TextPassage, TextError> {
-        let mut budget = room.budget;
+    fn longest_passage_from(&self, start: usize, end: usize, budget: &PassageBudget) -> Result<TextPassage, TextError> {
+        let mut tokens_max = budget.passage_tokens_max;
         loop {
-            let range = trimmed(self.text, start..self.end_within(start, end, budget));
-            let cut = room.make_passage(self.tokenizer, self.text, range)?;
-            let count = cut.tokens.ids.len();
-            if count <= room.tokens_max || budget == 0 {
-                return Ok(cut);
+            let range = trimmed(self.text, start..self.end_within(start, end, tokens_max));
+            let passage = budget.make_passage(self.tokenizer, self.text, range)?;
+            let count = passage.tokens.ids.len();
+            if count <= budget.tokens_max || tokens_max == 0 {
+                return Ok(passage);
             }
-            budget = self.tokens_in(&cut.range).min(budget).saturating_sub(count - room.tokens_max);
+            tokens_max = self.tokens_in(&passage.range).min(tokens_max).saturating_sub(count - budget.tokens_max);
         }
     }
 
@@ -302,8 +302,8 @@ impl<'a> Splitter<'a> {
         if !self.is_short(&last) {
             return Ok(());
         }
-        let room = if found.len() == 2 { first } else { further };
-        if let Some(both) = room.make_fitting_passage(self.tokenizer, self.text, before.start..last.end)? {
+        let budget = if found.len() == 2 { first } else { further };
+        if let Some(both) = budget.make_fitting_passage(self.tokenizer, self.text, before.start..last.end)? {
             found.truncate(found.len() - 2);
             found.push(both);
             return Ok(());
@@ -324,7 +324,7 @@ impl<'a> Splitter<'a> {
             if self.is_short(&head) || head.end <= earliest {
                 continue;
             }
-            let head = room.make_fitting_passage(self.tokenizer, self.text, head)?;
+            let head = budget.make_fitting_passage(self.tokenizer, self.text, head)?;
             let tail = further.make_fitting_passage(self.tokenizer, self.text, tail)?;
             if let (Some(head), Some(tail)) = (head, tail) {
                 found.truncate(found.len() - 2);
@@ -412,7 +412,7 @@ fn leading_white_space(text: &str) -> usize {
 }
 
 /// Returns `range` without the white space at its ends.
-fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
+pub(super) fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
     let part = &text[range.clone()];
     let start = range.start + leading_white_space(part);
     start..start + part.trim().len()

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::segment::trimmed;
 use super::sentences::sentence_starts;
 use super::structure::structure;
 
@@ -20,12 +21,8 @@ pub fn sentence_spans(text: &str) -> Vec<Range<usize>> {
     starts.extend([0, text.len()]);
     starts.sort_unstable();
     starts.dedup();
-    let trimmed = |range: &[usize]| {
-        let part = &text[range[0]..range[1]];
-        let start = range[0] + part.len() - part.trim_start().len();
-        start..start + part.trim().len()
-    };
-    starts.windows(2).map(trimmed).filter(|range| text[range.clone()].chars().any(char::is_alphanumeric)).collect()
+    let spans = starts.windows(2).map(|pair| trimmed(text, pair[0]..pair[1]));
+    spans.filter(|range| text[range.clone()].chars().any(char::is_alphanumeric)).collect()
 }
 
 #[cfg(test)]

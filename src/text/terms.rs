@@ -81,12 +81,8 @@ fn plain_stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
 pub(super) fn forms(word: &str, stemmer: Option<&Stemmer>) -> Vec<String> {
     let mut forms = vec![exact(word).into_owned()];
     forms.extend(fold(word).filter(|plain| *plain != forms[0]));
-    if let Some(stem) = stemmer.and_then(|stemmer| stem(stemmer, word)) {
-        let stem = fold(&stem).unwrap_or_else(|| stem.into_owned());
-        if !forms.contains(&stem) {
-            forms.push(stem);
-        }
-    }
+    let stem = stemmer.and_then(|stemmer| plain_stem(stemmer, word)).map(Cow::into_owned);
+    forms.extend(stem.filter(|stem| !forms.contains(stem)));
     forms
 }
 

@@ -4,33 +4,17 @@
 //! Both dictionaries are part of the program. jieba's is compressed; the first Chinese text decompresses it into memory (tens
 //! of megabytes). ICU4X's is read in place.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use jieba_rs::Jieba;
 
 use super::plain_words::UNSPACED;
 
-pub(super) struct ChineseSegmenter {
-    jieba: OnceLock<Jieba>,
-}
+static JIEBA: LazyLock<Jieba> = LazyLock::new(Jieba::new);
 
-impl ChineseSegmenter {
-    /// Loads nothing yet.
-    pub(super) fn new() -> Self {
-        Self { jieba: OnceLock::new() }
-    }
-
-    /// Puts a space between the words of a Chinese text with jieba's default mode, which finds new words with a hidden Markov
-    /// model.
-    pub(super) fn put_spaces(&self, text: &str) -> String {
-        let jieba = self.jieba.get_or_init(Jieba::new);
-        join(jieba.cut(text, true).into_iter().map(|token| token.word))
-    }
-
-    #[cfg(test)]
-    pub(super) fn is_loaded(&self) -> bool {
-        self.jieba.get().is_some()
-    }
+/// Puts a space between the words of a Chinese text with jieba's default mode, which finds new words with a hidden Markov model.
+pub(super) fn space_chinese(text: &str) -> String {
+    join(JIEBA.cut(text, true).into_iter().map(|token| token.word))
 }
 
 /// Puts a space between the words of a Japanese text. Takes the longest word of the dictionary first, and separates scripts.
@@ -57,8 +41,7 @@ mod tests {
 
     #[test]
     fn chinese_is_segmented_by_its_dictionary() {
-        let segmenter = ChineseSegmenter::new();
-        let check = |text: &str, expect: &str| assert_eq!(segmenter.put_spaces(text), expect, "{text}");
+        let check = |text: &str, expect: &str| assert_eq!(space_chinese(text), expect, "{text}");
         check("我们明天去图书馆看书。", "我们 明天 去 图书馆 看书 。");
         check("今天 天气很好", "今天 天气 很 好");
         check("", "");
@@ -70,13 +53,5 @@ mod tests {
         check("図書館で本を読む。", "図書館 で 本 を 読む 。");
         check("東京タワー", "東京 タワー");
         check("", "");
-    }
-
-    #[test]
-    fn the_chinese_dictionary_is_loaded_on_first_use() {
-        let segmenter = ChineseSegmenter::new();
-        assert!(!segmenter.is_loaded());
-        segmenter.put_spaces("你好");
-        assert!(segmenter.is_loaded());
     }
 }

@@ -133,8 +133,8 @@ fn splitting_a_long_sentence_leaves_no_short_remainder() {
 fn title_and_headings_count_against_the_passage_token_limit() {
     let (tokenizer, sentence) = (tokenizer(), format!("{}.", words(9)));
     let text = format!("# the sea\n\n{sentence} {sentence} {sentence} {sentence}");
-    let reading = PassageLimits { bounds: PassageBounds::adjacent(32), tokens_max: 32 };
-    let cuts = split_text(&tokenizer, Some("a blue sea"), &text, reading).expect("the text is split");
+    let limits = PassageLimits { bounds: PassageBounds::adjacent(32), tokens_max: 32 };
+    let cuts = split_text(&tokenizer, Some("a blue sea"), &text, limits).expect("the text is split");
     let parts: Vec<&str> = cuts.iter().map(|cut| &text[cut.range.clone()]).collect();
     let two = format!("{sentence} {sentence}");
     assert_eq!(parts, [format!("# the sea\n\n{two}"), two.clone()]);
@@ -150,8 +150,8 @@ fn title_and_headings_count_against_the_passage_token_limit() {
 #[test]
 fn a_heading_that_repeats_the_title_is_left_out() {
     let text = "# The Sea\n\nThe sea is blue. It is the sea.\n\n## The blue\n\nA sea is a sea. Is it the sea?";
-    let reading = PassageLimits { bounds: PassageBounds::adjacent(120), tokens_max: 120 };
-    let cuts = split_text(&tokenizer(), Some("the sea"), text, reading).expect("the text is split");
+    let limits = PassageLimits { bounds: PassageBounds::adjacent(120), tokens_max: 120 };
+    let cuts = split_text(&tokenizer(), Some("the sea"), text, limits).expect("the text is split");
     assert!(cuts.len() == 2 && cuts.iter().all(|cut| cut.context.headings.is_none()), "{cuts:?}");
 }
 
@@ -272,20 +272,20 @@ proptest! {
     ) {
         let tokenizer = tokenizer();
         let bounds = PassageBounds { tokens_max, overlap_tokens: overlap.min(tokens_max / 2) };
-        let reading = PassageLimits { bounds, tokens_max: tokens_max + further };
+        let limits = PassageLimits { bounds, tokens_max: tokens_max + further };
         let title = Some(title.as_str()).filter(|title| !title.is_empty());
-        let passages = split_text(&tokenizer, title, &text, reading).expect("the text is split");
+        let passages = split_text(&tokenizer, title, &text, limits).expect("the text is split");
         prop_assert!(!passages.is_empty());
         let (mut start, mut covered) = (0, 0);
         for TextPassage { range: passage, context, tokens } in &passages {
             let part = &text[passage.clone()];
-            let embedded = embedded_text(&tokenizer, context, part, reading.tokens_max).expect("tokens");
+            let embedded = embedded_text(&tokenizer, context, part, limits.tokens_max).expect("tokens");
             prop_assert_eq!(tokens, &tokenizer.encode(&embedded, usize::MAX).expect("tokens"));
             let is_after = passage.start > start && passage.end > covered;
             prop_assert!(covered == 0 || is_after, "each passage must start and end after the previous one");
             prop_assert!(bounds.overlap_tokens > 0 || passage.start >= covered);
             prop_assert!(passage.start <= covered || text[covered..passage.start].chars().all(char::is_whitespace));
-            let fits = tokens.ids.len() <= reading.tokens_max && !tokenizer.encode(part, tokens_max).expect("tokens").truncated;
+            let fits = tokens.ids.len() <= limits.tokens_max && !tokenizer.encode(part, tokens_max).expect("tokens").truncated;
             prop_assert!(fits || part.chars().count() == 1, "{part:?} does not fit");
             (start, covered) = (passage.start, passage.end);
         }
