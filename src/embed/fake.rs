@@ -169,11 +169,6 @@ impl Vocabulary {
 
 type SharedVocabulary = Arc<Mutex<Vocabulary>>;
 
-/// The fake tokenizer.
-struct FakeText {
-    vocabulary: SharedVocabulary,
-}
-
 pub(super) struct FakeEncoder {
     vocabulary: SharedVocabulary,
     dimension: usize,
@@ -184,16 +179,17 @@ pub(super) struct FakeEncoder {
 pub(super) fn make(options: &FakeOptions) -> (TextReader, FakeEncoder, FakeControl) {
     let vocabulary = SharedVocabulary::default();
     let gate = Arc::new(Gate::default());
-    let tokenizer = Box::new(FakeText { vocabulary: Arc::clone(&vocabulary) });
+    let tokenizer = Box::new(Arc::clone(&vocabulary));
     let text = TextReader { tokenizer, tokens_max: options.tokens_max };
     let encoder = FakeEncoder { vocabulary, dimension: options.dimension, gate: Arc::clone(&gate) };
     (text, encoder, FakeControl(Arc::new(ControlHandle(gate))))
 }
 
-impl Tokenize for FakeText {
+/// The fake tokenizer.
+impl Tokenize for SharedVocabulary {
     fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {
         let words = words(text);
-        let mut vocabulary = self.vocabulary.lock();
+        let mut vocabulary = self.lock();
         let mut ids: Vec<u32> = words.iter().take(tokens_max).map(|range| vocabulary.number_of(&text[range.clone()])).collect();
         if ids.is_empty() {
             ids.push(vocabulary.number("<unk>"));
@@ -201,12 +197,8 @@ impl Tokenize for FakeText {
         Ok(Tokens { ids, truncated: words.len() > tokens_max })
     }
 
-    fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
-        Ok(words(text))
-    }
-
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
-        let mut vocabulary = self.vocabulary.lock();
+        let mut vocabulary = self.lock();
         Ok(words(text).into_iter().map(|range| (vocabulary.number_of(&text[range.clone()]), range)).collect())
     }
 }

@@ -7,7 +7,6 @@
 pub mod error;
 pub mod fake;
 pub mod meter;
-mod options;
 pub mod queue;
 pub mod session;
 mod text_reader;
@@ -25,13 +24,12 @@ use tracing::Instrument as _;
 pub use error::EmbedError;
 pub use fake::{FakeControl, FakeOptions};
 pub use meter::EmbedMeter;
-pub use options::EmbedOptions;
 pub use queue::Priority;
 pub use text_reader::EmbedText;
 
 use crate::bundle::{Bundle, TRANSLATIONS};
 use crate::domain::{
-    DetectedLanguage, Embedded, Language, ModelInfo, PassageBounds, PassageContext, PassageSpan, PassageTerms, TokenSet,
+    DetectedLanguage, DeviceChoice, Embedded, Language, ModelInfo, PassageBounds, PassageSpan, PassageTerms, TokenSet,
 };
 use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
@@ -57,6 +55,22 @@ const TURN_BYTES: usize = 64 << 10;
 /// Maximum number of queries times the tokens of the longest one in a forward pass of a question encoder. Queries are short.
 const QUESTION_BATCH_TOKENS_MAX: usize = 1_024;
 
+/// The operator's settings of an encoder.
+#[derive(Debug, Clone)]
+pub struct EmbedOptions {
+    /// Where to run: `auto` uses CUDA if available, `cpu` uses the CPU, and `cuda:n` uses that device or refuses to start.
+    pub device: DeviceChoice,
+    /// Number of CPU threads of the encoder; 0 means one per core. Up to `session::SESSIONS_MAX` threads run one batch each.
+    /// Additional threads share these forward passes.
+    pub threads: usize,
+    /// Maximum tokens in the concurrent forward passes, padding included: the number of texts times the tokens of the longest
+    /// one. A question encoder has its own budget of up to `QUESTION_BATCH_TOKENS_MAX` in addition. A query may have to wait
+    /// for one such batch of bulk work. On a CPU, more than about 2,048 tokens per session is not faster.
+    pub batch_tokens_max: usize,
+    /// Maximum number of waiting texts. Beyond it, callers get `EmbedError::QueueFull`.
+    pub queue_texts_max: usize,
+}
+
 /// A handle on the encoder's threads. Clones share it; dropping the last one stops them.
 #[derive(Clone)]
 pub struct Embedder {
@@ -65,7 +79,8 @@ pub struct Embedder {
 
 /// The queues of a model's encoders.
 struct Queues {
-    queue: Queue,
+    passages: Queue,
+    /// Of the question encoder, if the model has one.
     questions: Option<Queue>,
 }
 
@@ -78,7 +93,7 @@ impl Queues {
     ) -> Result<Self, EmbedError> {
         let meter = EmbedMeter::default();
         let of_questions = |(encoder, bounds)| Queue::start(vec![encoder], bounds, meter.clone());
-        Ok(Self { questions: questions.map(of_questions).transpose()?, queue: Queue::start(encoders, bounds, meter)? })
+        Ok(Self { questions: questions.map(of_questions).transpose()?, passages: Queue::start(encoders, bounds, meter)? })
     }
 }
 
@@ -90,9 +105,7 @@ struct Parts {
     translations: Option<Translations>,
     /// Finds the topics of queries, if the model has translations.
     topics: Option<TopicFinder>,
-    queue: Queue,
-    /// The queue of the question encoder, if the model has one.
-    questions: Option<Queue>,
+    queues: Queues,
     /// Limits how many callers tokenize at once to the number of cores.
     tokenizing: Arc<Semaphore>,
 }
@@ -153,11 +166,11 @@ impl Embedder {
         info: ModelInfo,
         (text, detector): (TextReader, LanguageDetector),
         (scorer, translations): (Option<TokenScorer>, Option<Translations>),
-        Queues { queue, questions }: Queues,
+        queues: Queues,
     ) -> Self {
         let tokenizing = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
         let topics = translations.as_ref().map(TopicFinder::new);
-        Self { parts: Arc::new(Parts { info, text, detector, scorer, translations, topics, queue, questions, tokenizing }) }
+        Self { parts: Arc::new(Parts { info, text, detector, scorer, translations, topics, queues, tokenizing }) }
     }
 
     pub fn model(&self) -> &ModelInfo {
@@ -176,14 +189,14 @@ impl Embedder {
     /// Embeds queries, to compare them with embeddings that `embed` returns for passages. Most models treat both alike.
     pub async fn embed_queries(&self, queries: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         let span = tracing::info_span!("embed", texts = queries.len());
-        let queue = self.parts.questions.as_ref().unwrap_or(&self.parts.queue);
+        let queue = self.parts.queues.questions.as_ref().unwrap_or(&self.parts.queues.passages);
         self.embed_now(queries.into_iter().map(EmbedText::from).collect(), priority, queue).instrument(span).await
     }
 
     /// Embeds texts with their contexts, as `embed` does.
     pub async fn embed_in_context(&self, texts: Vec<EmbedText>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         let span = tracing::info_span!("embed", texts = texts.len());
-        self.embed_now(texts, priority, &self.parts.queue).instrument(span).await
+        self.embed_now(texts, priority, &self.parts.queues.passages).instrument(span).await
     }
 
     async fn embed_now(&self, texts: Vec<EmbedText>, priority: Priority, queue: &Queue) -> Result<Vec<Embedded>, EmbedError> {
@@ -223,11 +236,11 @@ impl Embedder {
     /// Embeds tokenized texts, as `embed` does.
     pub async fn embed_tokens(&self, tokens: Vec<Tokens>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         let span = tracing::info_span!("embed", texts = tokens.len());
-        async { self.parts.queue.submit(tokens, priority)?.wait().await }.instrument(span).await
+        async { self.parts.queues.passages.submit(tokens, priority)?.wait().await }.instrument(span).await
     }
 
-    /// Splits a text into passages as `split` does, and detects its language if `detect` asks for it. A text of one
-    /// passage is tokenized only once.
+    /// Splits a text into passages within `bounds` that fit into the model together with the title, and detects its language if
+    /// `detect` asks for it. A text of one passage is tokenized only once. Blocks while it tokenizes.
     pub fn prepare(
         &self,
         title: Option<&str>,
@@ -235,22 +248,19 @@ impl Embedder {
         bounds: PassageBounds,
         detect: bool,
     ) -> Result<PreparedText, EmbedError> {
-        let cuts = self.cut(title, text, bounds)?;
-        let only = if let [only] = &cuts[..] { Some(only) } else { None };
+        let tokens_max = bounds.tokens_max.clamp(1, self.parts.info.tokens_max);
+        let overlap_tokens = bounds.overlap_tokens.min(tokens_max / 2);
+        let split = self.parts.text.split(title, text, PassageBounds { tokens_max, overlap_tokens })?;
+        let only = if let [only] = &split[..] { Some(only) } else { None };
         let language = if detect { self.parts.detector.detect_passage(text, only) } else { None };
-        let (passages, tokens) = cuts.into_iter().map(|cut| (span(cut.range, cut.context), cut.tokens)).unzip();
+        let parted = |one: TextPassage| (PassageSpan { range: one.range, headings: one.context.headings }, one.tokens);
+        let (passages, tokens) = split.into_iter().map(parted).unzip();
         Ok(PreparedText { passages, tokens, language })
     }
 
-    /// Splits a text into passages within `bounds` that fit into the model together with the title. Blocks while it tokenizes.
+    /// Returns the passages that `prepare` splits a text into.
     pub fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<PassageSpan>, EmbedError> {
-        Ok(self.cut(title, text, bounds)?.into_iter().map(|cut| span(cut.range, cut.context)).collect())
-    }
-
-    fn cut(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, EmbedError> {
-        let tokens_max = bounds.tokens_max.clamp(1, self.parts.info.tokens_max);
-        let overlap_tokens = bounds.overlap_tokens.min(tokens_max / 2);
-        self.parts.text.split(title, text, PassageBounds { tokens_max, overlap_tokens })
+        Ok(self.prepare(title, text, bounds, false)?.passages)
     }
 
     /// Detects the language of a text. Returns `None` if there is no evidence for any language.
@@ -312,23 +322,23 @@ impl Embedder {
 
     /// Returns the number of waiting texts.
     pub fn queue_depth(&self) -> usize {
-        self.passages_waiting() + self.parts.questions.as_ref().map_or(0, Queue::depth)
+        self.passages_waiting() + self.parts.queues.questions.as_ref().map_or(0, Queue::depth)
     }
 
     /// Returns the number of waiting texts in the queue of passages. It leaves out queries if they have their own encoder.
     pub fn passages_waiting(&self) -> usize {
-        self.parts.queue.depth()
+        self.parts.queues.passages.depth()
     }
 
     /// Returns the metrics of the queues and of the encoders' threads since the start.
     pub fn meter(&self) -> &EmbedMeter {
-        self.parts.queue.meter()
+        self.parts.queues.passages.meter()
     }
 
     /// Accepts no more texts and answers waiting ones with `EmbedError::Stopping`, even if other handles remain.
     pub fn stop(&self) {
-        self.parts.queue.stop();
-        self.parts.questions.iter().for_each(Queue::stop);
+        self.parts.queues.passages.stop();
+        self.parts.queues.questions.iter().for_each(Queue::stop);
     }
 }
 
@@ -349,10 +359,6 @@ fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
 fn translations(bundle: &Bundle) -> Result<Option<Translations>, EmbedError> {
     let read = |path: PathBuf| Translations::read(&path).map_err(|error| EmbedError::Table(Arc::new(error)));
     bundle.optional(TRANSLATIONS).map(read).transpose()
-}
-
-fn span(range: Range<usize>, context: PassageContext) -> PassageSpan {
-    PassageSpan { range, headings: context.headings }
 }
 
 impl std::fmt::Debug for Embedder {

@@ -105,7 +105,9 @@ pub fn cpu_session(
             .with_memory_pattern(false)?
             // Processors without VNNI add up products of unsigned and signed bytes in 16 bits, which may overflow.
             .with_precise_qmm()?
-            .with_execution_providers([CPU::default().with_arena_allocator(use_arena(options)).build()])?
+            .with_execution_providers([CPU::default()
+                .with_arena_allocator(options.batch_tokens_max <= ARENA_BATCH_TOKENS_MAX)
+                .build()])?
             .commit_from_file(weights)
     };
     build().map_err(|error: ort::Error| EmbedError::Model { path: weights.to_owned(), source: Arc::new(error) })
@@ -235,10 +237,6 @@ fn load_library(path: &Path) -> Result<Environment, EmbedError> {
     // Below this level, ONNX Runtime formats a line for every node, which the log would then filter out.
     environment.set_log_level(LogLevel::Warning);
     Ok(environment)
-}
-
-fn use_arena(options: &EmbedOptions) -> bool {
-    options.batch_tokens_max <= ARENA_BATCH_TOKENS_MAX
 }
 
 fn check_tensor(

@@ -53,13 +53,13 @@ impl TextReader {
     /// Splits a text into passages. The tokens of each passage are those that `tokens` returns for the passage with its
     /// context.
     pub(super) fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, EmbedError> {
-        let reading = PassageLimits { bounds, tokens_max: self.tokens_max };
-        let mut cuts = split_text(&*self.tokenizer, title, text, reading)?;
-        for Tokens { ids, truncated } in cuts.iter_mut().map(|cut| &mut cut.tokens) {
+        let limits = PassageLimits { bounds, tokens_max: self.tokens_max };
+        let mut passages = split_text(&*self.tokenizer, title, text, limits)?;
+        for Tokens { ids, truncated } in passages.iter_mut().map(|passage| &mut passage.tokens) {
             *truncated = ids.len() > self.tokens_max;
             ids.truncate(self.tokens_max);
         }
-        Ok(cuts)
+        Ok(passages)
     }
 }
 
@@ -68,8 +68,7 @@ fn beginning(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;
     }
-    let end = (0..=bytes_max).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    let begin = &text[..end];
+    let begin = &text[..text.floor_char_boundary(bytes_max)];
     // A combining mark follows its character directly, never after white space, so this does not separate them.
     begin.rfind(char::is_whitespace).map_or(begin, |at| &begin[..at])
 }
