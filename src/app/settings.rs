@@ -127,7 +127,7 @@ pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
         (None, Some(path)) => {
             let text = std::fs::read_to_string(path);
             let text = text.map_err(|source| AppError::KeyFile { path: path.clone(), source })?;
-            ("admin_key_file", Secret::new(text.lines().next().unwrap_or_default().trim()))
+            ("admin_key_file", Secret::from(text.lines().next().unwrap_or_default().trim()))
         }
     };
     let got = secret.expose().chars().count();

@@ -1,7 +1,7 @@
 //! Boosts: raise or lower the scores of documents that match a filter, or whose value is near an origin.
 
 use super::filter::DocumentFields;
-use super::{Field, Filter};
+use super::{DocumentHead, Field, Filter, NumberOrTime};
 
 /// Milliseconds of a day, the unit of distances between times.
 const DAY_MS: f64 = 86_400_000.0;
@@ -29,19 +29,10 @@ pub enum BoostBy {
 pub struct Decay {
     /// The field that has the value: metadata, or one of the document's own times.
     pub field: Field,
-    /// The value with the full boost.
-    pub origin: DecayOrigin,
+    /// The value with the full boost. From a number, distances are differences; from a time, they are days.
+    pub origin: NumberOrTime,
     /// The shape of the decay.
     pub shape: DecayShape,
-}
-
-/// The value from which distances are measured.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum DecayOrigin {
-    /// A number; distances are differences.
-    Number(f64),
-    /// Milliseconds since the Unix epoch; distances are days.
-    Time(i64),
 }
 
 /// The shape of a decay.
@@ -70,11 +61,10 @@ impl Boost {
     const FACTORS: (f64, f64) = (0.001, 1_000.0);
 
     /// The factor for a document: the weight to the power of the boost's strength there, from 0 to 1.
-    pub fn factor<'d>(&self, document: impl Into<DocumentFields<'d>>) -> f64 {
-        let document = document.into();
+    pub fn factor(&self, document: &DocumentHead) -> f64 {
         let share = match &self.by {
-            BoostBy::Filter(filter) => f64::from(u8::from(filter.matches(document))),
-            BoostBy::Decay(decay) => decay.nearness(document).unwrap_or(0.0),
+            BoostBy::Filter(filter) => f64::from(u8::from(filter.holds(document.into()))),
+            BoostBy::Decay(decay) => decay.nearness(document.into()).unwrap_or(0.0),
         };
         self.weight.powf(share)
     }
@@ -90,8 +80,8 @@ impl Decay {
     /// From 1 at the origin, falling towards 0; `None` for a document without such a value.
     fn nearness(&self, document: DocumentFields<'_>) -> Option<f64> {
         let distance = match self.origin {
-            DecayOrigin::Number(origin) => self.field.number(document)? - origin,
-            DecayOrigin::Time(origin) => (self.field.time(document)? as f64 - origin as f64) / DAY_MS,
+            NumberOrTime::Number(origin) => self.field.number(document)? - origin,
+            NumberOrTime::Time(origin) => (self.field.time(document)? as f64 - origin as f64) / DAY_MS,
         };
         Some(match self.shape {
             DecayShape::Exponential { half_life } => (-distance.abs() / half_life).exp2(),
@@ -105,7 +95,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::{DocumentHead, DocumentId, Scalar, Test};
+    use crate::domain::{DocumentId, Scalar, Test};
 
     const NOW: i64 = 1_767_225_600_000;
 
@@ -122,7 +112,7 @@ mod tests {
         assert!((got - expect).abs() < 1e-9, "{by:?} of {metadata}: {got}, not {expect}");
     }
 
-    fn decay(field: &str, origin: DecayOrigin, shape: DecayShape) -> BoostBy {
+    fn decay(field: &str, origin: NumberOrTime, shape: DecayShape) -> BoostBy {
         BoostBy::Decay(Decay { field: Field::parse(field).unwrap(), origin, shape })
     }
 
@@ -136,11 +126,11 @@ mod tests {
 
     #[test]
     fn a_boost_decays_with_distance_on_both_sides_of_the_origin() {
-        let by = decay("n", DecayOrigin::Number(10.0), DecayShape::Exponential { half_life: 5.0 });
+        let by = decay("n", NumberOrTime::Number(10.0), DecayShape::Exponential { half_life: 5.0 });
         for (n, share) in [(10.0, 1.0), (15.0, 0.5), (5.0, 0.5), (20.0, 0.25)] {
             check(by.clone(), 4.0, json!({ "n": n }), 4.0_f64.powf(share));
         }
-        let by = decay("n", DecayOrigin::Number(10.0), DecayShape::Gaussian { scale: 5.0 });
+        let by = decay("n", NumberOrTime::Number(10.0), DecayShape::Gaussian { scale: 5.0 });
         for (n, share) in [(10.0, 0.0_f64), (15.0, -0.5), (0.0, -2.0)] {
             check(by.clone(), 4.0, json!({ "n": n }), 4.0_f64.powf(share.exp()));
         }
@@ -149,7 +139,7 @@ mod tests {
     #[test]
     fn time_decay_is_measured_in_days() {
         let shape = DecayShape::Exponential { half_life: 10.0 };
-        let by = |field| decay(field, DecayOrigin::Time(NOW), shape);
+        let by = |field| decay(field, NumberOrTime::Time(NOW), shape);
         check(by("at"), 4.0, json!({"at": "2025-12-22T00:00:00Z"}), 2.0);
         check(by("at"), 4.0, json!({"at": "2025-12-22"}), 2.0);
         check(by("created_at"), 4.0, json!({}), 2.0);
@@ -160,10 +150,10 @@ mod tests {
     fn missing_or_mismatched_values_leave_the_score_unchanged() {
         let shape = DecayShape::Exponential { half_life: 1.0 };
         for metadata in [json!({}), json!({"n": null}), json!({"n": "10"}), json!({"n": [10]}), json!({"n": true})] {
-            check(decay("n", DecayOrigin::Number(10.0), shape), 4.0, metadata.clone(), 1.0);
-            check(decay("n", DecayOrigin::Time(NOW), shape), 4.0, metadata, 1.0);
+            check(decay("n", NumberOrTime::Number(10.0), shape), 4.0, metadata.clone(), 1.0);
+            check(decay("n", NumberOrTime::Time(NOW), shape), 4.0, metadata, 1.0);
         }
-        check(decay("n", DecayOrigin::Time(NOW), shape), 4.0, json!({"n": NOW}), 1.0);
+        check(decay("n", NumberOrTime::Time(NOW), shape), 4.0, json!({"n": NOW}), 1.0);
     }
 
     #[test]

@@ -40,14 +40,11 @@ pub enum ClassifierKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ClassifierStateName)]
+#[expect(missing_docs, reason = "the text above says what the variants are")]
 pub enum ClassifierState {
-    /// A job trains it.
     Training,
-    /// It can predict.
     Ready,
-    /// Its training failed or was canceled.
     Failed,
-    /// It was trained with another model.
     Outdated,
 }
 

@@ -10,12 +10,10 @@ use super::json::singles;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = NeighborWeightName)]
+#[expect(missing_docs, reason = "the text above says what the variants are")]
 pub enum NeighborWeight {
-    /// All count the same.
     Equal,
-    /// Its cosine.
     Score,
-    /// The exponential of its cosine over a temperature.
     #[default]
     Softmax,
 }

@@ -121,7 +121,7 @@ impl From<Filter> for SearchFilter {
 
 /// The part of a document that conditions read.
 #[derive(Clone, Copy)]
-pub struct DocumentFields<'d> {
+pub(super) struct DocumentFields<'d> {
     id: &'d DocumentId,
     language: Option<Language>,
     created_at_ms: i64,
@@ -151,11 +151,11 @@ impl Default for Filter {
 
 impl Filter {
     /// Whether a document matches. The store's SQL gives the same result.
-    pub fn matches<'d>(&self, document: impl Into<DocumentFields<'d>>) -> bool {
+    pub fn matches(&self, document: &Document) -> bool {
         self.holds(document.into())
     }
 
-    fn holds(&self, document: DocumentFields<'_>) -> bool {
+    pub(super) fn holds(&self, document: DocumentFields<'_>) -> bool {
         match self {
             Self::And(filters) => filters.iter().all(|filter| filter.holds(document)),
             Self::Or(filters) => filters.iter().any(|filter| filter.holds(document)),
@@ -195,16 +195,16 @@ impl Field {
     }
 
     /// The value as a number, if it is one.
-    pub fn number<'d>(&self, document: impl Into<DocumentFields<'d>>) -> Option<f64> {
-        match self.value_in(document.into()) {
+    pub(super) fn number(&self, document: DocumentFields<'_>) -> Option<f64> {
+        match self.value_in(document) {
             FieldValue::Json(Value::Number(number)) => number.as_f64(),
             _ => None,
         }
     }
 
     /// The value as milliseconds since the Unix epoch, if it is an RFC 3339 time or date.
-    pub fn time<'d>(&self, document: impl Into<DocumentFields<'d>>) -> Option<i64> {
-        match self.value_in(document.into()) {
+    pub(super) fn time(&self, document: DocumentFields<'_>) -> Option<i64> {
+        match self.value_in(document) {
             FieldValue::Integer(milliseconds) => Some(milliseconds),
             FieldValue::Json(Value::String(text)) => timestamps::parse(text),
             _ => None,
@@ -271,24 +271,24 @@ impl FieldValue<'_> {
             (Self::Text(text), Scalar::Text(other)) => Some((*text).cmp(other)),
             (Self::Json(Value::String(text)), Scalar::Text(other)) => Some(text.cmp(other)),
             (Self::Json(Value::Bool(truth)), Scalar::Bool(other)) => Some(truth.cmp(other)),
-            (Self::Integer(integer), other) => number(*integer, 0.0, true, other),
-            (Self::Json(Value::Number(found)), other) => match found.as_i64() {
-                Some(integer) => number(integer, 0.0, true, other),
-                None => number(0, found.as_f64()?, false, other),
-            },
+            (Self::Integer(integer), other) => compare_numbers(&Scalar::Integer(*integer), other),
+            (Self::Json(Value::Number(number)), other) => {
+                let number = number.as_i64().map(Scalar::Integer).or_else(|| number.as_f64().map(Scalar::Real));
+                compare_numbers(&number?, other)
+            }
             _ => None,
         }
     }
 }
 
-/// Compares a number, `integer` or `real`, with a scalar by value, without rounding either.
-fn number(integer: i64, real: f64, is_integer: bool, scalar: &Scalar) -> Option<Ordering> {
-    match (is_integer, scalar) {
-        (true, Scalar::Integer(other)) => Some(integer.cmp(other)),
-        (true, Scalar::Real(other)) => integer_with_real(integer, *other),
-        (false, Scalar::Integer(other)) => integer_with_real(*other, real).map(Ordering::reverse),
-        (false, Scalar::Real(other)) => real.partial_cmp(other),
-        (_, Scalar::Text(_) | Scalar::Bool(_)) => None,
+/// Compares two numbers by value, without rounding either.
+fn compare_numbers(number: &Scalar, other: &Scalar) -> Option<Ordering> {
+    match (number, other) {
+        (Scalar::Integer(a), Scalar::Integer(b)) => Some(a.cmp(b)),
+        (Scalar::Integer(a), Scalar::Real(b)) => integer_with_real(*a, *b),
+        (Scalar::Real(a), Scalar::Integer(b)) => integer_with_real(*b, *a).map(Ordering::reverse),
+        (Scalar::Real(a), Scalar::Real(b)) => a.partial_cmp(b),
+        _ => None,
     }
 }
 

@@ -13,12 +13,12 @@ text_id! {
 }
 
 macro_rules! named {
-    ($(#[$about:meta])+ $type:ident { $($(#[$doc:meta])+ $variant:ident = $name:literal,)+ }) => {
+    ($(#[$about:meta])+ $type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)+ }) => {
         // The derives must precede the attributes that they read.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
         #[serde(rename_all = "snake_case")]
         $(#[$about])+
-        pub enum $type { $($(#[$doc])+ $variant,)+ }
+        pub enum $type { $($(#[$doc])* $variant,)+ }
 
         names!($type { $($variant = $name),+ });
     };
@@ -55,16 +55,12 @@ named! {
     /// `queued`: it waits for its turn. `running`: it runs, and resumes after a restart of the server. `succeeded`: it has
     /// finished. `failed`: it stopped at an error. `canceled`: it stopped on request.
     #[schema(as = JobStatusName)]
+    #[expect(missing_docs, reason = "the text above says what the variants are")]
     JobStatus {
-        /// It waits for its turn.
         Queued = "queued",
-        /// It runs; after a restart of the server it resumes.
         Running = "running",
-        /// It has finished.
         Succeeded = "succeeded",
-        /// It stopped at an error.
         Failed = "failed",
-        /// It stopped on request.
         Canceled = "canceled",
     }
 }
@@ -72,14 +68,11 @@ named! {
 named! {
     /// The unit of a job's progress.
     #[schema(as = JobUnitName)]
+    #[expect(missing_docs, reason = "the names say what the units are")]
     JobUnit {
-        /// Bytes.
         Bytes = "bytes",
-        /// Collections.
         Collections = "collections",
-        /// Documents.
         Documents = "documents",
-        /// Steps of a computation.
         Steps = "steps",
         /// Sentences; each counts once per pass over it.
         Sentences = "sentences",

@@ -41,7 +41,7 @@ pub mod sound;
 pub mod terms;
 pub mod timestamps;
 
-pub use boost::{Boost, BoostBy, Decay, DecayOrigin, DecayShape};
+pub use boost::{Boost, BoostBy, Decay, DecayShape};
 pub use causes::{chain, panic_text, with_causes};
 pub use classifier::{
     ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, ClassifierState,

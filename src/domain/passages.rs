@@ -81,13 +81,11 @@ impl PassageContext {
 /// passages' embeddings. `sentence`: each sentence of the documents; the job embeds the sentences itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the text above says what the variants are")]
 pub enum MiningUnit {
-    /// Each passage.
     #[default]
     Passage,
-    /// Each document.
     Document,
-    /// Each sentence.
     Sentence,
 }
 

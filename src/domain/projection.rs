@@ -11,11 +11,10 @@ use super::{Language, timestamps};
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ProjectionCenterName)]
+#[expect(missing_docs, reason = "the text above says what the variants are")]
 pub enum ProjectionCenter {
-    /// Nothing.
     #[default]
     None,
-    /// The mean embedding of the document's language.
     Language,
 }
 

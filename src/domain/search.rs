@@ -338,10 +338,9 @@ pub struct RankedScore {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = DenseSearchMethod)]
+#[expect(missing_docs, reason = "the text above says what the variants are")]
 pub enum DenseMethod {
-    /// By the index.
     Index,
-    /// By comparing with all matching passages.
     Scan,
 }
 

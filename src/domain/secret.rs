@@ -7,11 +7,6 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
     /// The text itself.
     pub fn expose(&self) -> &str {
         &self.0
@@ -20,7 +15,7 @@ impl Secret {
 
 impl From<&str> for Secret {
     fn from(text: &str) -> Self {
-        Self::new(text)
+        Self(text.to_owned())
     }
 }
 

@@ -145,13 +145,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_and_quantizations_are_parsed_from_their_names() {
-        assert!(Metric::ALL.into_iter().all(|metric| Metric::parse(metric.name()) == Some(metric)));
-        assert!(Quantization::ALL.into_iter().all(|kind| Quantization::parse(kind.name()) == Some(kind)));
-        assert_eq!((Metric::parse("taxicab"), Quantization::parse("f8")), (None, None));
-    }
-
-    #[test]
     fn the_default_quantization_supports_its_metric() {
         assert!(Metric::ALL.into_iter().all(|metric| metric == Metric::Cosine || !Quantization::usual(metric).needs_cosine()));
     }

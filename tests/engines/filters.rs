@@ -110,7 +110,7 @@ fn found(engine: &Engine, filter: &Filter) -> Vec<String> {
 }
 
 fn matching(stored: &[Document], filter: &Filter) -> Vec<String> {
-    stored.iter().filter(|document| filter.matches(*document)).map(|document| document.id.to_string()).collect()
+    stored.iter().filter(|document| filter.matches(document)).map(|document| document.id.to_string()).collect()
 }
 
 /// Checks that the engine agrees with the domain, on random filters and documents.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::json::kind;
-use crate::domain::{Boost, BoostBy, Decay, DecayOrigin, DecayShape, Field, Limits, timestamps};
+use crate::domain::{Boost, BoostBy, Decay, DecayShape, Field, Limits, NumberOrTime, timestamps};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::values::{check_count, check_items, check_number};
@@ -84,7 +84,7 @@ fn check_decay(field: &str, decay: &DecayInput) -> Result<Decay, ApiError> {
         Ok(Field::Id | Field::Language) => {
             invalid("/field", format!("must be a metadata path, created_at or updated_at, got {field:?}"))
         }
-        Ok(Field::CreatedAt | Field::UpdatedAt) if matches!(origin, Some(DecayOrigin::Number(_))) => {
+        Ok(Field::CreatedAt | Field::UpdatedAt) if matches!(origin, Some(NumberOrTime::Number(_))) => {
             invalid("/decay/origin", format!("must be an RFC 3339 time or date, or now, for {field}, got a number"))
         }
         Ok(field) => Ok(field),
@@ -96,12 +96,12 @@ fn check_decay(field: &str, decay: &DecayInput) -> Result<Decay, ApiError> {
     }
 }
 
-fn check_origin(origin: Option<&Value>) -> Result<DecayOrigin, ApiError> {
+fn check_origin(origin: Option<&Value>) -> Result<NumberOrTime, ApiError> {
     let found = match origin {
         None => Some(now()),
         Some(Value::String(text)) if text == "now" => Some(now()),
-        Some(Value::String(text)) => timestamps::parse(text).map(DecayOrigin::Time),
-        Some(number) => number.as_f64().map(DecayOrigin::Number),
+        Some(Value::String(text)) => timestamps::parse(text).map(NumberOrTime::Time),
+        Some(number) => number.as_f64().map(NumberOrTime::Number),
     };
     let describe_origin = || match origin {
         Some(Value::String(text)) => format!("{text:?}"),
@@ -111,8 +111,8 @@ fn check_origin(origin: Option<&Value>) -> Result<DecayOrigin, ApiError> {
     found.map_or_else(|| invalid("/decay/origin", format!("{form}, got {}", describe_origin())), Ok)
 }
 
-fn now() -> DecayOrigin {
-    DecayOrigin::Time(jiff::Timestamp::now().as_millisecond())
+fn now() -> NumberOrTime {
+    NumberOrTime::Time(jiff::Timestamp::now().as_millisecond())
 }
 
 fn check_shape(decay: &DecayInput) -> Result<DecayShape, ApiError> {
