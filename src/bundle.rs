@@ -72,15 +72,6 @@ pub enum Preprocessing {
     MosesJieba,
 }
 
-impl Preprocessing {
-    /// Its name in the manifest.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MosesJieba => "moses-jieba",
-        }
-    }
-}
-
 /// `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -206,7 +197,10 @@ impl Bundle {
         let mut hash = Sha256::new();
         hash.update(self.manifest.text_version.to_le_bytes());
         hash.update(self.manifest.tokens_max.to_le_bytes());
-        hash.update(self.manifest.preprocessing.map_or("", Preprocessing::name));
+        hash.update(match self.manifest.preprocessing {
+            Some(Preprocessing::MosesJieba) => "moses-jieba",
+            None => "",
+        });
         // A missing file adds nothing, so the fingerprints of older bundles stay the same.
         for file in [TOKENIZER, MODEL_INT8, TOKEN_TABLE] {
             hash.update(self.manifest.files.get(file).map(String::as_bytes).unwrap_or_default());

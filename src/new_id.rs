@@ -13,20 +13,12 @@ static ORDER: Mutex<ContextV7> = Mutex::new(ContextV7::new());
 
 /// Makes a UUIDv7 that is greater than those before it. `Uuid::now_v7` would panic while the clock shows a time before 1970.
 pub(crate) fn new_uuid() -> Uuid {
-    uuid_at(SystemTime::now())
+    uuid_ordered_by(&ORDER, SystemTime::now())
 }
 
 /// Makes a UUIDv7 with the clock's time, even if that is earlier than the time in those before it.
 pub(crate) fn new_dated_uuid() -> Uuid {
-    dated_uuid_at(SystemTime::now())
-}
-
-fn uuid_at(time: SystemTime) -> Uuid {
-    uuid_ordered_by(&ORDER, time)
-}
-
-fn dated_uuid_at(time: SystemTime) -> Uuid {
-    uuid_ordered_by(NoContext, time)
+    uuid_ordered_by(NoContext, SystemTime::now())
 }
 
 fn uuid_ordered_by(order: impl ClockSequence<Output = impl Into<u128>>, time: SystemTime) -> Uuid {
@@ -40,15 +32,17 @@ mod tests {
 
     #[test]
     fn an_id_can_be_made_before_1970_and_is_greater_than_those_before_it() {
-        let ids = [UNIX_EPOCH + Duration::from_secs(1), UNIX_EPOCH - Duration::from_secs(86_400), UNIX_EPOCH].map(uuid_at);
+        let times = [UNIX_EPOCH + Duration::from_secs(1), UNIX_EPOCH - Duration::from_secs(86_400), UNIX_EPOCH];
+        let ids = times.map(|time| uuid_ordered_by(&ORDER, time));
         assert!(ids.is_sorted() && ids.iter().all(|id| id.get_version_num() == 7), "{ids:?}");
     }
 
     #[test]
     fn a_dated_id_has_the_time_of_a_clock_that_was_set_back() {
         let clock_s = [2_000, 1_000];
-        let ids = clock_s.map(|s| dated_uuid_at(UNIX_EPOCH + Duration::from_secs(s)));
+        let at = |s| uuid_ordered_by(NoContext, UNIX_EPOCH + Duration::from_secs(s));
+        let ids = clock_s.map(at);
         assert_eq!(ids.map(|id| id.get_timestamp().unwrap().to_unix().0), clock_s);
-        assert_ne!(ids[0], dated_uuid_at(UNIX_EPOCH + Duration::from_secs(clock_s[0])));
+        assert_ne!(ids[0], at(clock_s[0]));
     }
 }

@@ -46,11 +46,11 @@ pub(crate) fn read_row(reader: &mut impl BufRead, csv: bool, bytes_max: usize) -
             let taken = cells.take(buffer);
             reader.consume(taken);
             row.bytes += taken as u64;
-            if cells.is_complete() {
+            if cells.state == State::Complete {
                 break;
             }
         }
-        row.lines += cells.lines();
+        row.lines += cells.lines;
         row.cells = cells.finish();
         if row.cells.is_some() || reader.fill_buf()?.is_empty() {
             return Ok(row);
@@ -65,6 +65,7 @@ struct Cells {
     bytes_max: usize,
     cells: Vec<Vec<u8>>,
     bytes: usize,
+    /// Number of lines that the row spans.
     lines: u64,
     state: State,
     problem: Option<&'static str>,
@@ -99,15 +100,6 @@ impl Cells {
             }
         }
         bytes.len()
-    }
-
-    fn is_complete(&self) -> bool {
-        self.state == State::Complete
-    }
-
-    /// Number of lines that the row spans.
-    fn lines(&self) -> u64 {
-        self.lines
     }
 
     /// Returns the cells, or `None` for a blank line or no input at all.

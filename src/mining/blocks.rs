@@ -122,7 +122,7 @@ impl<'b> Comparison<'b> {
     /// Prepares to compare a block with others of the same dimension.
     pub fn new(block: &'b Block) -> Result<Self, MiningError> {
         let rows = RoundedRows::new(block.dimension, &block.values)?;
-        Ok(Self { block, rounds: rows.are_usable(), rows, cosines: Vec::new(), products_min: Vec::new(), unrounded_next: 0 })
+        Ok(Self { block, rounds: rows.usable, rows, cosines: Vec::new(), products_min: Vec::new(), unrounded_next: 0 })
     }
 
     /// Computes all cosines by matrix products, which gives the same result more slowly.

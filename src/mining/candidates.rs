@@ -15,14 +15,11 @@ use super::{Candidate, Margin, MarginScores, NeighborLists};
 #[serde(rename_all = "snake_case")]
 #[schema(as = MiningStrategy)]
 pub enum Strategy {
-    /// All pairs of forward and backward in descending order of score, each sentence at most once. One to one; EMS's strategy.
+    // EMS's strategy.
     #[default]
     MaxScore,
-    /// Pairs that are the best in both directions. One to one.
     Intersection,
-    /// The best pair of each sentence of the first language; a sentence of the second may be in several pairs.
     Forward,
-    /// The best pair of each sentence of the second language; a sentence of the first may be in several pairs.
     Backward,
 }
 

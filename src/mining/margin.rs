@@ -24,12 +24,10 @@ pub const NEIGHBORS: usize = 4;
 #[serde(rename_all = "snake_case")]
 #[schema(as = MarginName)]
 pub enum Margin {
-    /// a / b. The papers' choice.
+    // The papers' choice.
     #[default]
     Ratio,
-    /// a - b.
     Distance,
-    /// a.
     Absolute,
 }
 

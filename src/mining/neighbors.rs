@@ -16,10 +16,8 @@ pub struct NeighborLists {
     others: usize,
     /// [queries] The number of neighbors of each.
     counts: Vec<u8>,
-    /// [queries, per_query]
-    numbers: Vec<u32>,
-    /// [queries, per_query]
-    cosines: Vec<f32>,
+    /// [queries, per_query] Their numbers and cosines.
+    found: Vec<(u32, f32)>,
 }
 
 impl NeighborLists {
@@ -29,8 +27,7 @@ impl NeighborLists {
         check_range("sentences", queries, 0, SENTENCES_MAX)?;
         check_range("sentences", others, 0, SENTENCES_MAX)?;
         check_range("neighbors", per_query, 1, NEIGHBORS_MAX)?;
-        let room = queries * per_query;
-        Ok(Self { per_query, others, counts: vec![0; queries], numbers: vec![0; room], cosines: vec![0.0; room] })
+        Ok(Self { per_query, others, counts: vec![0; queries], found: vec![(0, 0.0); queries * per_query] })
     }
 
     /// Bytes that `new` takes.
@@ -56,11 +53,7 @@ impl NeighborLists {
             return Err(MiningError::Repeated { query, neighbor: twice[0] });
         }
         sorted.truncate(self.per_query);
-        let start = query as usize * self.per_query;
-        for (offset, (neighbor, cosine)) in sorted.iter().enumerate() {
-            self.numbers[start + offset] = *neighbor;
-            self.cosines[start + offset] = *cosine;
-        }
+        self.found[query as usize * self.per_query..][..sorted.len()].copy_from_slice(&sorted);
         self.counts[query as usize] = sorted.len() as u8;
         Ok(())
     }
@@ -85,8 +78,7 @@ impl NeighborLists {
 
     /// Returns the neighbors (number, cosine) of sentence number `query`, nearest first. `query` must be below `len`.
     pub fn of(&self, query: usize) -> impl ExactSizeIterator<Item = (u32, f32)> {
-        let range = query * self.per_query..query * self.per_query + usize::from(self.counts[query]);
-        self.numbers[range.clone()].iter().copied().zip(self.cosines[range].iter().copied())
+        self.found[query * self.per_query..][..usize::from(self.counts[query])].iter().copied()
     }
 
     /// Returns the mean cosine of the neighbors of sentence number `query`, or 0 if it has none.

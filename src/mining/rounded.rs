@@ -28,7 +28,8 @@ pub(super) struct RoundedRows {
     scale: Scale,
     /// Buffer for the products of a part.
     room: Option<Tensor<i32>>,
-    usable: bool,
+    /// Whether this machine can compute integer products.
+    pub(super) usable: bool,
 }
 
 /// The scale of a block's integers.
@@ -69,11 +70,6 @@ impl RoundedRows {
         let parts =
             integers.chunks(ROWS_PER_PART * dimension).map(part).collect::<Result<_, _>>().map_err(MiningError::rounded)?;
         Ok(Self { parts, scale, room: None, usable })
-    }
-
-    /// Whether this machine can compute integer products.
-    pub(super) fn are_usable(&self) -> bool {
-        self.usable
     }
 
     /// Returns the bound for products with these columns.
