@@ -8,14 +8,12 @@ mod permits;
 mod scan;
 
 pub mod error;
-pub mod exact;
 pub mod hnsw;
 pub mod snapshot;
 
 pub use error::IndexError;
-pub use exact::search_exact;
 pub use hnsw::{Compared, Index};
-pub use nearest::{Neighbor, nearer_first};
+pub use nearest::{Neighbor, nearer_first, search_exact};
 pub use scan::Among;
 pub use snapshot::{is_saved, load, save, saved_sequence};
 
