@@ -26,8 +26,6 @@ pub enum FileFormat {
     Tsv,
 }
 
-names!(FileFormat { Ndjson = "ndjson", Csv = "csv", Tsv = "tsv" });
-
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "server", derive(clap::ValueEnum))]

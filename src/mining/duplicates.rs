@@ -33,14 +33,6 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    pub fn len(&self) -> usize {
-        self.representatives.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.representatives.is_empty()
-    }
-
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Cluster<'_>> {
         let members = self.starts.windows(2).map(|bounds| &self.members[bounds[0]..bounds[1]]);
         self.representatives.iter().zip(members).map(|(&representative, members)| Cluster { representative, members })

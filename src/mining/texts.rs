@@ -36,14 +36,10 @@ impl TextGroups {
         Ok(Self { representatives })
     }
 
-    /// Returns the lowest number of a sentence with the same text as sentence `number`, which must be one of the sentences.
+    /// Returns the lowest number of a sentence with the same text as sentence `number`, which must be one of the sentences. Only
+    /// these are embedded and searched.
     pub fn representative(&self, number: u32) -> u32 {
         self.representatives[number as usize]
-    }
-
-    /// Returns the numbers of sentences that are the first with their text, ascending. Only these are embedded and searched.
-    pub fn representatives(&self) -> impl Iterator<Item = u32> {
-        (0..).zip(&self.representatives).filter(|(number, representative)| number == *representative).map(|(number, _)| number)
     }
 }
 
@@ -55,7 +51,5 @@ mod tests {
     fn equal_texts_are_one_group() {
         let groups = TextGroups::of(["Ja.", "Да.", "Ja.", "ja.", "Да."]).unwrap();
         assert_eq!((0..5).map(|number| groups.representative(number)).collect::<Vec<_>>(), [0, 1, 0, 3, 1]);
-        assert_eq!(groups.representatives().collect::<Vec<_>>(), [0, 1, 3]);
-        assert_eq!(TextGroups::of([] as [&str; 0]).unwrap().representatives().count(), 0);
     }
 }

@@ -25,6 +25,7 @@ const INFERENCE_BATCH_ROWS: usize = 64;
 pub struct Mlp {
     shape: Shape,
     activation: Activation,
+    /// Whether it predicts one class or any number of labels.
     target_kind: TargetKind,
     /// Divides the logits: above 1 it makes probabilities less confident.
     temperature: f32,
@@ -39,11 +40,6 @@ impl Mlp {
 
     pub fn labels(&self) -> usize {
         self.shape.labels
-    }
-
-    /// Whether it predicts one class or any number of labels.
-    pub fn target_kind(&self) -> TargetKind {
-        self.target_kind
     }
 
     /// The divisor of logits; 1 until `with_temperature`.

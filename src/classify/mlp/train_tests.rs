@@ -201,7 +201,7 @@ fn a_saved_classifier_returns_the_same_probabilities() {
     let mlp = trained.into_best().mlp.with_temperature(2.0).unwrap();
     let read = Mlp::from_bytes(&mlp.to_bytes()).unwrap();
     assert_eq!(read.probabilities(&embeddings), mlp.probabilities(&embeddings));
-    assert_eq!((read.dimension(), read.labels(), read.target_kind(), read.temperature()), (2, 3, TargetKind::Class, 2.0));
+    assert_eq!((read.dimension(), read.labels(), read.target_kind, read.temperature()), (2, 3, TargetKind::Class, 2.0));
     // Twice the temperature halves the logits.
     let cold = mlp.clone().with_temperature(1.0).unwrap();
     let (hot, cold) = (mlp.probabilities(&embeddings[..2]).unwrap(), cold.probabilities(&embeddings[..2]).unwrap());
