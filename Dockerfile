@@ -1,16 +1,16 @@
-# Images of the server: `cpu` (the default), as small as it can be, and `gpu` for NVIDIA's processors. Needs BuildKit (Docker 20.10
-# or newer).
+# Images of the server: `cpu` (the default), kept as small as possible, and `gpu` for NVIDIA GPUs. Needs BuildKit (Docker 20.10 or
+# newer).
 #
 #     docker build --tag dragoman .
 #     docker build --tag dragoman:gpu --target gpu .
 #
-# A program that is built already becomes an image without a toolchain; the context is then a folder that `make release` made:
+# To package a program that is already built, without a toolchain, use a folder made by `make release` as the context:
 #
 #     docker build --tag dragoman --build-arg PROGRAM=packaged --file Dockerfile dist/dragoman-0.1.0-x86_64-linux
 
 # Where the program comes from: the stage `build` or `packaged`.
 ARG PROGRAM=build
-# Base images, for those who have them from elsewhere.
+# Base images. Override them to pull from another registry.
 ARG RUST=rust:1.95-bookworm
 ARG DEBIAN=debian:bookworm-slim
 ARG CUDA=nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04
@@ -26,7 +26,7 @@ FROM tools AS cuda-runtime
 RUN python3 scripts/fetch_runtime.py serving-cuda
 
 FROM tools AS build
-# ONNX Runtime, pinned and checked by hash. A layer of its own: it changes more seldom than the sources.
+# ONNX Runtime, pinned and checked by hash. In a separate layer, because it changes less often than the sources.
 RUN python3 scripts/fetch_runtime.py serving
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
@@ -39,7 +39,7 @@ COPY . /opt/dragoman/
 
 FROM ${PROGRAM} AS program
 
-# What the program needs of a system: its libraries, two names, a place for temporary files and one for the data.
+# What the program needs from a system: its libraries, two user names, /tmp and /data.
 FROM ${DEBIAN} AS system
 COPY --from=program /opt/dragoman/ /image/opt/dragoman/
 WORKDIR /image
@@ -76,10 +76,10 @@ CMD ["serve"]
 
 FROM scratch AS cpu
 COPY --from=system /image/ /
-# Alone, so that it has its owner whatever the builder does with owners.
+# Copied separately, so that the owner is right with every builder.
 COPY --from=system --chown=10001:10001 /data/ /data/
 
-# The library and the model are found beside the program.
+# The program finds the library and the model next to itself.
 WORKDIR /opt/dragoman
 USER 10001:10001
 ENV DRAGOMAN_LISTEN=0.0.0.0:7700 \
@@ -87,9 +87,9 @@ ENV DRAGOMAN_LISTEN=0.0.0.0:7700 \
 EXPOSE 7700
 VOLUME /data
 
-# Reads the same DRAGOMAN_… variables and file as the server, so that it asks over TLS when the server speaks it. Flags of
-# `docker run … serve --listen …` it does not see: give settings as variables. A server lives while large indexes still
-# recover; `health --ready` would wait until every collection answers in full.
+# Reads the same DRAGOMAN_… variables and file as the server, so it uses TLS if the server does. It does not see flags such as in
+# `docker run … serve --listen …`: give settings as variables. It reports a server as healthy even while large indexes still
+# recover; `health --ready` would wait until every collection returns complete results.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["dragoman", "health"]
 
 ENTRYPOINT ["/opt/dragoman/dragoman"]

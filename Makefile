@@ -8,17 +8,17 @@ FUZZ_SECONDS ?= 600
 
 .PHONY: run test fuzz bench bench-peers clients console-test train-smoke container-test s3-test release clean runtime training-runtime postgres-runtime tools
 
-run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipped model and the store in ./data
+run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipped model and its data in ./data
 	$(CARGO) run --release -- serve
 
-# Tests of the API that need a snapshot, which a store on a database server does not offer, that read the size of SQLite's log, or the
-# method of a search: of a few passages a database server compares with all, by their values in full.
+# API tests that do not apply to PostgreSQL: they need a snapshot, which that store does not have, read the size of SQLite's log, or
+# check a search's method: PostgreSQL compares a query with all passages of a small collection, at full precision.
 NOT_ON_POSTGRES = archives snapshot imported_and_restored event_streams_have_their_own_limit event_streams_are_not_compressed \
 	no_request_causes_a_server_error no_foreign_page_starts a_job_is_canceled_by_those_who_may \
 	the_encoder_are_counted uses_the_graph_below_a_thousand_passages can_set_ef_search_and_oversampling
 
-# The whole workspace at once, so that dependencies are built once. The modules that the trainer uses must also compile without the
-# server's features.
+# Tests the whole workspace at once, so that dependencies are built once. The modules that the trainer uses must also compile without
+# the server's features.
 test: runtime training-runtime postgres-runtime ## Runs all tests that need no GPU and no Docker engine
 	$(CARGO) test --workspace
 	DRAGOMAN_TEST_STORE=postgres $(CARGO) test --workspace --test api -- $(NOT_ON_POSTGRES:%=--skip %)
@@ -41,19 +41,19 @@ clients: runtime ## Generates clients from the API description and runs them aga
 console-test: runtime ## Clicks through the web console in headless Chromium, with the built program
 	scripts/console_tests.sh
 
-train-smoke: training-runtime runtime ## Takes a few sentences from text to a bundle: verifies the steps, not the model
+train-smoke: training-runtime runtime ## Runs all training steps on a few sentences, from text to a bundle: checks the steps, not the model
 	scripts/train_smoke.sh
 
-# A program that is built already can be packed instead: make release PROGRAM=…
+# To package a program that is already built: make release PROGRAM=…
 PROGRAM ?= target/release/dragoman
 
-container-test: runtime postgres-runtime $(PROGRAM) ## Builds the image on this machine's Docker engine and uses it; skipped with a reason where there is none
+container-test: runtime postgres-runtime $(PROGRAM) ## Builds and tests the image on this machine's Docker engine; without an engine, says so and skips
 	scripts/container_test.sh $(PROGRAM)
 
 s3-test: runtime $(PROGRAM) ## Stores scheduled snapshots on an S3 server from PyPI and restores them
 	scripts/s3_test.sh $(PROGRAM)
 
-release: runtime $(PROGRAM) ## Packs the program for this machine with everything it needs: dist/dragoman-VERSION-MACHINE-linux.tar.gz
+release: runtime $(PROGRAM) ## Packages the program for this machine with everything it needs: dist/dragoman-VERSION-MACHINE-linux.tar.gz
 	scripts/release.sh $(PROGRAM)
 
 target/release/dragoman: tools

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Trains each row of the papers at a small size, from text, measures it, and writes one Markdown table for each paper.
+# Trains and measures a small version of each row of the papers, from text, and writes one Markdown table for each paper.
 #
 #     scripts/papers.sh TEXT DEV [SEEDS] [flags of `dragoman-train train`]
 #
-# TEXT is the folder of training text, DEV that of evaluation files; SEEDS (1,2,3) are what each row is trained with. The tables
-# are in runs/papers/papers.md: means over the seeds, and their deviations. runs/papers/ROW/seed-N has each run and its
-# measurements, for rows of a few languages in these alone. What is done already is not done again, so what was interrupted goes
-# on. DRAGOMAN_TRAIN names a program that is built already; without it, cargo builds one. `ROWS="ems-ems dueam-anchor"` chooses
-# rows.
+# TEXT is the folder of training text, DEV the folder of evaluation files. Each row is trained once with each of SEEDS (1,2,3). The
+# tables, in runs/papers/papers.md, have means over the seeds and their deviations. runs/papers/ROW/seed-N has each run and its
+# measurements; a row of only a few languages is measured only in these. A second call continues an interrupted one: it skips
+# finished steps. DRAGOMAN_TRAIN is the program to use; without it, cargo builds one. `ROWS="ems-ems dueam-anchor"` chooses rows.
 set -euo pipefail
 if [ "$#" -lt 2 ]; then
     sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
@@ -29,7 +28,7 @@ if [ -n "${DRAGOMAN_TRAIN:-}" ]; then
 else
     train() { cargo run --quiet --release -p dragoman-training -- "$@"; }
 fi
-# What others learn from comes before them. All rows have one tokenizer and one set of shards.
+# Teachers come before the rows that learn from them. All rows share one tokenizer and one set of shards.
 all=(ems-ems ems-no-language-token ems-no-contrastive ems-no-xtr ems-no-projection ems-shared-embedding ems-unified-generative
     ems-labse-vanilla ems-labse-mlp ems-labse-joint ems-contrastive-alone ems-distilled
     lightweight-xtr lightweight-smlm lightweight-ugt lightweight-ugt-alignment lightweight-ugt-alignment-similarity
@@ -45,8 +44,8 @@ if [ ! -f "$out/shards/done" ]; then
     train prepare --raw "$text" --exclude "$dev" --tokenizer "$tokenizer" --out "$out/shards"
     touch "$out/shards/done"
 fi
-# Prints the folder of the files to evaluate a run with: DEV, or one in the run's folder with links to the files of DEV in the
-# languages of its configuration. A file is called TASK.LANGUAGE.… or TASK.LANGUAGE-LANGUAGE.….
+# Prints the folder of evaluation files for a run: DEV, or a folder in the run with links to those files of DEV that are in the
+# languages of its configuration. Files are named TASK.LANGUAGE.… or TASK.LANGUAGE-LANGUAGE.….
 dev_of() { # CONFIGURATION RUN
     local languages folder=$2/dev file codes code
     languages=$(sed -n 's/^languages = //p' "$1" | tr -cd 'a-z,')
@@ -70,7 +69,7 @@ for row in "${rows[@]}"; do
     for seed in ${seeds//,/ }; do
         run=$out/$row/seed-$seed
         train train --config "$config" --data "$out/shards" --tokenizer "$tokenizer" --run "$run" --seed "$seed" "$@"
-        # Weights of a stage are there when it is done; a run that stopped before is measured as it stands.
+        # A stage's weights exist once it is done; a run that stopped earlier is measured in its current state.
         weights=$run/encoder.safetensors
         [ -f "$weights" ] || weights=$run/bag.safetensors
         [ -f "$weights" ] || weights=$run/checkpoint.safetensors
@@ -81,8 +80,8 @@ for row in "${rows[@]}"; do
         fi
     done
 done
-# One column per mean that `eval` prints: its mean over the seeds, and the deviation where there are several.
-# A table begins with the first row of each paper.
+# One column per mean that `eval` prints: its mean over the seeds, and the deviation if there are several seeds.
+# Each paper's first row starts a new table.
 paper=
 for row in "${rows[@]}"; do
     first=0
@@ -93,7 +92,7 @@ for row in "${rows[@]}"; do
     awk -v row="$row" -v first="$first" '
         match($0, /: mean [0-9.]+/) {
             name = substr($0, 3, RSTART - 3); value = substr($0, RSTART + 7, RLENGTH - 7)
-            # `eval` repeats some means.
+            # `eval` prints some means twice.
             if (seen[FILENAME, name]++) next
             if (!(name in count)) order[++names] = name
             count[name]++; sum[name] += value; squares[name] += value * value

@@ -7,7 +7,7 @@
 # Linux only. Not tested on macOS, where ONNX Runtime has to come from elsewhere (ORT_DYLIB_PATH).
 set -euo pipefail
 if [ "$(uname -s)" != Linux ]; then
-    echo "error: release archives are made on Linux; for $(uname -s) nothing is prepared" >&2
+    echo "error: release archives can be made only on Linux, not on $(uname -s)" >&2
     exit 1
 fi
 program=$(realpath "$1")

@@ -25,7 +25,7 @@ finish() { for id in "${started[@]}"; do kill "$id" 2>/dev/null || true; done; r
 trap finish EXIT
 port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 # Waits up to a minute until a command succeeds.
-until_done() { for _ in $(seq 120); do if "$@" >/dev/null 2>&1; then return 0; fi; sleep 0.5; done; echo "error: in vain: $*" >&2; exit 1; }
+until_done() { for _ in $(seq 120); do if "$@" >/dev/null 2>&1; then return 0; fi; sleep 0.5; done; echo "error: did not succeed within a minute: $*" >&2; exit 1; }
 serve() { "$program" serve --model fake:8 --listen "127.0.0.1:$1" --data "$folder/$1" "${@:2}" 2>"$folder/log-$1" & started+=($!); }
 
 s3=$(port)

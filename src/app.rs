@@ -39,8 +39,8 @@ pub use settings::check;
 /// How long a server that has stored everything waits for its threads before it ends.
 const THREADS_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs the server on threads of its own until SIGTERM or SIGINT. Does not wait for a thread that still computes for a request that
-/// is over. `log_lines_dropped` counts the lines of the log that nobody could read.
+/// Runs the server on its own threads until SIGTERM or SIGINT. Does not wait for threads that still compute for requests
+/// that are over. `log_lines_dropped` counts the lines of the log that nobody could read.
 pub fn serve_until_signal(config: Config, log_lines_dropped: impl Fn() -> u64 + Send + Sync + 'static) -> Result<(), AppError> {
     let runtime = threads::start_runtime()?;
     let ended = runtime.block_on(run(config, Arc::new(log_lines_dropped)));
@@ -57,7 +57,7 @@ async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError>
     check_clock(Timestamp::now())?;
     let (mut stop, at_once) = stop_signals().map_err(AppError::Serve)?;
     let hangup = signal(SignalKind::hangup()).map_err(AppError::Serve)?;
-    // A write beyond the limit of a file's size then fails like one to a full disk, and does not end the process.
+    // A write beyond the limit on file sizes then fails like a write to a full disk, instead of ending the process.
     let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ)).map_err(AppError::Serve)?;
     let listen_error = |source| AppError::Listen { address: config.listen.clone(), source };
     let listener = listen(&config.listen).await.map_err(listen_error)?;
@@ -132,7 +132,7 @@ fn serve_options(config: &Config, http_settings: &mut Settings, tls: Option<Arc<
     }
 }
 
-/// Waits for the end of `serving`; after the stop, for at most the grace period, which a second signal ends.
+/// Waits for the end of `serving`; after the stop, for at most the grace period, which a second signal cuts short.
 async fn serve_until_stopped(
     mut serving: JoinHandle<()>,
     stop: &mut watch::Receiver<bool>,
@@ -213,7 +213,7 @@ fn stop_signals() -> std::io::Result<(watch::Receiver<bool>, watch::Receiver<boo
             }
             let _ = sender.send(true);
         }
-        // If a sender were dropped, its receivers would no longer wait.
+        // If a sender were dropped, its receivers would stop waiting.
         std::future::pending::<()>().await;
     });
     Ok((stopped, ended_at_once))

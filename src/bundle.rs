@@ -37,9 +37,9 @@ pub const TRANSLATIONS: &str = "translations.safetensors";
 pub const TOKENIZER: &str = "tokenizer.json";
 /// The language head; optional.
 pub const LANGUAGE_HEAD: &str = "language.head";
-/// Texts with the token ids and embeddings that they must give.
+/// Texts with the token ids and embeddings that the model must give for them.
 pub const GOLDEN: &str = "golden.json";
-/// Where the model comes from and what it is good for.
+/// The model card: where the model comes from and what it is good for.
 pub const MODEL_CARD: &str = "MODEL_CARD.md";
 /// The list of all other files.
 pub const MANIFEST: &str = "manifest.json";

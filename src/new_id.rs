@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::{ClockSequence, ContextV7, NoContext, Timestamp, Uuid};
 
-/// The earliest time in an id. At 0, uuid would not begin its counter with a random number.
+/// The earliest time in an id. With 0, uuid would not start its counter at a random number.
 const TIME_MIN: Duration = Duration::from_millis(1);
 
 /// Orders the ids of this process.

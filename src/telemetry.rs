@@ -1,8 +1,8 @@
 //! Logs: structured, on standard error, as text or JSON; and traces to an OpenTelemetry collector, if the program was built
 //! with that feature.
 //!
-//! A thread of its own writes the log, so nothing waits for a reader of standard error that has stalled. Lines that such a reader
-//! leaves no room for are dropped and counted.
+//! A thread of its own writes the log, so nothing waits for a reader of standard error that has stalled. Lines that no
+//! longer fit into the buffer are dropped and counted.
 
 mod error;
 mod layer;
@@ -31,7 +31,8 @@ use layer::BoxedLayer;
 const WAITING_LINES_MAX: usize = 10_000;
 /// How long the end of the process waits until its last lines are written.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many threads must be possible before the log starts its one. The system may still count one that has just ended.
+/// How many threads must be possible before the log starts its own thread. The system may still count a thread that has just
+/// ended.
 const THREADS_TRIED: usize = 2;
 /// Stack size of these threads: the usual one.
 const STACK_BYTES: usize = 2 << 20;

@@ -2,8 +2,8 @@
 //! answers. The other documents build on the state that the README's calls left.
 //!
 //! A shell block with curl calls is followed by the answers, one JSON value per call whose answer is shown, in order. `JOB`
-//! stands for the job of the previous answer, which is waited for. Times, server-generated ids and the last digits of scores
-//! are not compared, nor members that a shown object omits with `"…"`.
+//! stands for the job of the previous answer, which is waited for. Times, server-generated ids, the last digits of scores,
+//! and members that a shown object omits with `"…"` are not compared.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! The default search with the shipped model: a passage that has the query's own words or characters is found first, also where the
-//! model does not know them.
+//! The default search with the shipped model: a passage that has the query's own words or characters is found first, even if
+//! the model does not know them.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-"""Finds the sentences of two files, one per line, that translate each other.
+"""Finds the sentences of two files, one per line, that are translations of each other.
 
 python align_texts.py FIRST SECOND
 """

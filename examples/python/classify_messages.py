@@ -1,4 +1,4 @@
-"""Learns labels from examples in one language, LABEL and TEXT between tabs, and tells them of messages in any other.
+"""Learns labels from examples in one language (one "LABEL<tab>TEXT" per line) and labels messages in any other language.
 
 python classify_messages.py EXAMPLES MESSAGE...
 """

@@ -1,4 +1,4 @@
-"""Indexes a folder of text files in any languages and asks them a question in any other.
+"""Indexes a folder of text files in any languages and searches it with a question in any other language.
 
 python search_folder.py FOLDER QUESTION
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Finds the sentences of two files, one per line, that translate each other: align_texts.sh FIRST SECOND
+# Finds the sentences of two files, one per line, that are translations of each other: align_texts.sh FIRST SECOND
 set -euo pipefail
 . "$(dirname "$0")/call.sh"
 

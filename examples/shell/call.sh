@@ -1,15 +1,15 @@
-# Sourced by the examples beside it: `call PATH [curl's options]` asks the server, `wait_for JOB` waits until a job has ended.
-# DRAGOMAN_SERVER and DRAGOMAN_KEY say where it is and who asks. Answers are JSON on one line, so grep is enough to read a member of them.
+# The examples in this folder source it: `call PATH [curl's options]` sends a request, `wait_for JOB` waits until a job has ended.
+# DRAGOMAN_SERVER is the server's address, DRAGOMAN_KEY an API key. Answers are JSON on one line, so grep can read a member.
 
 call() {
     local path=$1
     shift
-    # The key goes through a file descriptor: arguments of a program can be seen by other users of the machine.
+    # The key goes through a file descriptor, because other users of the machine can see a program's arguments.
     curl --silent --show-error --fail-with-body --config <(printf 'header = "authorization: Bearer %s"\n' "${DRAGOMAN_KEY:-none}") \
         "${DRAGOMAN_SERVER:-http://127.0.0.1:7700}/v1/$path" "$@"
 }
 
-# The first member of this name in JSON on standard input, when it is a string.
+# Prints the first member of this name in JSON on standard input, if it is a string.
 member() { grep -o "\"$1\":\"[^\"]*\"" | head -1 | cut -d'"' -f4; }
 
 wait_for() {
@@ -21,5 +21,5 @@ wait_for() {
     [ "$status" = succeeded ] || { echo "job $1: $status" >&2; return 1; }
 }
 
-# Each line of a file as a JSON string, with commas between.
+# Prints each line of a file as a JSON string, separated by commas.
 strings() { sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&"/' "$1" | paste -sd,; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Learns labels from examples in one language, LABEL and TEXT between tabs, and tells them of messages in any other:
+# Learns labels from examples in one language (one "LABEL<tab>TEXT" per line) and labels messages in any other language:
 # classify_messages.sh EXAMPLES MESSAGE...
 set -euo pipefail
 . "$(dirname "$0")/call.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Indexes a folder of text files in any languages and asks them a question in any other: search_folder.sh FOLDER QUESTION
+# Indexes a folder of text files in any languages and searches it with a question in any other language: search_folder.sh FOLDER QUESTION
 set -euo pipefail
 . "$(dirname "$0")/call.sh"
 folder=$1 question=$2
@@ -7,7 +7,7 @@ folder=$1 question=$2
 call collections/example-folder >/dev/null 2>&1 ||
     call collections -H 'content-type: application/json' -d '{"name": "example-folder"}' >/dev/null
 
-# A table needs no escapes: a cell is what stands between two tabs.
+# TSV needs no escapes: a cell is everything between two tabs.
 table() {
     printf 'id\ttext\n'
     for file in "$folder"/*.txt; do

@@ -1,4 +1,4 @@
-// Finds the sentences of two files, one per line, that translate each other: align_texts FIRST SECOND
+// Finds the sentences of two files, one per line, that are translations of each other: align_texts FIRST SECOND
 
 import { readFile } from "node:fs/promises";
 import { Client } from "dragoman-client";

@@ -1,4 +1,4 @@
-// Indexes a folder of text files in any languages and asks them a question in any other: search_folder FOLDER QUESTION
+// Indexes a folder of text files in any languages and searches it with a question in any other language: search_folder FOLDER QUESTION
 
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";

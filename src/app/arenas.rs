@@ -1,5 +1,5 @@
 //! Limits the number of arenas of the GNU C library's allocator, which ONNX Runtime, SQLite and the index allocate from. The
-//! Rust code has an allocator of its own (`src/main.rs`).
+//! Rust code has its own allocator (`src/main.rs`).
 //!
 //! The allocator gives threads their own arenas, up to eight per core, and memory freed in one arena is not available to
 //! threads of another. The threads of requests and jobs come and go; each grows some arena to the size of its largest task, and

@@ -25,7 +25,7 @@ pub enum AppError {
     Bundle { path: PathBuf, source: BundleError },
     #[error("cannot start the encoder")]
     Embedder(#[source] EmbedError),
-    #[error("user {user} of group {group}, who runs the server, cannot write the data directory {}: {obstacle}", path.display())]
+    #[error("the server runs as user {user} of group {group}, who cannot write the data directory {}: {obstacle}", path.display())]
     NotWritable { path: PathBuf, user: u32, group: u32, obstacle: String, source: Box<service::Error> },
     #[error("cannot open the data directory {}", path.display())]
     Open { path: PathBuf, source: Box<service::Error> },
@@ -48,7 +48,7 @@ pub enum AppError {
     Exposed { address: SocketAddr },
     #[error("cannot receive signals")]
     Serve(#[source] std::io::Error),
-    /// Something could not be saved or closed at shutdown. Acknowledged writes are in the databases nevertheless.
+    /// Something could not be saved or closed at shutdown. Acknowledged writes are still in the databases.
     #[error("cannot shut down cleanly")]
     Shutdown(#[source] Box<service::Error>),
     #[error("a start-up task failed")]

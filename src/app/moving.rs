@@ -41,7 +41,7 @@ fn run(settings: &MoveSettings) -> Result<(), CliError> {
         let same = moving::compare_all(&from, &to, &mut progress).map_err(failed)?;
         bars.clear();
         print_summary(&output, &same)?;
-        output.note("both places have the same");
+        output.note("both places have the same data");
         return Ok(());
     }
     if let DataLocation::Folder(data_dir) = &to {
@@ -50,7 +50,7 @@ fn run(settings: &MoveSettings) -> Result<(), CliError> {
     let moved = moving::move_all(&from, &to, settings.leave_jobs, &mut progress).map_err(failed)?;
     bars.clear();
     print_summary(&output, &moved)?;
-    output.note("the source was only read, and is unchanged; once the target serves what you expect, the source may be deleted");
+    output.note("the source is unchanged; once the target serves what you expect, you can delete the source");
     Ok(())
 }
 

@@ -5,14 +5,15 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Maximum files of an open database: the database and its log, each opened by the writer and by four readers, the memory that
-/// they share, and one to spare.
+/// Maximum files of an open database: the database and its log, each opened by the writer and by four readers, their shared
+/// memory, and one spare.
 const FILES_PER_DATABASE: usize = 12;
 /// One in this many files is for databases.
 const DATABASES_PART: usize = 4;
-/// Files that a server opens after it has begun to listen, at least: those of the catalog and of one more database, and a few.
+/// Minimum number of files that a server opens after it has begun to listen: those of the catalog and of one more database,
+/// and a few others.
 const FILES_AFTER_LISTENING: usize = 2 * FILES_PER_DATABASE + 4;
-/// If a database must be opened while the maximum is open, another one is closed first; with two, one of them stays open.
+/// Minimum number of open databases. To open another one at the maximum, one is closed first; with two, the other stays open.
 pub const DATABASES_MIN: usize = 2;
 
 /// How many databases may be open at once: `wanted`, unless the limit on open files is too low for them.
@@ -44,7 +45,7 @@ pub fn connections_max(wanted: usize) -> usize {
     allowed
 }
 
-/// Raises the soft limit to the hard one, because the soft one is meant for programs that cannot handle many files; returns it.
+/// Raises the soft limit to the hard one and returns it. The soft limit is meant for programs that cannot handle many files.
 fn raise_file_limit() -> Option<u64> {
     let limits = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };

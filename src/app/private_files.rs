@@ -19,7 +19,7 @@ const OTHERS_AND_RUNNING: u32 = 0o177;
 /// The sticky bit of a folder that all users of a machine share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// The server's files and folders in the data directory: those whose names begin with one of these.
+/// The server's files and folders in the data directory have names that begin with one of these.
 const SERVER_ENTRIES: [&str; 6] = ["catalog.sqlite", "collections", "emergency-space", "jobs", "lock", "snapshots"];
 
 /// Narrows the modes of new files, and of those in the data directory. The log names those that it cannot change:

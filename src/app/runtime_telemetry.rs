@@ -8,7 +8,7 @@ const TELEMETRY_VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
 
 /// Keeps ONNX Runtime from reporting anything. Call it before any thread is started.
 pub fn disable_runtime_telemetry() {
-    #[expect(unsafe_code, reason = "the environment must not change beside other threads, and there are none yet")]
+    #[expect(unsafe_code, reason = "the environment must not change while other threads run, and there are none yet")]
     unsafe {
         std::env::set_var(TELEMETRY_VARIABLE, "1");
     }

@@ -18,11 +18,11 @@ use crate::service::snapshots::schedule::SnapshotSchedule;
 use crate::service::{PostgresOptions, ReplicaOptions};
 use crate::targets::{self, Target, TargetError};
 
-/// Minimum length of an admin key, in characters. For a random key, 16 are enough.
+/// Minimum length of an admin key, in characters. 16 are enough for a random key.
 const ADMIN_KEY_CHARS_MIN: usize = 16;
 
-/// Checks everything that can be wrong with the settings themselves, without starting or changing anything. Returns what is
-/// suspicious but does not keep the server from starting.
+/// Checks everything that can be wrong with the settings themselves, without starting or changing anything. Returns warnings
+/// about suspicious settings that do not keep the server from starting.
 pub fn check(config: &Config) -> Result<Option<String>, AppError> {
     http_settings(config)?;
     let warning = load_tls(config)?.and_then(|tls| tls.warning(Timestamp::now()));

@@ -1,4 +1,5 @@
-//! How many threads the system lets the process start: whether they are enough to serve, and how many databases may be open.
+//! Finds out how many threads the system lets the process start: whether they are enough to serve, and how many databases
+//! may be open.
 //!
 //! A limit may count the threads of the process's user (`ulimit -u`) or of its control group (`pids.max`, which containers and
 //! `TasksMax` of systemd set). A limit on address space has the same effect, because each thread has a stack.
@@ -15,7 +16,7 @@ use crate::threads::try_threads;
 
 /// Stack size of each thread that serves. JSON may be 128 levels deep, and parsing takes several frames per level.
 const STACK_BYTES: usize = 8 << 20;
-/// Threads that a server needs besides one per core: for the encoder, for two databases, for recovery and for blocking work.
+/// Threads that a server needs on top of one per core: for the encoder, two databases, recovery and blocking work.
 const THREADS_BESIDES_CORES: usize = 8;
 /// One in this many of the remaining threads is for databases.
 const DATABASES_PART: usize = 2;
@@ -60,8 +61,9 @@ fn count_threads_of_user() -> usize {
     own.filter_map(|process| std::fs::read_dir(process.path().join("task")).ok()).map(Iterator::count).sum()
 }
 
-/// The least that a control group of the process leaves. `groups` lists them, as in `/proc/self/cgroup`. The limits of the groups
-/// above also apply. In a container, the path may be the host's, and only the group at the top exists.
+/// The smallest number of threads that any control group of the process still allows. `groups` lists them, as in
+/// `/proc/self/cgroup`. The limits of the groups above also apply. In a container, the path may be the host's, and only the
+/// group at the top exists.
 fn remaining_in_groups(groups: &str, control_groups: &Path) -> Option<usize> {
     let remaining = groups.lines().filter_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

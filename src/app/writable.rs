@@ -15,8 +15,8 @@ const OPENED: [&str; 5] = ["lock", "catalog.sqlite", COLLECTIONS, "jobs", "snaps
 /// The files that the server opens in the folder of a collection.
 const OPENED_IN_COLLECTION: [&str; 3] = ["documents.sqlite", "documents.sqlite-wal", "documents.sqlite-shm"];
 
-/// What prevents the server from writing the data directory, and the remedy; `None` if nothing does, so that there is another
-/// cause.
+/// What prevents the server from writing the data directory, and the remedy. `None` if nothing does, so there must be
+/// another cause.
 pub fn find_write_obstacle(data_dir: &Path) -> Option<String> {
     let inside = OPENED.map(|name| data_dir.join(name));
     find_write_obstacle_at(nearest_existing(data_dir)?)

@@ -34,7 +34,7 @@ pub enum Action {
         #[arg(value_name = "JSON", value_parser = json_object)]
         settings: Map<String, Value>,
     },
-    /// Re-embeds a collection with the server's model; searches keep working meanwhile.
+    /// Re-embeds a collection with the server's model; searches keep working in the meantime.
     Reembed(ReembedArgs),
     /// Deletes a collection with all its documents.
     Delete {

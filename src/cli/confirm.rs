@@ -21,7 +21,7 @@ impl ConfirmArgs {
             return Ok(());
         }
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-            return Err(CliError::Usage(format!("to {what}, add --yes: there is no terminal to ask on")));
+            return Err(CliError::Usage(format!("to {what}, add --yes: there is no terminal for the question")));
         }
         let failed = CliError::io("ask on the terminal");
         let mut answer = String::new();

@@ -41,7 +41,7 @@ impl Input {
     pub fn open(path: Option<&Path>, output: &Output) -> Result<Self, CliError> {
         let Some(path) = path.filter(|path| !is_standard(path)) else {
             if io::stdin().is_terminal() {
-                output.note("reading from the terminal; end with Ctrl-D on a line of its own");
+                output.note("reading from the terminal; end with Ctrl-D on an empty line");
             }
             return Ok(Self { content: Box::new(io::stdin().lock()), bytes: None, name: "standard input".to_owned() });
         };

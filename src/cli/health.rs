@@ -25,7 +25,7 @@ pub struct HealthCheck<'a> {
     pub listen: &'a str,
     /// Its certificate file, if it uses TLS.
     pub certificate: Option<&'a Path>,
-    /// Whether to check readiness: all collections work fully. Otherwise the server only has to be alive.
+    /// Whether to check readiness, which means that all collections work fully. Otherwise the server only has to be alive.
     pub ready: bool,
     pub timeout: Duration,
 }
@@ -116,8 +116,8 @@ fn connect(shown: &Arc<CertificateRecorder>) -> Result<ClientConnection, rustls:
     ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::from(Ipv4Addr::LOCALHOST)))
 }
 
-/// Warns if the server presents another certificate than the one in the file, because it has not loaded it or cannot load it.
-/// The server still counts as healthy.
+/// Warns if the server presents a certificate other than the one in the file, because it has not loaded that file or cannot
+/// load it. The server still counts as healthy.
 fn warn_of_other_certificate(shown: &CertificateRecorder, file: &Path) {
     let own = CertificateDer::pem_file_iter(file).ok().and_then(|mut found| found.next()?.ok());
     let shown = shown.certificate.lock();

@@ -18,7 +18,7 @@ use crate::domain::CollectionName;
 pub struct ProjectArgs {
     /// Name of the collection.
     pub collection: CollectionName,
-    /// Mean to subtract from embeddings first: none, or language for the mean of the document's language.
+    /// What to subtract from embeddings first: none, or language for the mean of the document's language.
     #[arg(long, value_name = "NAME", default_value = "none")]
     pub center: String,
     /// Maximum points; a larger collection is sampled.

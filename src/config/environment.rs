@@ -1,4 +1,4 @@
-//! Finds environment variables that are named like settings but belong to none: a misspelled variable would leave its setting
+//! Finds environment variables that look like settings but are none. Otherwise a misspelled variable would leave its setting
 //! unchanged without anyone noticing.
 
 use std::collections::BTreeSet;
@@ -18,10 +18,10 @@ const PROJECT_VARIABLES: [&str; 8] = [
     "DRAGOMAN_TRAIN",
     "DRAGOMAN_URL",
 ];
-/// Prefixes of further such variables: of benchmarks, fuzzing and tests.
+/// Prefixes of more such variables, for benchmarks, fuzzing and tests.
 const PROJECT_PREFIXES: [&str; 3] = ["DRAGOMAN_BENCH_", "DRAGOMAN_FUZZ_", "DRAGOMAN_TEST_"];
 
-/// The name of the first of `variables` that is named like a setting but belongs to none of `command` or its subcommands, and
+/// Returns the first of `variables` that looks like a setting but belongs neither to `command` nor to its subcommands, and
 /// the most similar known variable, if one is similar enough.
 pub fn misspelled(command: &Clap, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Option<(String, Option<String>)> {
     let mut known = BTreeSet::new();
@@ -60,7 +60,7 @@ fn is_foreign(name: &str, value: &str) -> bool {
         || (has_url && name.ends_with("_PORT"))
 }
 
-/// The known variable, or key of the file, with the smallest edit distance, if at least half of the name stays.
+/// Returns the known variable, or key of the file, with the smallest edit distance, if at least half of the name is the same.
 pub fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
     let own = name.strip_prefix(PREFIX).unwrap_or(name);
     let edits_of = |known: &String| strsim::levenshtein(own, known.strip_prefix(PREFIX).unwrap_or(known));

@@ -106,11 +106,11 @@ pub struct Config {
     #[command(flatten)]
     pub store: StoreSettings,
 
-    /// Folder of the model bundle. Defaults to models/ems-small in the working directory, or else beside the program.
+    /// Folder of the model bundle. Defaults to models/ems-small in the working directory, or otherwise next to the program.
     #[arg(long, env = "DRAGOMAN_MODEL", value_name = "FOLDER")]
     pub model: Option<PathBuf>,
 
-    /// Where the encoder runs: auto uses CUDA if available; cuda:N refuses to start without it.
+    /// Where the encoder runs: auto uses CUDA if available; with cuda:N, the server does not start without it.
     #[arg(long, env = "DRAGOMAN_DEVICE", value_name = "auto|cpu|cuda[:N]", default_value = "auto", value_parser = parse_device)]
     pub device: DeviceChoice,
 
@@ -144,7 +144,7 @@ pub struct Config {
     #[command(flatten)]
     pub snapshots: SnapshotSettings,
 
-    /// Seconds for running requests to finish when the server is told to stop. A second signal ends this time.
+    /// Seconds for running requests to finish when the server is told to stop. A second signal cuts this short.
     #[arg(long, env = "DRAGOMAN_SHUTDOWN_GRACE_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(..=31_536_000))]
     pub shutdown_grace_s: u64,
 
@@ -209,7 +209,7 @@ pub struct AccessSettings {
     #[arg(long, env = "DRAGOMAN_ADMIN_KEY_FILE", value_name = "FILE")]
     pub admin_key_file: Option<PathBuf>,
 
-    /// Whether to serve other machines without any key.
+    /// Whether to serve other machines even if there is no key.
     #[arg(long, env = "DRAGOMAN_INSECURE", value_name = "true|false", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub insecure: bool,
 
@@ -344,8 +344,8 @@ impl Config {
     }
 }
 
-/// `relative` in the working directory, or else in the program's folder. If it is in neither, the former, so that the error
-/// names the path that a newcomer expects.
+/// Returns `relative` in the working directory, or otherwise in the program's folder. If it is in neither, returns the
+/// former, so that the error names the path that a newcomer expects.
 fn default_model(relative: &Path, program: Option<&Path>) -> PathBuf {
     let beside = program.and_then(Path::parent).map(|folder| folder.join(relative));
     match beside {

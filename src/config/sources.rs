@@ -48,7 +48,7 @@ pub enum ReadError {
     #[error(transparent)]
     CommandLine(#[from] clap::Error),
     #[error(
-        "the environment variable {name} belongs to no setting{}; dragoman serve --help lists all",
+        "the environment variable {name} is not a setting{}; dragoman serve --help lists all",
         nearest.as_ref().map(|nearest| format!(", the nearest name is {nearest}")).unwrap_or_default()
     )]
     Variable { name: String, nearest: Option<String> },
@@ -88,7 +88,7 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Loaded, Rea
     Ok(Loaded { command_line: CommandLine::from_arg_matches(&matches)?, settings })
 }
 
-/// Names the variable if the value of one was refused: clap names only the flag that has the same meaning.
+/// Names the variable if the refused value came from one, because clap names only the corresponding flag.
 fn with_variable(error: clap::Error, mut clap: Clap, arguments: &[OsString]) -> ReadError {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error.into() };
     clap.build();
@@ -113,7 +113,7 @@ fn variable_of(command: &Clap, flag: &str, arguments: &[OsString]) -> Option<Str
     own.or_else(|| command.get_subcommands().find_map(|command| variable_of(command, flag, arguments)))
 }
 
-/// What clap says is wrong, in one line and without its hints.
+/// Returns clap's explanation of what is wrong, on one line and without hints.
 fn first_paragraph(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();

@@ -201,11 +201,11 @@ codes! {
         "Wait for the job that the detail names.");
     /// The collection has too few documents with embeddings for this.
     TooFewDocuments = ("too_few_documents", 409, Client,
-        "a projection needs at least 10 documents with embeddings, collection news has 1",
+        "a projection needs at least 10 documents with embeddings, but collection news has 1",
         "Add documents, or wait until theirs are embedded.");
     /// The store on a database server does not offer this; the detail says what to do instead.
     NotSupported = ("not_supported", 409, Client,
-        "there are no snapshots with the store on a database server: back up the database with its own tools",
+        "there are no snapshots if the store is on a database server: back up the database with its own tools",
         "Do what the detail says, or use the store in the data directory.");
     /// A classifier with this name already exists.
     ClassifierExists = ("classifier_exists", 409, Client,
@@ -233,7 +233,7 @@ codes! {
         "Send smaller requests, or import a file. The limit is the setting that the detail names.");
     /// The response would be larger than the limit; ask for fewer hits, or leave out their texts.
     AnswerTooLarge = ("answer_too_large", 422, Client,
-        "the response would have 70000000 bytes of texts, metadata and vectors, at most 67108864 are allowed (answer_bytes_max): ask for fewer hits",
+        "the response would have 70000000 bytes of texts, metadata and vectors; at most 67108864 are allowed (answer_bytes_max): ask for fewer hits",
         "Ask for fewer hits, or leave `text` out of `include`.");
     /// The operation does not accept this content type or content encoding.
     UnsupportedMediaType = ("unsupported_media_type", 415, Client,
@@ -273,7 +273,7 @@ codes! {
         "Repeat after `Retry-After`. `GET /readyz` shows the server's progress.");
     /// The disk is full or read-only, so that only reads work; or the database server does not answer.
     StorageUnavailable = ("storage_unavailable", 503, Capacity,
-        "the disk needs 1000000 bytes besides a reserve of 67108864, but has 5000000 free",
+        "this needs 1000000 bytes plus a reserve of 67108864, but the disk has 5000000 free",
         "Repeat after `Retry-After`, once the disk has room and is writable, or the database answers. The server needs no restart.");
     /// The collection's database is damaged at the place that the detail names; damaged data is never returned.
     CollectionDamaged = ("collection_damaged", 500, Server,

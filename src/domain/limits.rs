@@ -5,8 +5,8 @@ use clap::Args;
 
 use super::{DocumentPatch, Metadata, TitleChange};
 
-/// The most that a setting with a count or a size may be, unless it has a maximum of its own. No machine has as much of anything,
-/// and sums of several settings do not overflow.
+/// The maximum of a setting that is a count or a size, unless it has a maximum of its own. No machine has that much of
+/// anything, and sums of several settings do not overflow.
 const SETTING_MAX: u64 = 1_000_000_000_000_000;
 
 /// Defines the limits, each with its default, its environment variable, its unit and its maximum. The flag is the name with

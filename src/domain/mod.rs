@@ -1,5 +1,5 @@
-//! Plain values that every layer shares. Nothing here knows HTTP, SQL or a model. If the API sends a value, or the store keeps
-//! it as JSON, this is the only place that defines its form.
+//! Plain values that every layer shares. Nothing here knows HTTP, SQL or a model. If the API sends a value, or the store
+//! saves it as JSON, its form is defined only here.
 
 pub mod boost;
 pub mod causes;

@@ -52,7 +52,7 @@ impl SoundSymbol {
         self <= Self::U
     }
 
-    /// Whether it is a sound that is neither a vowel nor one that many languages write as one or leave out.
+    /// Whether it is a real consonant: not a vowel, and not a sound that many languages write as a vowel or leave out.
     pub fn is_consonant(self) -> bool {
         !self.is_vowel() && !matches!(self, Self::W | Self::H | Self::Y)
     }
@@ -87,7 +87,7 @@ impl Script {
     }
 }
 
-/// The symbols of a word and its script, or nothing for a word without a sound of its own, such as a number.
+/// The symbols of a word and its script, or nothing for a word that has no sound, such as a number.
 ///
 /// Each symbol takes five bits, the first one the lowest; the script takes the highest four.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

@@ -27,8 +27,8 @@ pub struct Word {
     pub key: u32,
     /// How it sounds.
     pub sound: Sound,
-    /// Number of words before it that it is put together from, because they may be parts of a name. Such a word only counts where
-    /// a name sounds like it. 0 for other words.
+    /// Number of words before it that were joined to form it, because they may be parts of a name. Such a word only counts
+    /// where a name sounds like it. 0 for other words.
     pub parts: u8,
 }
 
@@ -39,7 +39,7 @@ impl From<u32> for Word {
     }
 }
 
-/// A word of a query with the model's tokens that it has.
+/// A word of a query with its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryWord {
     /// The word.
@@ -55,8 +55,8 @@ pub struct QueryWord {
 pub struct CountedWord {
     /// Its number.
     pub key: u32,
-    /// How often the passage has it, 1 to `WORD_COUNT_MAX`. At the beginning of a long passage each time counts several
-    /// times.
+    /// How often the passage has it, 1 to `WORD_COUNT_MAX`. Each occurrence at the beginning of a long passage counts
+    /// several times.
     pub count: u8,
     /// How it sounds.
     pub sound: Sound,
@@ -193,7 +193,7 @@ pub struct TermPhrase {
     pub folded: bool,
 }
 
-/// A part of a query that a passage should have as it is written, or in another spelling.
+/// A part of a query that a passage should have exactly as written, or in another spelling.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiteralPart {
     /// The ways to write it; at least one.
@@ -208,7 +208,7 @@ pub struct LiteralPart {
     pub condition: SearchCondition,
 }
 
-/// When to search for a part of a query as it is written. Words are given by their numbers (`text::plain_words::word_key`).
+/// When to search for a part of a query as written. Words are given by their numbers (`text::plain_words::word_key`).
 #[derive(Debug, Clone, PartialEq)]
 pub enum SearchCondition {
     /// Always.
@@ -219,9 +219,9 @@ pub enum SearchCondition {
     Beginning(u32),
     /// Unless the collection has this word or one that probably means the same.
     Unfound(u32),
-    /// If the collection has this word, which is several words of the query written as one.
+    /// If the collection has this word, which joins several words of the query.
     Joined(u32),
-    /// If the collection lacks the word. The phrases are the word written as several.
+    /// If the collection lacks the word. The phrases split it into several words.
     Split {
         /// The word.
         word: u32,

@@ -20,7 +20,7 @@ pub fn rfc3339(milliseconds: i64) -> String {
 
 /// Parses an RFC 3339 time, or a date, which stands for its start in UTC, as milliseconds since the Unix epoch.
 pub fn parse(text: &str) -> Option<i64> {
-    // Refuses most other texts cheaply.
+    // A cheap check that refuses most other texts.
     if text.len() < DATE_BYTES || !begins_with_digit(text) {
         return None;
     }

@@ -288,8 +288,8 @@ impl Embedder {
         passage_terms(text, language, |word| self.knows(word))
     }
 
-    /// Returns the part of a query that says what is searched for, as a range of bytes. `None` if it is no request, or if the model
-    /// has no translations or no token table. Blocks while it tokenizes, which it does only if a word asks.
+    /// Returns the topic of a query as a range of bytes. `None` if the query is not a request, or if the model has no
+    /// translations or no token table. Blocks while it tokenizes, which it does only if the query has a word of asking.
     pub fn topic(&self, query: &str) -> Option<Range<usize>> {
         let Parts { topics, translations, scorer, .. } = &*self.parts;
         let ((finder, translations), scorer) = topics.as_ref().zip(translations.as_ref()).zip(scorer.as_ref())?;
@@ -298,7 +298,7 @@ impl Embedder {
             let pieces = pieces.get_or_init(|| self.pieces(query).unwrap_or_default());
             let own = pieces.iter().filter(|(token, range)| overlap(range, word) && !self.is_blank(*token));
             let mut weights = own.map(|(token, _)| scorer.relative_weight(*token)).peekable();
-            // The model does not know rare words such as most emoji. They matter more than words of asking.
+            // The model does not know rare words such as most emoji, but they matter more than words of asking.
             if weights.peek().is_none() { f32::INFINITY } else { weights.sum() }
         };
         finder.topic(query, translations, weight)
@@ -314,8 +314,8 @@ impl Embedder {
         Ok(self.parts.text.tokenizer.pieces(text)?)
     }
 
-    /// Whether a token says nothing of its text: the one that stands for all unknown characters, a space alone, or what only varies
-    /// the emoji before it.
+    /// Whether a token says nothing about its text: the token for all unknown characters, a lone space, or a modifier of the
+    /// emoji before it.
     pub fn is_blank(&self, token: u32) -> bool {
         self.parts.text.tokenizer.is_blank(token)
     }

@@ -217,7 +217,7 @@ fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<
     Ok(Opened { encoders: vec![open(weights.path(MODEL_FP16))?], questions, device: Device::Cuda(device), note: None })
 }
 
-/// Returns the path of the library: the operator's path, or a file beside the program, or the bare name, which the system's
+/// Returns the path of the library: the operator's path, or a file next to the program, or the bare name, which the system's
 /// loader looks up.
 fn library_path(from_environment: Option<OsString>, beside: Option<&Path>) -> PathBuf {
     let name = format!("{}onnxruntime{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);

@@ -1,5 +1,5 @@
-//! Tells the topic of a query from the words that only say that somebody searches: "pumpkins" in "I am looking for information
-//! about pumpkins". Those words would find passages about information.
+//! Separates the topic of a query from words that only announce a search: the topic of "I am looking for information about
+//! pumpkins" is "pumpkins". The other words would find passages about information.
 //!
 //! The words below are English. A bundle's translation table knows which words of other languages mean the same. Such words at the
 //! beginning and the end of a query are cut off (stop structures: Huston and Croft, "Evaluating verbose query processing
@@ -13,24 +13,24 @@ use crate::ranking::Translations;
 use crate::text::plain_words::{has_words, word_key};
 use crate::text::query_words::word_ranges;
 
-/// Words that ask. A request has one of them, or what people ask for and a word that leads to the topic.
+/// Words of asking. A request has one of them, or else a word for what people ask for and a word that leads to the topic.
 const ASKING: &str = "search searching find found look looking show tell explain describe give want need would like know interested please \
     wish help wonder wondering curious ask";
-/// What people ask for. Beside the topic, these words belong to it: "information desks".
+/// Words for what people ask for. Next to the topic, they are part of it: "information desks".
 const OBJECTS: &str = "information info documents document articles article details something anything everything materials overview texts \
     files summary explanation more learn read see say stuff question";
 /// Words that lead to a topic.
 const LEADING: &str = "about on concerning regarding mentions mention related topic subject theme";
-/// Words that only say little beside the words above.
+/// Words that add little to the words above.
 const LITTLE_WORDS: &str = "i me we us you your our am m d ll re ve where can could do does did have has had any some all there that for to thanks kindly";
-/// Words of questions, which are no topic alone.
+/// Question words, which are no topic by themselves.
 const QUESTION_WORDS: &str = "what how who which when why whose whom is are";
 
 /// Minimum probability that a word means one of these words, to count as one.
 const MEANS_MIN: f32 = 0.15;
 /// Maximum weight of the tokens of an article or a preposition, as a multiple of that of an average token.
 const LIGHT_MAX: f32 = 0.3;
-/// Minimum number of words to cut off. One alone, as in "find command", may belong to the topic.
+/// Minimum number of words to cut off. A single word, as in "find command", may belong to the topic.
 const CUT_MIN: usize = 2;
 /// Maximum bytes of a query that may be a request, and minimum number of its words. Longer ones were pasted.
 const REQUEST_BYTES_MAX: usize = 1 << 10;
@@ -78,8 +78,8 @@ impl TopicFinder {
         Self { words, concepts }
     }
 
-    /// Returns the part of a query that says what is searched for, as a range of bytes. `None` if the query is no request.
-    /// `weight` returns the weight of the word of some bytes.
+    /// Returns the topic of a query as a range of bytes, or `None` if the query is not a request. `weight` returns the
+    /// weight of the word of some bytes.
     pub(super) fn topic(
         &self,
         query: &str,
@@ -100,7 +100,7 @@ impl TopicFinder {
         let roles = words.iter().zip(&weights).map(|((word, _), weight)| light(self.role(*word, translations), *weight));
         let roles: Vec<Role> = roles.collect();
         let inside = uncut(&roles)?;
-        // What matters most in a request is its topic.
+        // The topic of a request is what matters most in it.
         let heaviest = |is_one: &dyn Fn(usize) -> bool| {
             (0..words.len()).filter(|index| is_one(*index)).map(|index| weights[index]).fold(0.0, f32::max)
         };
@@ -118,8 +118,8 @@ impl TopicFinder {
         has_words(topic).then_some(start..start + topic.len()).filter(is_whole)
     }
 
-    /// Returns the role of a word, by its number. A word above certainly has its own role: other languages may have words that are
-    /// spelled like it, but hardly in a request.
+    /// Returns the role of a word, by its number. Each of the words above always has its own role. Other languages may have
+    /// words with the same spelling, but rarely in a request.
     fn role(&self, word: u32, translations: &Translations) -> Role {
         if let Some(role) = self.words.get(&word) {
             return *role;
@@ -146,7 +146,7 @@ impl TopicFinder {
     }
 }
 
-/// Returns the words that remain if a request is cut at both ends. `None` if the words to cut off make no request.
+/// Returns the words that remain if a request is cut at both ends, or `None` if the words to cut off do not make it a request.
 fn uncut(roles: &[Role]) -> Option<Range<usize>> {
     let (before, after) = (cut_length(roles.iter()), cut_length(roles.iter().rev()));
     if before + after < CUT_MIN || before + after >= roles.len() {
@@ -157,10 +157,10 @@ fn uncut(roles: &[Role]) -> Option<Range<usize>> {
     (is_cut(Role::Asking) || is_cut(Role::Object) && is_cut(Role::Leading)).then_some(inside.clone())
 }
 
-/// Returns how many of the words to cut off, given from one end of the query on.
+/// Returns how many of the words to cut off, starting at one end of the query.
 fn cut_length<'r>(roles: impl Iterator<Item = &'r Role>) -> usize {
     let cut: Vec<Role> = roles.copied().take_while(|role| !matches!(role, Role::Topic | Role::Question)).collect();
-    // Objects beside the topic belong to it.
+    // Words for what people ask for belong to the topic if they are next to it.
     cut.iter().rposition(|role| *role != Role::Object).map_or(0, |last| last + 1)
 }
 

@@ -24,7 +24,7 @@ const MAJORITY: &str = "majority";
 pub const VALIDATION_SHARE: f64 = 0.2;
 /// Seed of the split, and of the first run.
 pub const SEED: u32 = 1;
-/// Number of runs, of which the best on the validation set is kept.
+/// Number of runs. The best one on the validation set is kept.
 pub const RUNS: usize = 5;
 
 /// The training and test data.

@@ -15,7 +15,7 @@ pub enum EvaluationError {
     /// A field of a line does not have the documented format.
     #[error("{}:{line}: {field}: expected {expected}, got {got}", path.display())]
     Field { path: PathBuf, line: usize, field: &'static str, expected: String, got: String },
-    #[error("{} has {got} lines, but the files beside it have {expected}", path.display())]
+    #[error("{} has {got} lines, but the files next to it have {expected}", path.display())]
     Misaligned { path: PathBuf, expected: usize, got: usize },
     #[error("{} is not usable: {problem}", path.display())]
     Content { path: PathBuf, problem: String },

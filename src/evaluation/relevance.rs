@@ -66,7 +66,7 @@ pub struct MeanScores {
     pub scores: Scores,
 }
 
-/// Evaluates one ranked list of ids, given the gains of the relevant documents, of which there must be at least one.
+/// Evaluates one ranked list of ids, given the gains of the relevant documents. There must be at least one.
 pub fn score_ranking<'a>(ranked: impl IntoIterator<Item = &'a str>, gains: &Gains) -> Scores {
     let discount = |rank: usize| 1.0 / ((rank + 2) as f64).log2();
     let (mut gained, mut found, mut found_deep, mut first) = (0.0, 0, 0, None);

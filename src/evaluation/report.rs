@@ -129,7 +129,7 @@ impl ByLanguage<'_> {
         self.0.classification.as_ref().and_then(ClassificationReport::sib200)
     }
 
-    /// Whether the report contains any task besides classification, which has a separate table.
+    /// Whether the report contains any task other than classification, which has a separate table.
     fn any(&self) -> bool {
         self.0.flores.is_some() || self.0.short.is_some()
     }

@@ -193,7 +193,7 @@ impl ApiError {
         Self { code, detail, errors, cause: None, retry_after_s: None }
     }
 
-    /// The same error, with the pointer `base` before each of its pointers.
+    /// The same error, with each of its pointers prefixed with `base`.
     pub fn with_base_pointer(self, base: &str) -> Self {
         if self.errors.is_empty() {
             return self;
@@ -288,7 +288,7 @@ impl Violation {
         Self { pointer: Some(pointer.into()), parameter: None, detail: shorten(detail.into()) }
     }
 
-    /// The same violation, with the pointer `base` before its pointer.
+    /// The same violation, with its pointer prefixed with `base`.
     pub fn with_base_pointer(self, base: &str) -> Self {
         Self { pointer: self.pointer.map(|pointer| format!("{base}{pointer}")), ..self }
     }

@@ -135,7 +135,7 @@ impl Engine {
         self.usearch.contains(key)
     }
 
-    /// Makes room for nodes. Nothing else may use the engine meanwhile.
+    /// Makes room for nodes. Nothing else may use the engine during the call.
     pub(super) fn reserve(&self, nodes: usize, threads: usize) -> Result<(), IndexError> {
         self.usearch.reserve_capacity_and_threads(nodes, threads).map_err(|source| failed("reserve memory", source))
     }
@@ -156,7 +156,7 @@ impl Engine {
     }
 
     /// Removes a node from all results. Returns whether it existed. Searches still pass through it. Nothing else may use the
-    /// engine meanwhile.
+    /// engine during the call.
     pub(super) fn mark_removed(&self, key: u64) -> Result<bool, IndexError> {
         if !self.contains(key) {
             return Ok(false);
@@ -229,7 +229,8 @@ impl Engine {
         Ok(found.first().map(|(key, _)| *key))
     }
 
-    /// Returns the keys of all nodes that represent a passage, sorted by number or by score. Nothing may be added meanwhile.
+    /// Returns the keys of all nodes that represent a passage, sorted by number or by score. Nothing may be added during the
+    /// call.
     pub(super) fn keys(&self) -> Result<Vec<u64>, IndexError> {
         let (bound, size) = (self.key_bound(), self.size() as u64);
         if bound <= size.saturating_mul(size) / SQUARE_PER_TEST {
@@ -251,7 +252,7 @@ impl Engine {
     }
 
     /// Writes the keys that a node links to in the lowest layer into `links`, including removed ones. Nothing may be added
-    /// meanwhile.
+    /// during the call.
     pub(super) fn read_links(&self, key: u64, links: &mut Vec<u64>) {
         let mut cursor = self.usearch.neighbors(key, 0);
         links.resize(cursor.total(), 0);

@@ -1,4 +1,4 @@
-//! The index of a collection: a graph, the near-duplicates beside it, and the locks that usearch expects from its caller.
+//! The index of a collection: a graph, the near-duplicates next to it, and the locks that usearch expects from its caller.
 //!
 //! usearch lets `add` and `search` run concurrently, each in one of a fixed number of thread contexts (`Permits`). Nothing else
 //! may run at the same time: not growing, not renaming, and not reusing the node of a key that usearch removed itself (it
@@ -54,10 +54,10 @@ const KEY_LOCKS: usize = 64;
 ///
 /// Locks are taken in the order of the fields; within the graph, the near-duplicates' lock last.
 pub struct Index {
-    /// Also held while the graph is rebuilt, which no check may run beside.
+    /// Also held while the graph is rebuilt: no check may run during that.
     check_progress: Mutex<CheckProgress>,
     keys: [Mutex<()>; KEY_LOCKS],
-    /// Taken shared by changes to the graph and exclusively to save it. Searches continue meanwhile.
+    /// Taken shared by changes to the graph and exclusively to save it. Searches continue in the meantime.
     changes: RwLock<()>,
     permits: Permits,
     graph: RwLock<Graph>,
@@ -134,7 +134,7 @@ impl Index {
             return Ok(Vec::new());
         }
         if graph.engine.size() <= EXACT_SIZE_MAX {
-            // Nothing is added meanwhile, see `try_add_shared`.
+            // Nothing is added in the meantime, see `try_add_shared`.
             return graph.search_all(self.metric_of(query), wanted);
         }
         if wanted >= size / EXACT_FRACTION {
@@ -146,8 +146,8 @@ impl Index {
         Ok(graph.passages(nodes, self.metric_of(query), wanted, |_| true))
     }
 
-    /// Returns up to `limit` neighbors, nearest first, by comparing with all passages. Changes and other such
-    /// searches wait meanwhile, graph searches do not.
+    /// Returns up to `limit` neighbors, nearest first, by comparing with all passages. Changes and other such searches wait
+    /// in the meantime, graph searches do not.
     pub fn search_all(&self, query: &Embedding, limit: usize) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
@@ -175,8 +175,8 @@ impl Index {
         self.graph.read().viewed.is_some()
     }
 
-    /// Writes the graph to one path and the near-duplicates to another. Returns the number of passages in both, and the bound of
-    /// the graph's keys if it is known. Changes wait meanwhile, searches do not.
+    /// Writes the graph to one path and the near-duplicates to another. Returns the number of passages in both, and the
+    /// bound of the graph's keys if it is known. Changes wait in the meantime, searches do not.
     pub(super) fn write_to(&self, path: &Path, near_duplicates_path: &Path) -> Result<(usize, Option<u64>), IndexError> {
         let _no_changes = self.changes.write();
         let graph = self.graph.read();
@@ -340,7 +340,7 @@ impl Graph {
         Ok(None)
     }
 
-    /// Compares with all nodes. Nothing may be added meanwhile.
+    /// Compares with all nodes. Nothing may be added during the call.
     fn search_all(&self, query: (Metric, &Embedding), limit: usize) -> Result<Vec<Neighbor>, IndexError> {
         // A near-duplicate may be among the nearest even if its node is not.
         let size = self.engine.size();

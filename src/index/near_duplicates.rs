@@ -96,7 +96,7 @@ impl NearDuplicates {
         self.homes.contains_key(&passage)
     }
 
-    /// Adds a passage beside `node`, at the distance `gap`. Returns whether there was room.
+    /// Adds a passage next to `node`, at the distance `gap`. Returns whether there was room.
     pub(super) fn attach(&mut self, passage: u64, embedding: &Embedding, node: u64, gap: f32) -> bool {
         let id = *self.nodes.entry(node).or_insert(self.next_group);
         if id == self.next_group {

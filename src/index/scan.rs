@@ -1,15 +1,16 @@
-//! All passages of an index as rows of 8-bit integers, to compare one after the other: for a hundred thousand, that takes no
-//! longer than a graph search of the same quality, whatever a filter leaves.
+//! Holds all passages of an index as rows of 8-bit integers and compares a query with them one after the other. With up to a
+//! hundred thousand passages, that takes no longer than a graph search of the same quality, and a filter does not reduce the
+//! quality.
 //!
-//! Of many passages, the signs of their values (`vectors::signs`) first choose some thousands to compare: of a passage, that
-//! reads an eighth of its row.
+//! If there are many passages, the signs of their values (`vectors::signs`) first select a few thousand to compare. For each
+//! passage, that reads only an eighth of a row.
 //!
-//! If the index keeps 8-bit integers, a row has the same. Otherwise it stores x as c + s q, where c is about the mean of all
-//! vectors, q are integers from -127 to 127 and s is the step of that row. The product of c and the query is the same for all,
-//! so it is left out. Without c, rounding would hide what vectors do not have in common. Rounding, in the index or of the query
-//! alone, changes the product of two unit vectors of 256 values by some 0.001, so the scores only make a first selection: a
-//! caller that needs the order compares a few more than requested by their exact values. Distances cannot be compared like this,
-//! only cosines and products.
+//! If the index stores 8-bit integers, a row has the same integers. Otherwise it stores a vector x as c + s q, where c is
+//! roughly the mean of all vectors, q are integers from -127 to 127, and s is the step of the row. The product of c and the
+//! query is the same for all rows, so it is left out. Without c, rounding would hide the differences between vectors.
+//! Rounding changes the product of two unit vectors of 256 values by about 0.001, so the scores are only good for a first
+//! selection: a caller that needs the exact order compares a few more passages than requested by their exact values. This
+//! works for cosines and dot products, but not for distances.
 
 use std::ops::Range;
 
@@ -23,22 +24,24 @@ use crate::vectors::{PREFETCHED_ROWS, Signs, prefetch};
 
 const LARGEST: f32 = 127.0;
 
-/// Rows to compare for each one wanted, when the signs choose them, and at least. On real text hardly any of the nearest is lost
-/// then (`tests/recall_real_text.rs`, and with 100,000 passages `tests/bench/search.rs`).
+/// Number of rows that the signs select for each requested passage; `CHOSEN_MIN` is the minimum in total. With real text, this
+/// loses hardly any of the nearest passages (`tests/recall_real_text.rs`, and `tests/bench/search.rs` with 100,000 passages).
 const CHOSEN_PER_WANTED: usize = 8;
 /// See `CHOSEN_PER_WANTED`.
 const CHOSEN_MIN: usize = 3_072;
-/// Signs choose among more than so many times the rows to compare: among fewer, it takes longer than to compare all.
+/// Signs are used only if there are more than this many times the rows to select. With fewer rows, comparing all of them is
+/// faster.
 const CHOICE_MIN: usize = 4;
-/// How many times as many rows a ring around the query has as all rings in it.
+/// Each ring around the query has this many times as many rows as all rings inside it.
 const RING_GROWTH: usize = 4;
-/// One out of this many estimates is in the sample that shows how many rows are above an estimate.
+/// One in this many estimates is sampled, to find out how many rows are above an estimate.
 const SAMPLED_PART: usize = 8;
-/// One more row per this many is asked for, because a sample is only about right.
+/// One extra row per this many is requested, because a sample is only roughly right.
 const SLACK_PART: usize = 8;
 /// Number of estimates that are tested in one step.
 const LANES: usize = 16;
-/// Minimum values of a row for its signs to choose: fewer say too little, and comparing fewer is fast.
+/// Minimum number of values per row for signs to be used. The signs of fewer values say too little, and comparing so few is
+/// fast anyway.
 const SIGNS_MIN: usize = 128;
 
 /// Which passages to compare.
@@ -46,7 +49,7 @@ pub enum Among<'a> {
     All,
     /// All that this accepts. It must not block.
     Where(&'a dyn Fn(PassageId) -> bool),
-    /// These, as far as they exist: better for a few.
+    /// These, if they exist. Better for a small number.
     Each(&'a mut dyn Iterator<Item = PassageId>),
 }
 
@@ -54,23 +57,23 @@ pub enum Among<'a> {
 #[derive(Debug)]
 pub(super) struct Scan {
     metric: Metric,
-    /// What is subtracted from vectors, under cosine from those of unit length. [dimension]
+    /// Subtracted from every vector; under cosine, after scaling it to unit length. [dimension]
     center: Vec<f32>,
     /// The row of a passage.
     positions: FxHashMap<u64, u32>,
     keys: Vec<u64>,
     /// [passages, dimension]
     integers: Vec<i8>,
-    /// The value of 1 in each row.
+    /// The value that the integer 1 stands for, for each row.
     steps: Vec<f32>,
-    /// Whether the integers are those of the index.
+    /// Whether the rows have the integers of the index, so that `index_integers` returns them.
     pub(super) has_index_integers: bool,
-    /// Of all rows, if they are long enough. Without them, rows are compared all the same.
+    /// The signs of all rows, if rows are long enough. Without signs, all rows are compared.
     signs: Option<Signs>,
 }
 
 impl Scan {
-    /// No rows yet; those to come lie around the mean of `sample`, vectors of them.
+    /// Creates an empty scan whose rows will be centered on the mean of `sample`, which are some of its vectors.
     pub(super) fn centered_on(sample: &[Vec<f32>], parameters: &IndexParameters) -> Self {
         let IndexParameters { dimension, metric, quantization, .. } = *parameters;
         let mut center = vec![0.0; dimension];
@@ -95,7 +98,7 @@ impl Scan {
         self.keys.len()
     }
 
-    /// Adds a passage, or its new values.
+    /// Adds a passage, or replaces its values.
     pub(super) fn insert(&mut self, key: u64, values: &[f32]) {
         let (dimension, centered) = (self.center.len(), self.centered(values));
         let (step, integers) = if self.has_index_integers { unit_integers(values) } else { round(&centered) };
@@ -136,13 +139,14 @@ impl Scan {
         }
     }
 
-    /// Returns the integers of a passage in the index, if it has them.
+    /// Returns the integers that the index stores for a passage, if the rows have them.
     pub(super) fn index_integers(&self, key: u64) -> Option<&[i8]> {
         let position = *self.positions.get(&key).filter(|_| self.has_index_integers)? as usize;
         Some(&self.integers[position * self.center.len()..][..self.center.len()])
     }
 
-    /// Approximately the nearest `limit` of those passages, nearest first. Scores lack what is the same for all.
+    /// Returns approximately the nearest `limit` of these passages, nearest first. Scores leave out the part that is the
+    /// same for all passages.
     pub(super) fn nearest(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Vec<Neighbor> {
         let (step, integers) = round(query.as_slice());
         let dimension = self.center.len();
@@ -161,7 +165,7 @@ impl Scan {
             for &position in part {
                 let product = i8::dot(row(position), &integers).unwrap_or_default() as f32;
                 let score = product * step * self.steps[position];
-                // Few keys are read: each is a wait for memory.
+                // Reads as few keys as possible, because each one waits for memory.
                 if nearest.wants(score) {
                     nearest.offer(self.keys[position], score);
                 }
@@ -170,7 +174,7 @@ impl Scan {
         nearest.into_sorted()
     }
 
-    /// The accepted rows that are most likely among the nearest `limit`, or all of them if that is faster.
+    /// Returns the accepted rows that are most likely among the nearest `limit`, or all accepted rows if that is faster.
     fn choose_rows(&self, query: &Embedding, limit: usize, accept: &dyn Fn(usize) -> bool) -> Vec<usize> {
         let wanted = limit.saturating_mul(CHOSEN_PER_WANTED).max(CHOSEN_MIN);
         let signs = self.signs.as_ref().filter(|_| wanted.saturating_mul(CHOICE_MIN) < self.keys.len());
@@ -178,7 +182,8 @@ impl Scan {
         let estimates = signs.estimates(&self.centered(query.as_slice()));
         let mut sample: Vec<f32> = estimates.iter().step_by(SAMPLED_PART).copied().collect();
         let (mut chosen, mut inner, mut count) = (Vec::new(), f32::INFINITY, wanted + wanted / SLACK_PART);
-        // Rings around the query, each with several times as many rows as all before: `accept` may take longer than a comparison.
+        // Goes through rings around the query, each with several times as many rows as all before it, because `accept` may
+        // take longer than a comparison.
         while chosen.len() < wanted && inner > f32::NEG_INFINITY {
             let rank = count / SAMPLED_PART;
             let outer = match rank < sample.len() {
@@ -201,19 +206,19 @@ impl Scan {
     }
 }
 
-/// What to multiply a vector by: under cosine, what gives it unit length.
+/// Returns the factor for a vector: under cosine, the one that gives it unit length.
 fn scale(values: &[f32], metric: Metric) -> f32 {
     let length = values.iter().map(|value| value * value).sum::<f32>().sqrt();
     if metric == Metric::Cosine && length > 0.0 { 1.0 / length } else { 1.0 }
 }
 
-/// The integers of a vector in the index, and the step that gives them unit length.
+/// Returns the integers that the index stores for a vector, and the step that gives them unit length.
 fn unit_integers(values: &[f32]) -> (f32, Vec<i8>) {
     let integers = engine::integers(values);
     (engine::length(&integers).max(1.0).recip(), integers)
 }
 
-/// The step of a vector, and its integers.
+/// Returns the step of a vector and its integers.
 fn round(values: &[f32]) -> (f32, Vec<i8>) {
     let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
     (largest / LARGEST, engine::integers(values))

@@ -46,7 +46,7 @@ struct Scale {
 pub(super) struct Bound {
     /// The cosine that corresponds to a product of 1.
     step: f64,
-    /// How much a cosine may exceed that of its product.
+    /// How much a cosine may exceed the one that corresponds to its product.
     error: f64,
 }
 

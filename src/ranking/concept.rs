@@ -1,8 +1,8 @@
-//! The words of a collection by their meaning.
+//! The words of a collection, by meaning.
 
 use std::sync::atomic::AtomicU64;
 
-/// Words of a concept may stay unsorted until they are one out of this many, and at least the number below.
+/// New words of a concept stay unsorted until they are one in this many of its words, and at least the number below.
 const UNSORTED_PART: usize = 4;
 const UNSORTED_MIN: usize = 16;
 

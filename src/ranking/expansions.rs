@@ -20,7 +20,7 @@ pub(super) struct Expansion {
     pub(super) word: u32,
     /// Words of the collection by their positions, with the probability that they mean the same.
     pub(super) words: Vec<(u32, f32)>,
-    /// Number of passages that they lead to, counted once for each word.
+    /// Number of passages that they lead to; a passage counts once for each word.
     pub(super) visits: usize,
     /// Its weight: BM25's inverse document frequency.
     pub(super) rarity: f32,

@@ -1,18 +1,18 @@
-//! Precomputes the near tokens of a whole vocabulary, so that a question in words that are new to the server is answered as fast
-//! as one in words that it has met.
+//! Precomputes the near tokens of a whole vocabulary, so that the server answers a question in new words as fast as one in
+//! words that it has seen before.
 //!
-//! A thread begins when a server with passages starts, or else with the first question. It computes for a fifth of the time, so
-//! that it hardly delays anything, and ends when it has all tokens (for the shipped table after about a minute), when they fill
-//! their part of the memory, or when the table is dropped.
+//! A thread starts with the server if there are passages, and otherwise at the first question. It computes a fifth of the
+//! time, so that it hardly delays anything. It ends when it has computed all tokens (for the shipped table, after about a
+//! minute), when they fill their part of the memory, or when the table is dropped.
 
 use std::sync::{Arc, Once, Weak};
 use std::time::{Duration, Instant};
 
 use super::rows::{Rows, STORED_MAX};
 
-/// How long it computes at a time.
+/// How long the thread computes at a time.
 const TURN: Duration = Duration::from_millis(1);
-/// How many times as long it pauses.
+/// How many times as long as that it pauses.
 const PAUSE: u32 = 4;
 
 /// Maximum number of near tokens to precompute. A larger table leaves the rest of `STORED_MAX` to the tokens of questions.

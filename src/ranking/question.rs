@@ -9,14 +9,14 @@ use super::{TokenIndex, best};
 use crate::domain::PassageId;
 
 /// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each token that
-/// leads to it. Beyond that, the tokens of the question that say least for their cost do not lead to passages.
+/// leads to it. Beyond that, the tokens of the question that say the least for their cost are not used to find passages.
 const VISITS_PER_PASSAGE: usize = 2;
 const VISITS_MIN: usize = 200_000;
 /// If a token leads to more than one out of this many passages, all scores are updated for it, because that is faster than
 /// following its postings again.
 const SCORED_PART: usize = 8;
-/// Number of postings whose beginnings are read before the first of them is followed. So the processor waits for all of them at
-/// once, and not for one after the other.
+/// Number of postings whose beginnings are read before the first of them is followed, so that the processor waits for all of
+/// them at once instead of for one after the other.
 const TOUCHED_TOGETHER: usize = 64;
 /// Number of passage tokens that are compared together, so that their rows stay in the fastest caches.
 const READ_TOGETHER: usize = 256;
@@ -26,9 +26,9 @@ const SAME: f32 = 0.98;
 const PARTIAL: f32 = 0.5;
 /// Minimum weight of a token, as a share of the average in its question, for a match with it to be significant.
 const SIGNIFICANT_MIN: f32 = 0.5;
-/// The same as a share of the weight of an average token of the vocabulary that is as rare as possible. Either is enough: beside
-/// a rare number, the words of a question still say something. In the shipped table, articles and prepositions have up to 0.2 and
-/// pieces of nouns 0.3 or more.
+/// The same as a share of the weight of an average token of the vocabulary that is as rare as possible. Either is enough,
+/// because even next to a rare number, the words of a question still say something. In the shipped table, articles and
+/// prepositions have up to 0.2 and pieces of nouns 0.3 or more.
 const SIGNIFICANT_ALONE: f32 = 0.3;
 
 /// A question compared with the vocabulary of a collection.
@@ -68,9 +68,9 @@ impl LateEstimates {
 /// The relation of a passage's token to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenMatch {
-    /// The nearest one to a significant token of the question.
+    /// It is the nearest to a significant token of the question.
     Near,
-    /// A token of the question that says little, such as "the", or a token that most passages have.
+    /// It matches a token of the question that says little, such as "the", or a token that most passages have.
     Light,
     /// Neither.
     Other,
@@ -108,8 +108,8 @@ impl Cosines {
 }
 
 impl Question {
-    /// Prepares a question. `weights` are those of the tokens `ids`, `average` is that of an average token that is as rare as
-    /// possible, and `near` has the near tokens of each.
+    /// Prepares a question. `weights` are the weights of the tokens `ids`, and `average` is the weight of an average token
+    /// that is as rare as possible, and `near` has the near tokens of each.
     pub(super) fn new(
         table: Arc<Rows>,
         ids: &[u16],
@@ -193,7 +193,8 @@ impl Question {
         cosines
     }
 
-    /// Returns the sum of the weights of some tokens, 0 to 1. `None` if the question, which may be cut off, has none of them.
+    /// Returns the sum of the weights of some tokens, 0 to 1. `None` if the question, which may have been truncated, has
+    /// none of them.
     pub(super) fn weight(&self, tokens: &[u32]) -> Option<f32> {
         let is_one = |id: &u16| tokens.contains(&u32::from(*id));
         let weights = self.weights.as_flattened().iter().zip(&self.ids);
@@ -234,8 +235,8 @@ impl Question {
     /// it is only higher where `score` counts tokens as partial.
     pub fn estimate(&self, index: &TokenIndex) -> LateEstimates {
         let mut scores = vec![0.0; index.slots()];
-        // The cosine of the token of the question that is looked for, by slot. From the farthest near token to the nearest, each
-        // overwrites what farther ones left, so no entry has to be read.
+        // The cosine of the current token of the question, by slot. Near tokens are processed from the farthest to the
+        // nearest, and each overwrites the values of farther ones, so no entry has to be read.
         let mut cosines = vec![0_i16; index.slots()];
         for (lane, visits) in self.affordable(index) {
             let weight = self.weights[lane / LANES][lane % LANES] / ONE;
@@ -275,8 +276,8 @@ impl Question {
         }
     }
 
-    /// Returns the tokens of the question to find passages with: those that say most for the number of passages they lead to,
-    /// within the limits, and at least one. Each comes with that number.
+    /// Returns the tokens of the question to find passages with: at least one and, within the limits, those that say the
+    /// most in relation to the number of passages that they lead to. Each comes with this number.
     fn affordable(&self, index: &TokenIndex) -> Vec<(usize, usize)> {
         let visits = |lane: usize| self.near[lane].iter().map(|near| index.posting(near.token).len()).sum::<usize>();
         let worth = |lane: usize, visits: usize| self.weights[lane / LANES][lane % LANES] / (1 + visits) as f32;

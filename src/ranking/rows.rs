@@ -1,4 +1,4 @@
-//! The rows of a token table, and the near tokens of each token, which are found once.
+//! The rows of a token table, and the near tokens of each token, which are computed only once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use numkong::{Dot as _, PackedMatrix, Tensor, available, cap, configure_thread};
 use super::TokenTable;
 use crate::vectors::{PREFETCHED_ROWS, Signs, prefetch};
 
-/// Maximum number of distinct tokens of a question that are used. Of a longer question, the heaviest are used.
+/// Maximum number of distinct tokens of a question that are used: the heaviest ones of a longer question.
 pub(super) const QUESTION_TOKENS_MAX: usize = 2 * LANES;
 /// Number of question tokens that are compared together.
 pub(super) const LANES: usize = 16;
@@ -18,16 +18,15 @@ pub(super) const ONE: f32 = i16::MAX as f32;
 const IDS_MAX: usize = 1 << 16;
 /// From this cosine on, a token counts as an occurrence of another one when computing its rarity.
 pub(super) const NEAR: f32 = 0.6;
-/// Lower cosines are ignored when searching for passages. That leaves few tokens to look at, and loses nothing that would be
-/// found.
+/// Lower cosines are ignored when searching for passages. That leaves few tokens to consider, without losing any result.
 const SCANNED: f32 = 0.3;
 /// From this estimate of the cosine on, two rows are compared. In the shipped table the error of an estimate has a standard
 /// deviation of 0.05, so two of 1,000 tokens with a cosine of `SCANNED` or more are missed, and none with 0.4 or more.
 const ESTIMATED: f32 = 0.2;
 /// The dimension of tables whose rows have signs is a multiple of this. Other rows are all compared.
 const SIGNS_STEP: usize = 64;
-/// Maximum number of near tokens that are stored, four bytes each, for all tokens together. The shipped table has 9.8 million. Of
-/// a table with more, some are found again for each question.
+/// Maximum number of near tokens that are stored, four bytes each, for all tokens together. The shipped table has 9.8
+/// million. If a table has more, the rest are computed again for each question.
 pub(super) const STORED_MAX: usize = 12 << 20;
 
 /// The rows of a token table, and the near tokens found so far.
@@ -230,7 +229,7 @@ mod tests {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 24) as i8 >> 1
         };
-        // Each row is that of the token ten before it, with more and more of its own.
+        // Each row is three quarters of the row ten tokens earlier, plus random values.
         let mut rows: Vec<i8> = (0..10 * dimension).map(|_| next()).collect();
         for index in 10 * dimension..2_000 * dimension {
             rows.push((i32::from(rows[index - 10 * dimension]) * 3 / 4 + i32::from(next()) / 2) as i8);

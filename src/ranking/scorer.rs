@@ -1,5 +1,5 @@
-//! Late interaction in a collection. The near tokens of a question's token depend only on the model and are found once, so scoring
-//! a passage only takes lookups and maxima (`question`). Only the token ids of a passage are stored.
+//! Late interaction in a collection. The near tokens of a question's token depend only on the model and are computed once,
+//! so scoring a passage only takes lookups and maxima (`question`). Of a passage, only the token ids are stored.
 //!
 //! A token of the question has the weight w_i = (n_i u_i)^0.7 ln(1 + 1 / f_i): how often it occurs in the question, times its
 //! learned weight (from the table), both with an exponent, times its rarity in the collection. f_i is the share of passages that
@@ -53,7 +53,7 @@ impl TokenScorer {
         self.relevance
     }
 
-    /// Starts to compute what questions need of the table, in the background. The first question does it, too.
+    /// Starts computing the parts of the table that questions need, in the background. The first question also starts this.
     pub fn precompute(&self) {
         self.precomputation.start(&self.table);
     }

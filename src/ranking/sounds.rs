@@ -1,9 +1,9 @@
 //! Finds the words of a collection that sound like a word of a question: names in other scripts and spellings.
 //!
-//! The words are listed by their skeletons, which are their consonants in seven classes. Those with the skeleton of the word
-//! asked for, or with one that differs by one consonant, are compared with it by their edit distance. Its costs were chosen on
-//! names of people in English and Arabic, Hebrew, Japanese, Korean, Russian and Chinese: with a similarity of 0.75 or more, half
-//! of the pairs (Hebrew, Chinese) to 94 % (Russian) are recognized, and at most two of 10,000 other words are taken for the name.
+//! The words are indexed by their skeletons: their consonants in seven classes. Words whose skeleton equals that of the query
+//! word, or differs from it by one consonant, are compared with the query word by edit distance. The costs were chosen on names
+//! of people in English and Arabic, Hebrew, Japanese, Korean, Russian and Chinese: with a similarity of 0.75 or more, half of the
+//! pairs (Hebrew, Chinese) to 94 % (Russian) are recognized, and at most two in 10,000 other words are mistaken for the name.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use crate::domain::{SOUND_SYMBOLS_MAX, Sound, SoundSymbol};
 const CLASS_BITS: u32 = 3;
 /// Number of classes; 0 is the end of a skeleton.
 const CLASSES: u64 = 7;
-/// Minimum number of consonants of a skeleton that is compared with those that differ by one.
+/// Minimum number of consonants of a skeleton for which skeletons that differ by one are searched, too.
 const VARIED_MIN: usize = 3;
 /// Maximum number of words that are compared with a word of a question.
 const COMPARED_MAX: usize = 2_000;
 /// Maximum number of words found, the most similar first.
 const FOUND_MAX: usize = 12;
-/// Least similarity of words that are weighty enough, and of the lightest.
+/// Minimum similarity of words that are heavy enough, and of the lightest words.
 const SIMILAR_MIN: f32 = 0.72;
 const LIGHT_MIN: f32 = 0.85;
-/// A word of this weight, in consonants, is weighty enough.
+/// A word of this weight, in consonants, is heavy enough.
 const WEIGHTY: f32 = 3.5;
 const LIGHT: f32 = 2.2;
-/// A word is only taken for a name if no other one is more similar by more than this.
+/// A word only counts as the name if no other word is more similar by more than this.
 const BEHIND_MAX: f32 = 0.12;
 
 /// Costs are in hundredths of a consonant.
@@ -34,9 +34,9 @@ const COSTS: usize = SoundSymbol::ALL.len() + 1;
 
 /// The costs of an edit distance.
 struct Costs {
-    /// Of leaving out a symbol, by its number.
+    /// The cost of leaving out a symbol, by its number.
     gap: [u32; COSTS],
-    /// Of one symbol in place of another.
+    /// The cost of one symbol in place of another.
     change: [[u32; COSTS]; COSTS],
 }
 
@@ -107,11 +107,12 @@ const fn class(symbol: SoundSymbol) -> u64 {
 /// The words of a collection by their skeletons.
 #[derive(Debug, Default)]
 pub(super) struct SoundIndex {
-    /// Who writes documents chooses the skeletons, so their hashes are random.
+    /// Whoever writes documents chooses the skeletons, so their hashes are randomized.
     by_skeleton: HashMap<u64, Vec<SoundingWord>>,
 }
 
-/// A word of the collection. The sound is beside the posting, because a search compares many words of one skeleton.
+/// A word of the collection. The sound is stored next to the posting, because a search compares many words with the same
+/// skeleton.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SoundingWord {
     pub(super) posting_id: u32,
@@ -119,7 +120,7 @@ pub(super) struct SoundingWord {
 }
 
 impl SoundIndex {
-    /// Makes an index of words, of which those without a sound are left out.
+    /// Makes an index of words. Leaves out words without a sound.
     pub(super) fn of(words: impl IntoIterator<Item = SoundingWord>) -> Self {
         let mut index = Self::default();
         for word in words {
@@ -159,13 +160,14 @@ impl SoundIndex {
     }
 }
 
-/// Returns how sure it is that words with this similarity are the same name, 0 to 1. `sound` is that of one of them.
+/// Returns how certain it is that words with this similarity are the same name, from 0 to 1. `sound` is the sound of one of them.
 pub(super) fn probability(sound: Sound, similarity: f32) -> f32 {
     let min = similar_min(sound);
     (0.2 + 0.8 * (similarity - min) / (1.0 - min)).clamp(0.0, 1.0)
 }
 
-/// Returns the least similarity with which a word is recognized: short words often sound alike by chance.
+/// Returns the minimum similarity at which a word is recognized. It is higher for short words, because they often sound
+/// alike by chance.
 fn similar_min(sound: Sound) -> f32 {
     let weight = symbols(sound).total(&COSTS_OF[0].gap);
     let share = ((weight as f32 / CONSONANT as f32 - LIGHT) / (WEIGHTY - LIGHT)).clamp(0.0, 1.0);
@@ -212,7 +214,7 @@ impl SoundMatcher {
         let (costs, own, other) = (&COSTS_OF[vowels_omitted], &self.own_costs[vowels_omitted], symbols(other));
         let total_weight = own.weight.max(other.total(&costs.gap)).max(1) as f32;
         let distance_max = ((1.0 - self.similarity_min) * total_weight) as u32;
-        // Each symbol takes part in one edit, so no distance is less than this sum. It rules out most sounds.
+        // Each symbol is part of exactly one edit, so the distance is at least this sum. This rules out most sounds.
         if other.total(&own.costs_min) > distance_max {
             return None;
         }
@@ -304,7 +306,7 @@ mod tests {
     use super::*;
     use crate::domain::Script;
 
-    /// A sound in symbols, of which `$` is `Sh`.
+    /// A sound in symbols; `$` is `Sh`.
     fn of(script: Script, symbols: &str) -> Sound {
         let symbol = |c: char| {
             let name = if c == '$' { "Sh".to_owned() } else { c.to_ascii_uppercase().to_string() };

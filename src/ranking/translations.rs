@@ -29,10 +29,10 @@ const LAST: u8 = 0x80;
 /// What an error calls the file.
 const KIND: &str = "translation table";
 
-/// Leading bits of a word's number that choose where it is looked for: so look-ups hardly wait for memory.
+/// Number of leading bits of a word's number that select where to look it up, so that look-ups rarely wait for memory.
 const BUCKET_BITS: u32 = 16;
-/// Leading bits of a word's number by which most unknown words are recognized. With the words of the shipped model, one out of
-/// ten unknown words begins like a known one.
+/// Number of leading bits of a word's number by which most unknown words are recognized. With the words of the shipped
+/// model, one in ten unknown words has the same bits as a known one.
 const FILTER_BITS: u32 = 24;
 
 /// One of the concepts of a word.
@@ -63,8 +63,8 @@ pub struct Translations {
     words: Vec<u32>,
     /// Where the words of each beginning begin, and where the last ones end.
     buckets: Vec<u32>,
-    /// A bit for each value of a number's leading bits, set if a word has it, 2 MiB together. Most words that are looked up are
-    /// parts of others and unknown, and this says so with a single access to memory.
+    /// A bit for each value of a number's leading bits, set if a word has it, 2 MiB together. Most words that are looked up
+    /// are unknown parts of other words, and this shows it with a single memory access.
     filter: Vec<u64>,
     /// Where the senses of each word begin, and where the last ones end.
     starts: Vec<u32>,
@@ -193,7 +193,7 @@ fn bucket(word: u32) -> usize {
     (word >> (WORD_KEY_BITS - BUCKET_BITS)) as usize
 }
 
-/// Returns the index of a word's bits in the filter, and its bit of them.
+/// Returns where a word's bit is in the filter: the index of the entry, and the bit in it.
 fn filter_bit(word: u32) -> (usize, u64) {
     let leading = word >> (WORD_KEY_BITS - FILTER_BITS);
     ((leading / u64::BITS) as usize, 1 << (leading % u64::BITS))

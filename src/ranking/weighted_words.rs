@@ -1,4 +1,4 @@
-//! The words of a query with what they find in a collection and how much they count.
+//! The words of a query, with what each finds in a collection and how much it counts.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use super::expansions::Expansion;
 use super::question::Question;
 use crate::domain::{QueryWord, Word};
 
-/// Maximum number of words of a question that are looked up. Of a longer question, the first are.
+/// Maximum number of words of a question to look up: the first ones of a longer question.
 const LOOKED_UP_MAX: usize = 256;
-/// A question of more words is a text, such as a log: words that find nothing say nothing about the passages sought.
+/// A question of more words is a text, such as a log, in which words that find nothing say nothing about the wanted passages.
 const LONG_QUESTION: usize = 32;
 /// Maximum number of words that are used, the heaviest ones.
 const QUESTION_WORDS_MAX: usize = 64;
-/// Number of words that are enough of a long question. No passage has all of them, and a few rare ones say more than the rest:
-/// the error code in a log.
+/// Number of words of a long question that are enough for a full match. No passage has all of them, and a few rare words,
+/// such as the error code in a log, say more than the rest.
 const SUFFICIENT_WORDS: usize = 6;
 /// Exponent of the summed weights of a word's tokens, and the minimum of the sum. The exponent was chosen on questions about
 /// passages in many languages (`training/README.md`).
@@ -26,8 +26,8 @@ pub(super) struct Weighted {
     pub(super) expansion: Arc<Expansion>,
     /// Its rarity times its importance.
     pub(super) weight: f32,
-    /// Whether one of its tokens is a significant one. Word frequencies alone do not show that in a small collection, where
-    /// hardly any word is frequent.
+    /// Whether one of its tokens is significant. In a small collection, word frequencies by themselves do not show that,
+    /// because hardly any word is frequent.
     pub(super) has_significant_token: bool,
 }
 

@@ -67,7 +67,7 @@ pub struct WordIndex {
     lengths: Vec<u16>,
     /// Sum of the `lengths` of existing passages.
     length_sum: u64,
-    /// The id of each word's posting. Who writes documents chooses the words, so their hashes are random.
+    /// The id of each word's posting. Whoever writes documents chooses the words, so their hashes are randomized.
     words: HashMap<u32, u32>,
     /// The postings by id.
     postings: Vec<Posting>,
@@ -80,7 +80,7 @@ pub struct WordIndex {
     sounds: SoundIndex,
     /// Number of changes so far.
     version: u32,
-    /// What words of earlier questions found.
+    /// The expansions of words of earlier questions.
     expansions: ExpansionCache,
 }
 
@@ -119,8 +119,8 @@ pub struct SignificantWord {
 }
 
 impl WordScores {
-    /// Converts a score to a share of the sufficient one. Beyond twice as much, which only passages with many words of a long
-    /// question reach, it grows slowly, so that the best of them can still be told apart.
+    /// Converts a score to a share of the sufficient one. Beyond twice the sufficient score, which only passages with many
+    /// words of a long question reach, the share grows slowly, so that the best passages still differ.
     fn share(&self, score: f32) -> f32 {
         let share = score / self.sufficient.max(1.0);
         if share <= SHARE_LINEAR_MAX { share } else { SHARE_LINEAR_MAX + (share / SHARE_LINEAR_MAX).ln() }

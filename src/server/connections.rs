@@ -1,11 +1,11 @@
 //! Limits the number of open connections by closing idle ones.
 //!
-//! A connection is busy from the head of a request until its response is handed over; otherwise it is idle. When few slots are
-//! free, one of the connections that have been idle the longest is closed: that of the address with the most connections, so a
-//! client that opens thousands loses its own. If its next request has arrived meanwhile, it stays, and another one is chosen. A
-//! slot is free once the socket is closed, so the limit also bounds open files. Some slots are freed in advance, so a new
-//! connection does not wait until another one is closed. The limits on requests are lower than this one, so some connection is
-//! always idle.
+//! A connection is busy from the head of a request until its response is handed over; otherwise it is idle. When few slots
+//! are free, one of the connections that have been idle the longest is closed: the one whose address has the most
+//! connections, so a client that opens thousands loses its own. If its next request has arrived in the meantime, it stays,
+//! and another one is chosen. A slot is free once the socket is closed, so the limit also bounds open files. Some slots are
+//! freed in advance, so a new connection does not wait until another one is closed. The limits on requests are lower than
+//! this one, so some connection is always idle.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -36,7 +36,7 @@ pub(super) struct Connections {
 
 #[derive(Default)]
 struct Open {
-    /// The last number assigned, to a connection or to the moment when one became idle.
+    /// The last number assigned to a connection, or to the moment when one became idle.
     last: u64,
     by_id: HashMap<u64, Entry>,
     /// The idle connections, by when they became idle.

@@ -69,7 +69,7 @@ impl Connection {
         let ended = tokio::select! {
             ended = left => ended,
             () = activity.wait_until_stalled(socket, self.shared.options.write_timeout) => {
-                return tracing::debug!(address = %self.address, "a client takes nothing of its answers");
+                return tracing::debug!(address = %self.address, "a client does not read its responses");
             }
         };
         if let Err(error) = ended {

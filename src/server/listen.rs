@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 
-/// Connections that the system keeps until the server accepts them, as far as its own limit (`net.core.somaxconn`) allows. When
-/// more clients connect at the same moment, theirs wait a second for another attempt.
+/// Connections that the system keeps until the server accepts them, as far as its own limit (`net.core.somaxconn`) allows.
+/// If more clients connect at the same moment, the others try again only after a second.
 const BACKLOG: u32 = 4_096;
 
-/// Listens on the first of the addresses that `address`, a host and a port, stands for and that can be listened on.
+/// Listens on `address`, a host and a port: on the first of its addresses that can be listened on.
 pub async fn listen(address: &str) -> io::Result<TcpListener> {
     let mut failed = None;
     for address in lookup_host(address).await? {

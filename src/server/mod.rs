@@ -38,7 +38,7 @@ pub use tls::{Tls, TlsError};
 
 /// Timeout of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for a client that reads nothing of what is sent to it. Even a slow reader reads something now and then.
+/// Timeout for a client that reads nothing of what is sent to it. Even a slow client reads something now and then.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Size of a connection's read and write buffers: the head of a request must fit.
 const CONNECTION_BYTES_MAX: usize = 64 << 10;
@@ -57,8 +57,9 @@ pub struct ServeOptions {
     pub tls: Option<Arc<Tls>>,
 }
 
-/// Serves `router` until `stop` becomes true and the requests running at that time have been answered. New requests still reach
-/// the router meanwhile, which refuses them, so clients learn at once to go elsewhere. Dropping the future stops early.
+/// Serves `router` until `stop` becomes true and the requests running at that time have been answered. In the meantime, new
+/// requests still reach the router, which refuses them, so that clients learn at once to go elsewhere. Dropping the future
+/// stops early.
 pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions, mut stop: watch::Receiver<bool>) {
     let connections = Connections::new(options.connections_max.max(1), Arc::clone(&options.connections));
     // Each connection from before the shutdown holds a sender; once all are dropped, the receiver ends.

@@ -88,7 +88,7 @@ impl Tls {
         u64::try_from(expiry).unwrap_or_default()
     }
 
-    /// Says that the current certificate is not valid yet or not any more at `now`, if so.
+    /// Returns a warning if the current certificate is not valid yet at `now`, or has expired.
     pub fn warning(&self, now: Timestamp) -> Option<String> {
         let (from, until) = self.validity()?;
         let problem = if now < from {
@@ -101,7 +101,7 @@ impl Tls {
         Some(format!("the certificate {} {problem}; clients may refuse it", self.certificate.display()))
     }
 
-    /// The time in which all certificates of the current chain are valid. `None` if one of them cannot be read.
+    /// The period in which all certificates of the current chain are valid. `None` if one of them cannot be read.
     fn validity(&self) -> Option<(Timestamp, Timestamp)> {
         let pair = Arc::clone(&self.current.0.read());
         let periods: Option<Vec<_>> = pair.cert.iter().map(period).collect();
@@ -172,7 +172,7 @@ fn pair(files: &Files, certificate: &Path, key: &Path, provider: &CryptoProvider
 fn period(certificate: &CertificateDer<'_>) -> Option<(Timestamp, Timestamp)> {
     let (_, certificate) = parse_x509_certificate(certificate).ok()?;
     let validity = certificate.validity();
-    // A certificate that never expires ends after the last time that a `Timestamp` can be.
+    // The end of a certificate that never expires is later than any `Timestamp`.
     let time = |s: i64| Timestamp::from_second(s.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second())).ok();
     Some((time(validity.not_before.timestamp())?, time(validity.not_after.timestamp())?))
 }

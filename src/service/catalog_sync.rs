@@ -49,7 +49,7 @@ impl Service {
 }
 
 impl State {
-    /// Returns the time by the clock that decides which documents have expired: that of the database server if there is one.
+    /// Returns the time of the clock that decides which documents have expired: the database server's, if there is one.
     pub(super) fn now_ms(&self) -> i64 {
         self.catalog.shared().map_or_else(system_clock, PostgresCatalog::now_ms)
     }
@@ -76,7 +76,7 @@ impl State {
             match part {
                 CatalogPart::Names => self.apply_names(catalog)?,
                 CatalogPart::Keys => self.keyring.reload(catalog)?,
-                // They are read when they are used.
+                // Nothing to do: they are read when they are used.
                 CatalogPart::Classifiers => (),
             }
             catalog.set_known_version(part, version);
@@ -85,8 +85,8 @@ impl State {
         Ok(())
     }
 
-    /// Changes a part of the catalog together with the memory. `change` checks the memory and then changes both. It runs again
-    /// if another server changed that part of the catalog meanwhile. Fails if the data directory is gone. Blocks.
+    /// Changes a part of the catalog together with the memory. `change` checks the memory and then changes both. It runs again if
+    /// another server changed that part of the catalog in the meantime. Fails if the data directory is gone. Blocks.
     pub(super) fn change_catalog<T>(&self, part: CatalogPart, mut change: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
         let sync_state = &self.catalog_sync.parts[part as usize];
         let mut attempts = 0;

@@ -10,7 +10,7 @@ use super::blocking::blocking;
 use super::error::Error;
 use super::state::{State, after_pause};
 
-/// Pause between two checks. Writes make the same check; this one is for `/readyz` and the log of a server that gets none.
+/// Pause between two checks. Writes make the same check; this one is for `/readyz` and the log of a server that gets no writes.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Checks the data directory until the server stops.

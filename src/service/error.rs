@@ -23,7 +23,7 @@ use crate::store::{StoreError, file_limit_note};
 pub enum Error {
     #[error("there is no collection {name}")]
     CollectionNotFound { name: CollectionName },
-    #[error("collection {name} was replaced meanwhile, for example by a restored snapshot")]
+    #[error("collection {name} has been replaced, for example by a restored snapshot")]
     CollectionReplaced { name: CollectionName },
     /// The collection, classifier or job that a request with this idempotency key created has since been deleted.
     #[error("what the request with idempotency key {key:?} created has been deleted")]
@@ -129,7 +129,7 @@ pub enum Error {
     /// The stored state of a job cannot be read back: another program must have changed it.
     #[error("job {id} cannot continue: {problem}")]
     JobState { id: JobId, problem: &'static str },
-    #[error("{} has lost its end: it has {got} lines, but the job wrote {expected}", path.display())]
+    #[error("{} is truncated: it has {got} lines, but the job wrote {expected}", path.display())]
     ResultsTruncated { path: PathBuf, expected: u64, got: u64 },
     #[error("the body ended before it was complete; nothing was accepted")]
     BodyIncomplete,
@@ -141,7 +141,7 @@ pub enum Error {
     CompressionRatioTooHigh { packed: u64, limit: u64, ratio: u64 },
     #[error("the header row {problem}")]
     Header { problem: String },
-    #[error("the disk needs {needed} bytes besides a reserve of {reserve}, but has {free} free")]
+    #[error("this needs {needed} bytes plus a reserve of {reserve}, but the disk has {free} free")]
     InsufficientDiskSpace { needed: u64, reserve: u64, free: u64 },
     #[error("there is no snapshot {id}")]
     SnapshotNotFound { id: SnapshotId },
@@ -159,7 +159,7 @@ pub enum Error {
     #[error("the positive and the negative examples cancel each other out, so nothing is left to search for")]
     NoDirection,
     #[error(
-        "the response would have {bytes} bytes of texts, metadata and vectors, at most {limit} are allowed (answer_bytes_max): {advice}"
+        "the response would have {bytes} bytes of texts, metadata and vectors; at most {limit} are allowed (answer_bytes_max): {advice}"
     )]
     AnswerTooLarge { bytes: u64, limit: usize, advice: &'static str },
     #[error("/searches/{index}: {source}")]
@@ -185,7 +185,7 @@ pub enum Error {
          setting data, or leave store out", path.display()
     )]
     EmbeddedStoreExists { path: PathBuf },
-    #[error("{operation} with the store on a database server: {instead}")]
+    #[error("{operation} if the store is on a database server: {instead}")]
     OnDatabaseServer { operation: &'static str, instead: &'static str },
     #[error("a passage of document {id} lies outside its text")]
     PassageRange { id: DocumentId },
@@ -261,6 +261,6 @@ fn results_location(kind: JobType, id: &JobId) -> String {
         JobType::Classify => format!("its labels are in the documents' metadata, and GET /v1/jobs/{id} counts them"),
         JobType::Project => "GET /v1/collections/{collection}/projections lists its map".to_owned(),
         JobType::Snapshot => "GET /v1/snapshots lists its snapshot".to_owned(),
-        JobType::Import | JobType::Restore | JobType::Reembed => format!("GET /v1/jobs/{id} says what it did"),
+        JobType::Import | JobType::Restore | JobType::Reembed => format!("GET /v1/jobs/{id} returns its result"),
     }
 }

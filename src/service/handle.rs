@@ -11,10 +11,10 @@ use crate::service::open_collection::OpenCollection;
 
 /// A collection that a request works on.
 ///
-/// It keeps referring to the collection that was found, even if the name or the alias changes meanwhile. Once the collection is
-/// deleted, every use fails with `CollectionNotFound`. After re-embedding, new operations work on the replacement, and after a
-/// restore on the restored collection. If that has another model or other vectors, or is deleted as well, reads go on with the
-/// collection that was found. Writes then fail with `CollectionReplaced` or `CollectionNotFound`.
+/// It keeps referring to the collection that was found, even if the name or the alias changes in the meantime. Once the
+/// collection is deleted, every use fails with `CollectionNotFound`. After re-embedding, new operations work on the
+/// replacement, and after a restore on the restored collection. If that has another model or other vectors, or is deleted as
+/// well, reads go on with the collection that was found. Writes then fail with `CollectionReplaced` or `CollectionNotFound`.
 #[derive(Clone)]
 pub struct CollectionHandle {
     pub(super) service: Service,

@@ -25,7 +25,7 @@ pub enum JsonError {
     },
 }
 
-/// A value that can only be parsed from a JSON object. A derived struct alone would also accept an array of its members.
+/// A value that can only be parsed from a JSON object. A derived struct by itself would also accept an array of its members.
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

@@ -36,7 +36,7 @@ use crate::store::{Catalog, DirectoryLock, OpenDatabases, StoreError};
 const WRITE_THREADS: usize = 96;
 /// Maximum number of background batches at the encoder, over all collections: one running, one next.
 const BACKGROUND_TURNS: usize = 2;
-/// How long statements may still run when the server stops. What an interrupted statement would have stored was not
+/// How long statements may still run when the server stops. Either the work of an interrupted statement has not been
 /// acknowledged yet, or the next start repeats it.
 pub(super) const STATEMENT_GRACE: Duration = Duration::from_secs(3);
 /// Maximum number of collections that are saved and closed at once. Each waits for the disk most of the time.
@@ -264,8 +264,8 @@ pub(super) fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
     })
 }
 
-/// Fails if the server may not write a collection's folder or database. SQLite opens such a database nevertheless, and then every
-/// write fails as on a full disk.
+/// Fails if the server may not write a collection's folder or database. SQLite would still open such a database, and then
+/// every write would fail as on a full disk.
 fn check_writable(folder: &Path) -> Result<(), Error> {
     for path in [folder.to_owned(), folder.join(orphaned::DATABASE)] {
         if let Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) = access(path.as_path(), Access::WRITE_OK) {
@@ -312,7 +312,7 @@ fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
         End::Failed(error) => Err(error),
         End::Unsaved(collection) => close(collection, collection.save()),
     });
-    // Unlike `collect`, this goes on after a failure.
+    // Unlike `collect`, this continues after a failure.
     ends.fold(Ok(()), Result::and)
 }
 

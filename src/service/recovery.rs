@@ -1,8 +1,8 @@
 //! Recovers the collections after a start, in the background.
 //!
-//! Each collection goes through the steps of `Step`. Two threads take the collections from one queue, in which all come to the
-//! end of one step before any begins the next. A collection that has failed is tried again after a pause, and if it has failed
-//! often, only when no other waits: a collection that cannot be recovered does not delay the others.
+//! Each collection goes through the steps of `Step`. Two threads take the collections from one queue, and all collections
+//! finish a step before any begins the next one. A collection that has failed is tried again after a pause; if it has failed
+//! often, only when no other one waits. So a collection that cannot be recovered does not delay the others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::service::open_collection::repair::recover;
 const RECOVERIES: usize = 2;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// After so many failures of a step, a collection waits for all others.
+/// After this many failures of a step, a collection waits for all others.
 const FAILURES_OFTEN: u32 = 8;
 
 /// What a collection still needs.
@@ -76,7 +76,7 @@ impl Queue {
         queue.push_back(waiting);
     }
 
-    /// Takes the collection whose turn is next. Its next attempt may be due later.
+    /// Takes the collection that is next. Its next attempt may be due later.
     fn take(&mut self, now: Instant) -> Option<Waiting> {
         let is_due = |waiting: &Waiting| waiting.due <= now;
         let failed = if self.failed.front().is_some_and(is_due) { self.failed.pop_front() } else { None };
@@ -108,7 +108,7 @@ impl Service {
     }
 }
 
-/// Takes the collection whose turn is next, and waits until its attempt is due.
+/// Takes the collection that is next, and waits until its attempt is due.
 fn take_due(waiting: &Mutex<Queue>) -> Option<Waiting> {
     let now = Instant::now();
     let next = waiting.lock().take(now)?;
@@ -118,15 +118,15 @@ fn take_due(waiting: &Mutex<Queue>) -> Option<Waiting> {
     Some(next)
 }
 
-/// Takes a step. Returns the collection with its next step, or to try this one again. After the last step, sends it on if it was
-/// searched before the start.
+/// Takes a step. Returns the collection with its next step, or with the same step to try it again. After the last step,
+/// sends it on if it was searched before the start.
 fn run_step(state: &State, waiting: Waiting, searched: &Sender<Arc<OpenCollection>>) -> Option<Waiting> {
     match take_step(state, &waiting) {
         _ if waiting.collection.should_stop() => None,
         Ok(Some(step)) => Some(Waiting { step, failures: 0, ..waiting }),
         Ok(None) => {
             if waiting.was_searched {
-                // Nobody receives it if there could not be another thread.
+                // Nobody receives it if the thread could not be started.
                 let _ = searched.send(waiting.collection);
             }
             None

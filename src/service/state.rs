@@ -257,7 +257,7 @@ impl State {
         current.ok_or_else(|| self.missing_error(&reembedded.row.name))
     }
 
-    /// Makes the error for work on a collection that is gone, though another one may have its name now.
+    /// Makes the error for work on a collection that is gone, even if another one has its name now.
     pub(super) fn missing_error(&self, name: &CollectionName) -> Error {
         match self.find(name) {
             Ok(_) => Error::CollectionReplaced { name: name.clone() },

@@ -72,7 +72,7 @@ pub(super) struct Upload {
     evicted: Notify,
 }
 
-/// How much of an upload has arrived, and when it was last fast enough.
+/// How much of an upload has arrived, and when the upload was last fast enough.
 struct UploadProgress {
     at: Instant,
     bytes: u64,

@@ -11,7 +11,7 @@ pub enum StorageError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Index(#[from] IndexError),
-    #[error("the collection {collection} is recovering, {done} of {total} passages are ready")]
+    #[error("collection {collection} is recovering: {done} of {total} passages are ready")]
     Recovering {
         collection: CollectionName,
         /// Number of passages done.

@@ -20,7 +20,7 @@ pub struct NearestSearch<'a> {
     pub rough: bool,
     /// How much work to spend in an approximate index.
     pub parameters: SearchParameters,
-    /// The search width in case the parameters do not set one.
+    /// The search width if the parameters do not set one.
     pub ef_search: usize,
 }
 
@@ -49,7 +49,7 @@ impl Scope<'_> {
 /// What a search finds and counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Passages, however many of them are of one document.
+    /// Passages, no matter how many of them belong to one document.
     Passage,
     /// Documents, each by its nearest passage.
     Document,

@@ -7,8 +7,8 @@
 //! - Every change of a document gets the next sequence number of the collection, which becomes the document's version. Keys of
 //!   passages are never reused. A passage whose text changes gets another key.
 //! - There is no queue of passages that wait for their embedding: `pending` reads them, and `set_embeddings` stores their
-//!   embeddings, leaving out passages that were deleted meanwhile. `nearest` searches what is stored. Only the index of the
-//!   embedded engine lags behind, and the service makes it catch up.
+//!   embeddings, leaving out passages that were deleted in the meantime. `nearest` searches what is stored. Only the index
+//!   of the embedded engine lags behind, and the service makes it catch up.
 //! - `nearest` gets the filter, and never misses a match because other documents are nearer. If it returns fewer than
 //!   requested, there are no more. `SearchFilter::matches` defines what a filter means.
 //! - Reads see what was committed before they began. All calls block, so callers run them off the asynchronous threads.
@@ -185,7 +185,8 @@ storage! {
     /// Returns the number of passages without an embedding that are not among `others`.
     fn pending_count_excluding(others: &[PassageId]) -> Result<u64, StoreError>;
 
-    /// Stores embeddings of passages. Skips passages that were deleted meanwhile, and returns the embeddings that were stored.
+    /// Stores embeddings of passages. Skips passages that were deleted in the meantime, and returns the embeddings that were
+    /// stored.
     fn set_embeddings(embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
 
     /// Reads the documents of passages, in the order of `ids`, leaving out deleted ones. Reads no text.

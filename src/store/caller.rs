@@ -1,5 +1,5 @@
-//! Ends the reads of a caller that is gone. Otherwise a few slow ones, for which nobody waits, would keep all connections for
-//! minutes.
+//! Ends the reads of a caller that is gone. Otherwise a few slow reads that nobody waits for would occupy all connections
+//! for minutes.
 
 use std::cell::RefCell;
 use std::sync::Weak;
@@ -8,7 +8,7 @@ thread_local! {
     static CALLER: RefCell<Option<Weak<()>>> = const { RefCell::new(None) };
 }
 
-/// Puts the caller of the thread's earlier reads back, also after a panic.
+/// Restores the caller of the thread's earlier reads, even after a panic.
 struct Restore(Option<Weak<()>>);
 
 impl Drop for Restore {
@@ -17,19 +17,19 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `work`, whose reads on this thread end with `StoreError::Interrupted` once `caller` has been dropped. Without a caller, all
-/// of them run to their end.
+/// Runs `work`. Its reads on this thread end with `StoreError::Interrupted` once `caller` has been dropped. Without a
+/// caller, all reads run to the end.
 pub fn with_caller<T>(caller: Option<Weak<()>>, work: impl FnOnce() -> T) -> T {
     let _restore = Restore(CALLER.replace(caller));
     work()
 }
 
-/// Whether this thread reads for a caller.
+/// Whether this thread reads on behalf of a caller.
 pub(super) fn has_caller() -> bool {
     CALLER.with_borrow(Option::is_some)
 }
 
-/// Whether this thread reads for a caller that is gone.
+/// Whether this thread reads on behalf of a caller that is gone.
 pub(super) fn is_caller_gone() -> bool {
     CALLER.with_borrow(|caller| caller.as_ref().is_some_and(|caller| caller.strong_count() == 0))
 }

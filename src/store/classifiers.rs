@@ -132,7 +132,7 @@ impl dyn CatalogStorage {
         })
     }
 
-    /// Records that a training job failed. A classifier that was trained before stays as it was, and the error is stored beside
+    /// Records that a training job failed. A classifier that was trained before stays as it was, and the error is stored next to
     /// it.
     pub fn fail_training(&self, job: &JobId, error: &JobFailure) -> Result<(), StoreError> {
         self.end_training(job, error, ("$2", "$3"))

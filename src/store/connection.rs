@@ -20,7 +20,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const OPENING: &str = "opening a database";
 
-/// What SQLite appends to the path of a database for the files beside it.
+/// What SQLite appends to the path of a database for the files next to it.
 pub(super) const LOG_SUFFIX: &str = "-wal";
 const OTHER_SUFFIXES: [&str; 2] = ["-shm", "-journal"];
 
@@ -116,7 +116,7 @@ pub(super) fn check_regular(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Returns the path of a file beside a database.
+/// Returns the path of a file next to a database.
 pub(super) fn beside(database: &Path, suffix: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(suffix);
@@ -176,7 +176,7 @@ pub(super) fn create_folder(path: &Path) -> Result<(), StoreError> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     create_folder(parent)?;
     match fs::create_dir(path) {
-        // Another process may have created it meanwhile.
+        // Another process may have created it in the meantime.
         Err(error) if !path.is_dir() => Err(file_error(path, error)),
         _ => sync_folder(parent),
     }
@@ -242,7 +242,7 @@ mod tests {
         assert!(path.is_file());
     }
 
-    /// Lets `replace` put something at the path of a database or of a file beside it, and checks that this is refused.
+    /// Lets `replace` put something at the path of a database or of a file next to it, and checks that this is refused.
     fn check_refused(suffix: &str, replace: impl FnOnce(&Path)) {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("documents.sqlite");

@@ -146,7 +146,7 @@ impl DocumentStore {
         self.indexes.read().clone()
     }
 
-    /// Other writes of the collection wait meanwhile, reads do not.
+    /// Other writes of the collection wait in the meantime, reads do not.
     pub fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
         let _declaring = self.declaring.lock();
         let set = self.write("declaring metadata indexes", move |transaction| metadata_indexes::set(transaction, &paths))?;
@@ -351,8 +351,8 @@ impl DocumentStore {
         self.connections.lease()?.opened.readers.read(operation, Extent::Scan, work)
     }
 
-    /// Runs a read that its caller can do without. Opens the database like every read, but returns `None` if all connections to
-    /// it are in use, or if the read fails.
+    /// Runs an optional read. Opens the database like every read, but returns `None` if all connections to it are in use, or
+    /// if the read fails.
     pub(super) fn try_read<T>(
         &self,
         operation: &'static str,
@@ -403,7 +403,7 @@ impl Drop for DocumentStore {
     }
 }
 
-/// Returns a database of which all passages will have the words of the current vocabulary.
+/// Returns a database whose passages will all get the words of the current vocabulary.
 fn with_vocabulary(connection: Connection, options: &StoreOptions) -> Result<Connection, StoreError> {
     let adopted = term_rows::adopt_vocabulary(&connection, &options.terms_of);
     adopted.map_err(|fault| fault.into_store_error("comparing vocabularies"))?;

@@ -14,7 +14,7 @@ use crate::domain::{ClassifierName, CollectionName, DocumentId, PassageId, Seque
 pub(super) const EMBEDDING_PROBLEMS: [&str; 2] =
     ["its embedding does not match its checksum", "its embedding does not have unit length"];
 
-/// Maximum number of files that a connection opens at once: the database, the two files beside it, and its folder to sync it.
+/// Maximum number of files that a connection opens at once: the database, the two files next to it, and its folder to sync it.
 const FILES_PER_CONNECTION: usize = 4;
 
 /// The cause of a `StoreError`. Shared, because one failed commit fails every write in it.
@@ -63,7 +63,7 @@ pub enum StoreError {
     #[error("the data directory {} is in use by another process", path.display())]
     DataDirectoryInUse { path: PathBuf },
     /// A server that does not share its database is already using it.
-    #[error("a server of an older version uses the database: stop it first, or give each server a database of its own")]
+    #[error("a server of an older version uses the database: stop it first, or give each server its own database")]
     DatabaseInUse,
     /// Another server has changed the catalog since this one last read it. Nothing was stored.
     #[error("the catalog was changed at the same moment; try again")]

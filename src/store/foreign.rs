@@ -191,7 +191,7 @@ fn open_restricted(
         let made = objects(&create_in_memory(schema, version)?)?;
         tables.extend(made.into_iter().filter(|object| object.kind == "table").map(|one| one.name));
     }
-    // The file is immutable, so SQLite looks for no lock, log or journal beside it.
+    // The file is immutable, so SQLite looks for no lock, log or journal next to it.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let mut connection = Connection::open_with_flags(format!("file:{}?mode=ro&immutable=1", escaped(path)), flags)?;
     use DbConfig as Config;

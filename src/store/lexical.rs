@@ -172,7 +172,7 @@ fn unfilled(connection: &Connection, filling: Filling) -> Result<Option<Vec<Pend
 }
 
 /// Writes the terms of passages that lacked them, in the order of their keys. An empty list ends the filling. A passage that
-/// was deleted meanwhile gets no row.
+/// was deleted in the meantime gets no row.
 fn fill(transaction: &mut WriteTransaction<'_>, filling: Filling, passages: &[PendingPassage]) -> Result<(), Fault> {
     let (connection, terms_of) = (transaction.connection, transaction.terms_of);
     // Reads the language in this transaction, because it may have changed after the passages were read, and the stems depend on

@@ -1,4 +1,4 @@
-//! Declared metadata indexes. The list of their paths is stored beside the documents, so a copy of the database includes it.
+//! Declared metadata indexes. The list of their paths is stored next to the documents, so a copy of the database includes it.
 
 use rusqlite::Connection;
 

@@ -119,7 +119,7 @@ fn unfilled(connection: &Connection) -> Result<Option<(i64, Vec<PendingPassage>)
     Ok(Some((reached, passage_texts(connection, sql, &[filled, reached])?)))
 }
 
-/// Writes the tokens of passages that lacked them. A passage that was deleted meanwhile gets no row.
+/// Writes the tokens of passages that lacked them. A passage that was deleted in the meantime gets no row.
 fn fill(transaction: &mut WriteTransaction<'_>, reached: i64, passages: &[(PassageId, TokenSet)]) -> Result<(), Fault> {
     let connection = transaction.connection;
     let mut exists = connection.prepare_cached("select 1 from passages where id = ?1")?;

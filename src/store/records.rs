@@ -47,7 +47,8 @@ impl From<Document> for PreparedDocument {
 }
 
 impl PreparedDocument {
-    /// Returns the text of a passage. Fails with `StoreError::InvalidPassage` if it is no part of the text or splits a character.
+    /// Returns the text of a passage. Fails with `StoreError::InvalidPassage` if it is not part of the text or splits a
+    /// character.
     pub(crate) fn passage_text(&self, span: &PassageSpan) -> Result<&str, StoreError> {
         let (start, end) = (span.range.start, span.range.end);
         self.text.get(start..end).ok_or_else(|| StoreError::InvalidPassage { id: self.id.clone(), start, end })

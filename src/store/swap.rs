@@ -146,7 +146,7 @@ fn write_copy(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument) ->
     let CopiedDocument { key, document, passages } = moved;
     transaction.raise_sequence(document.sequence);
     let Some(passages) = passages else {
-        // If the text has changed meanwhile, the next comparison finds the document again.
+        // If the text has changed in the meantime, the next comparison finds the document again.
         let sql = "select language from documents where key = ?1 and id = ?2 and text = ?3 and title is ?4";
         let values = params![key.0, document.id.as_str(), document.text, document.title];
         let same = query_one(transaction.connection, sql, values, |row| Ok(row.get::<_, Option<String>>(0)?))?;

@@ -1,4 +1,4 @@
-//! Writes the rows with what searches compare of a passage: its terms, words and tokens.
+//! Writes the rows of a passage that searches compare: its terms, words and tokens.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ type Compute = dyn Fn(&str, Option<Language>) -> PassageTerms + Send + Sync;
 #[derive(Clone)]
 pub struct TermsOf {
     compute: Arc<Compute>,
-    /// The checksum of the vocabulary that the words depend on, 0 for none.
+    /// The checksum of the vocabulary that the words depend on, or 0 without a vocabulary.
     vocabulary: u32,
 }
 
 impl TermsOf {
-    /// Returns one that computes terms with this function, which depends on no vocabulary.
+    /// Makes one that computes terms with this function, without a vocabulary.
     pub fn new(compute: impl Fn(&str, Option<Language>) -> PassageTerms + Send + Sync + 'static) -> Self {
         Self { compute: Arc::new(compute), vocabulary: 0 }
     }
@@ -48,7 +48,7 @@ impl fmt::Debug for TermsOf {
     }
 }
 
-/// Has the passages of a database get their terms and words anew if they have those of another vocabulary.
+/// Makes the passages of a database get new terms and words if theirs depend on another vocabulary.
 pub(super) fn adopt_vocabulary(connection: &Connection, terms_of: &TermsOf) -> Result<(), Fault> {
     let sql = "update stem_fill set filled = 0, until = (select coalesce(max(id), 0) from passages), vocabulary = ?1
                where vocabulary is not ?1";

@@ -1,4 +1,4 @@
-//! Stores documents: what a document that is already stored keeps, and what is written anew.
+//! Stores documents, and decides what a document that is already stored keeps and what is written again.
 
 use std::collections::HashMap;
 
@@ -26,8 +26,8 @@ struct NewDocument {
 }
 
 impl Upsert {
-    /// Computes the terms of documents that are not stored as they are, so that the writer, which all callers share, need not do
-    /// it. Fails with `StoreError::InvalidPassage` if a passage is no part of its text.
+    /// Computes the terms of documents that are not stored unchanged, so that the writer, which all callers share, need not
+    /// do it. Fails with `StoreError::InvalidPassage` if a passage is no part of its text.
     pub(super) fn prepare(store: &DocumentStore, documents: Vec<PreparedDocument>) -> Result<Self, StoreError> {
         let are_stored = |connection: &Connection| {
             let now_ms = connection.prepare_cached("select now_ms()")?.query_row([], |row| row.get(0))?;

@@ -7,7 +7,7 @@ const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 pub enum TelemetryError {
     #[error("the log filter {filter:?} is not valid")]
     Filter { filter: String, source: tracing_subscriber::filter::ParseError },
-    #[error("the log filter {filter:?} has {got:?}, but a word of its own must be a level: {}", LEVELS.join(", "))]
+    #[error("the log filter {filter:?} has {got:?}, but a word by itself must be a level: {}", LEVELS.join(", "))]
     Level { filter: String, got: String },
     #[error(
         "the system does not let the server start another thread: raise the limit (ulimit -u, pids.max of the container, \

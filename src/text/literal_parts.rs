@@ -1,6 +1,6 @@
-//! Finds the parts of a query that people expect to be found as they are written, whatever the model makes of them: numbers and
-//! codes of several groups ("2.1.10", "AB-1234"), with or without the "v" of versions ("v2.3"), a few characters of a script without
-//! spaces ("豆"), and the beginning of a word that is still being typed ("espr").
+//! Finds the parts of a query that people expect to be found exactly as written, even if the model does not know them:
+//! numbers and codes of several groups ("2.1.10", "AB-1234"), with or without the "v" of versions ("v2.3"), a few characters
+//! of a script without spaces ("豆"), and the beginning of a word that is still being typed ("espr").
 
 use unicode_normalization::char::is_combining_mark;
 
@@ -10,13 +10,13 @@ use super::spellings::beginnings;
 use super::terms::phrase;
 use crate::domain::terms::{LiteralPart, SearchCondition, TermPhrase};
 
-/// Maximum number of words of a query with literal parts. A part of a longer one, such as a log, would be too small a share of it.
+/// Maximum number of words of a query with literal parts. In a longer query, such as a log, a part would be too small a share.
 const QUERY_WORDS_MAX: usize = 32;
-/// Maximum number of parts besides the beginning of a word. Each takes a search by words.
+/// Maximum number of parts, not counting the beginning of a word. Each takes a search by words.
 const PARTS_MAX: usize = 4;
 /// Maximum number of groups of a number or code.
 const GROUPS_MAX: usize = 16;
-/// Maximum number of characters of a part in a script without spaces. In longer ones the model finds words.
+/// Maximum number of characters of a part in a script without spaces. In longer parts the model finds words.
 const UNSPACED_MAX: usize = 4;
 /// Minimum number of letters of the beginning of a word.
 const BEGINNING_MIN: usize = 3;
@@ -51,7 +51,7 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
         let pictures = words.iter().take_while(|run| is_picture(run)).count();
         let at = from + pictures;
         from += words.len();
-        // A number with an emoji beside it is still that number.
+        // A number with an emoji next to it is still that number.
         words.drain(..pictures);
         while words.pop_if(|run| is_picture(run)).is_some() {}
         let is_beside = |c: char| !is_combining_mark(c) && class(c).is_none_or(|class| class == Class::Pictograph);
@@ -64,8 +64,8 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
     parts
 }
 
-/// Returns the literal parts of the text between two spaces, which has these runs, the first of them at the position `at` of the
-/// query. `share` is that of one word.
+/// Returns the literal parts of the text between two spaces, which has these runs, the first of them at the position `at` of
+/// the query. `share` is the share of one word.
 fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<LiteralPart> {
     let part = |mut phrases: Vec<TermPhrase>, at: usize, runs: &[Run<'_>], condition| {
         phrases.retain(|phrase| phrase.terms.len() <= GROUPS_MAX);
@@ -236,8 +236,8 @@ fn groups(text: &str, length: usize) -> impl Iterator<Item = String> {
     text.as_bytes().chunks(length).map(|group| String::from_utf8_lossy(group).into_owned())
 }
 
-/// Returns a title in the form in which two spellings of it are equal: its words without case, width and punctuation, and without
-/// emoji beside other words.
+/// Returns a title in the form in which two spellings of it are equal: its words without case, width and punctuation, and
+/// without emoji next to other words.
 pub fn plain_title(title: &str) -> String {
     let normal = normalized(title);
     let (pictures, words): (Vec<Run<'_>>, Vec<_>) = runs(&normal).partition(|run| run.class == Class::Pictograph);

@@ -24,7 +24,7 @@ use crate::domain::terms::QueryTerms;
 
 /// Maximum number of marks per passage. More would not help a reader.
 pub const MARKS_MAX: usize = 100;
-/// Maximum bytes of a passage to read. No model reads as much, but a text that came with its own vector may be longer.
+/// Maximum bytes of a passage to read. No model reads that much, but a text that came with its own vector may be longer.
 pub const MARKED_BYTES_MAX: usize = 16 << 10;
 
 /// Maximum bytes of a character in the form of terms to which marks are added. No script has more on one letter.
@@ -234,7 +234,7 @@ impl PassageWords {
         marks
     }
 
-    /// Passes the words to `take`, each with the class of its characters and what finds its bytes in the passage.
+    /// Passes the words to `take`, each with the class of its characters and a function that finds its bytes in the passage.
     pub(super) fn for_each_word(&self, mut take: impl FnMut(Class, PlainWord<'_>, &dyn Fn() -> Option<Range<usize>>)) {
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
@@ -258,7 +258,7 @@ impl PassageWords {
 
 /// Whether a character is a mark within a word (`is_inner_mark`) after the character `before` and before the text `after`.
 fn is_within_word(before: &str, mark: &str, after: &str) -> bool {
-    // Few characters are marks, and normalizing takes longer than seeing that.
+    // Few characters are marks, and this check is faster than normalizing.
     let is_letter_or_plain = |c: char| match c.is_ascii() {
         true => !matches!(c, '\'' | '"'),
         false => is_common_letter(c) || c.is_alphanumeric(),

@@ -1,9 +1,10 @@
 //! Finds the words of a text in their plain form, in the same way for every language, to look up translations.
 //!
 //! A word is folded as for lexical search but not stemmed, so its language need not be known. In scripts without spaces, the
-//! dictionaries of ICU4X find the words; they are part of the program. In Korean, each pair of neighboring characters counts as
-//! a word, because particles are attached to words. Each emoji is a word. A long word of Chinese characters also counts as the
-//! words within it. Where foreign names are no words of these scripts, what may be one is a word that only counts by its sound.
+//! dictionaries of ICU4X find the words; they are part of the program. In Korean, each pair of neighboring characters counts
+//! as a word, because particles are attached to words. Each emoji is a word. A long word of Chinese characters also counts
+//! as the words within it. In scripts where dictionaries lack foreign names, characters that may be a foreign name become a
+//! word that only counts by its sound.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,7 +17,7 @@ use super::runs::{Class, Run, fold, is_pictograph, join_characters, normalized, 
 use super::sound::sound;
 use crate::domain::{WORD_KEY_BITS, Word};
 
-/// Minimum and maximum number of characters of a name in a script without spaces that is put together from several words.
+/// Minimum and maximum number of characters of a name that is joined from several words in a script without spaces.
 const JOINED_NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=8;
 
 /// Number of characters of a word of Chinese characters that may have words within it.
@@ -58,7 +59,7 @@ pub(super) struct PlainWord<'a> {
     spelled: &'a str,
     /// Its bytes in the run.
     pub(super) range: Range<usize>,
-    /// Number of words before it that it is put together from, because they may be parts of a name that no dictionary has.
+    /// Number of words before it that were joined to form it, because they may be parts of a name that no dictionary has.
     parts: u8,
     /// Whether it is a word within a longer one, which comes before it.
     pub(super) is_inner: bool,
@@ -140,8 +141,8 @@ fn for_each_unspaced_word(text: &str, words: &[Range<usize>], mut take: impl FnM
     }
 }
 
-/// Passes the words within a long word of Chinese characters to `take`: 下雨 and 雨天 in 下雨天. They are found as they are between
-/// spaces elsewhere.
+/// Passes the words within a long word of Chinese characters to `take`: 下雨 and 雨天 in 下雨天. They are the words that would be
+/// found if they stood alone.
 fn for_each_inner_word(text: &str, word: &Range<usize>, mut take: impl FnMut(PlainWord<'_>)) {
     let characters: Vec<usize> = text[word.clone()].char_indices().map(|(at, _)| word.start + at).chain([word.end]).collect();
     let length = characters.len() - 1;

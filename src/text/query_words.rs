@@ -62,17 +62,17 @@ pub struct DependentToken {
     pub token: u32,
     /// The number of the word.
     pub word: u32,
-    /// The number of a shorter word that the token is by itself: "ham" of "Hamburg". The token is discounted only
-    /// in passages that contain this word. `None` if in all.
+    /// The number of a shorter word that equals the token: "ham" of "Hamburg". The token is discounted only in passages that
+    /// contain this word. `None` if in all.
     pub shorter: Option<u32>,
     /// Whether the word is a group of a longer number. A passage may have it in another number.
     pub is_group: bool,
 }
 
-/// Returns the distinct tokens of a query that depend on their word: whole short words, beginnings of longer words that are short
-/// words themselves, and all tokens of words with digits. `pieces` are the query's tokens in order (`Tokenize::pieces`), and
-/// `is_known` is that of `query_words`. Leaves out tokens that other words have too, as well as Korean and scripts without spaces,
-/// where a word may be part of another.
+/// Returns the distinct tokens of a query that depend on their word: whole short words, beginnings of longer words that are
+/// short words themselves, and all tokens of words with digits. `pieces` are the query's tokens in order
+/// (`Tokenize::pieces`), and `is_known` is the same as for `query_words`. Leaves out tokens that other words have too, as
+/// well as Korean and scripts without spaces, where a word may be part of another.
 pub fn dependent_tokens(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn(u32) -> bool) -> Vec<DependentToken> {
     let (mut found, mut others) = (BTreeMap::new(), HashSet::new());
     PassageWords::new(text, None).for_each_word(|class, word, source| {
@@ -126,8 +126,9 @@ fn overlapping<'p>(
     inside.filter(move |(_, range)| overlap(range, &word))
 }
 
-/// Returns the distinct tokens of a query that are one or two letters of a longer word, and that no other word is. They are near to short
-/// words that mean something else: the "he" of "heavy" to "il". `pieces` are the query's tokens in order (`Tokenize::pieces`).
+/// Returns the distinct tokens of a query that are one or two letters of a longer word and not a word by themselves. They
+/// are near to short words that mean something else: the "he" of "heavy" to "il". `pieces` are the query's tokens in order
+/// (`Tokenize::pieces`).
 pub fn fragments(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<u32> {
     let is_letter = |c: Option<char>| c.is_some_and(is_spaced_letter);
     let is_fragment = |range: &Range<usize>| {

@@ -102,8 +102,8 @@ fn is_flag_letter(c: char) -> bool {
     matches!(c, '\u{1f1e6}'..='\u{1f1ff}')
 }
 
-/// Whether a character is certainly a letter, because it is one of most in Latin, Cyrillic and Chinese texts. Seeing that takes less
-/// time than looking up what Unicode says of a character.
+/// Whether a character is certainly a letter, because it belongs to the most frequent letters of Latin, Cyrillic and Chinese
+/// texts. This check is faster than looking up a character in Unicode's tables.
 pub(super) fn is_common_letter(c: char) -> bool {
     match c {
         '\u{c0}'..='\u{24f}' => !matches!(c, '×' | '÷'),
@@ -206,8 +206,8 @@ fn is_hebrew_point(c: char) -> bool {
     matches!(c, '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}'..='\u{5c2}' | '\u{5c7}')
 }
 
-/// Returns a normalized word as the term in which quotes and minuses match it, whatever its case: with "ss" for "ß", and one i for
-/// those with and without a dot, because the upper case of one language is that of another's other letter.
+/// Returns the term by which quotes and minuses match a normalized word regardless of case: with "ss" for "ß", and a single
+/// i for i with and without a dot, because their upper-case letters differ between languages.
 pub(super) fn exact(word: &str) -> Cow<'_, str> {
     let word = truncate_term(word);
     if word.is_ascii() || !word.contains(['ß', 'ı', '\u{307}']) {
@@ -217,8 +217,7 @@ pub(super) fn exact(word: &str) -> Cow<'_, str> {
     Cow::Owned(truncate_term(&plain).to_owned())
 }
 
-/// Returns a text of one character in the form of `normalized`, if it is a single character whose form is one as well and quick to
-/// see.
+/// Returns the form of `normalized` for a text of a single character, if that is also a single character and quick to determine.
 pub(super) fn normalized_character(text: &str) -> Option<char> {
     let mut characters = text.chars();
     let c = characters.next().filter(|_| characters.next().is_none())?;
@@ -234,8 +233,8 @@ pub(super) fn normalized_character(text: &str) -> Option<char> {
     (is_normalized(c) && is_normalized(shown)).then_some(shown)
 }
 
-/// Whether a text is one word that `normalized` leaves as it is. Says so of words in ASCII and of most others in Latin, Greek and
-/// Cyrillic letters, which is faster than making that form.
+/// Whether a text is one word that `normalized` leaves as it is. Recognizes words in ASCII and most others in Latin, Greek
+/// and Cyrillic letters, which is faster than normalizing them.
 pub(super) fn is_normalized_word(text: &str) -> bool {
     text.chars().all(is_normalized_letter)
 }

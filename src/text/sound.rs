@@ -1,7 +1,7 @@
 //! Approximates how a word sounds, so that a name is recognized in another script: "Чайковский" sounds like "Tchaikovsky".
 //!
 //! Letters of any script become ASCII (crate `any_ascii`), with exceptions per script, and groups of ASCII letters become sounds.
-//! What scripts do not write, or write differently from each other, is made equal or left out: doubled letters, lengths, tones.
+//! Differences that some scripts do not write, or write differently, are removed: doubled letters, vowel lengths, tones.
 
 use std::borrow::Cow;
 
@@ -73,7 +73,7 @@ fn letters(word: &str, script: Script) -> Option<String> {
     Some(letters)
 }
 
-/// Latin letters whose sound is not that of the letter without its mark.
+/// Latin letters that sound different from the letter without its mark.
 fn latin(c: char) -> Option<&'static str> {
     Some(match c {
         'š' | 'č' | 'ž' | 'ç' | 'ş' | 'ș' | 'ś' | 'ć' | 'ź' | 'ż' => "sh",
@@ -196,7 +196,7 @@ fn group(letters: &[u8], script: Script) -> (usize, &'static [SoundSymbol]) {
     }
 }
 
-/// Returns the sound of a letter alone.
+/// Returns the sound of a single letter.
 fn single(letter: u8) -> &'static [SoundSymbol] {
     match letter {
         b'a' => &[SoundSymbol::A],

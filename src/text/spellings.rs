@@ -1,5 +1,5 @@
-//! Finds other ways to write the words of a query, by which a collection may have them: joined ("smart phone" as "smartphone"),
-//! split ("ebike" as "e-bike", "getUserName" as "get_user_name", "USA" as "U.S.A."), by their stems, and with the umlauts that
+//! Finds other ways to write the words of a query that a collection may use: joined ("smart phone" as "smartphone"), split
+//! ("ebike" as "e-bike", "getUserName" as "get_user_name", "USA" as "U.S.A."), by their stems, and with the umlauts that
 //! German also writes as two letters.
 
 use super::plain_words::plain_key;
@@ -10,7 +10,7 @@ use super::terms::forms;
 use crate::domain::Language;
 use crate::domain::terms::{LiteralPart, SearchCondition, TermPhrase};
 
-/// Maximum number of words of a query of which other spellings are searched for. In a sentence, each word is a small share.
+/// Maximum number of words of a query for which other spellings are searched. In a sentence, each word is only a small share.
 const QUERY_WORDS_MAX: usize = 8;
 /// Maximum number of words that are written as one.
 const JOINED_MAX: usize = 3;
@@ -90,7 +90,7 @@ fn are_joinable(words: &[Run<'_>]) -> bool {
     words.iter().all(is_word) && !words.windows(2).any(|two| is_within_number(two[0].text, two[1].text))
 }
 
-/// Whether a number would be cut between these texts, or put together from them: that would be another number.
+/// Whether a number would be split between these texts or joined from them, which would make another number.
 fn is_within_number(before: &str, after: &str) -> bool {
     before.ends_with(|c: char| c.is_ascii_digit()) && after.starts_with(|c: char| c.is_ascii_digit())
 }
@@ -116,7 +116,8 @@ fn letters_and_digits(word: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Returns a word that has an umlaut in two letters as it is with the umlaut. After a, e and q, "ue" is not one: "neue", "Quelle".
+/// Returns a word that spells an umlaut with two letters in its form with the umlaut. After a, e and q, "ue" is not one:
+/// "neue", "Quelle".
 fn with_umlauts(word: &str) -> Option<String> {
     let (mut written, mut rest) = (String::with_capacity(word.len()), word);
     while let Some(next) = rest.chars().next() {
@@ -164,8 +165,8 @@ pub fn as_typed(typed: &str, read: &str, parts: impl IntoIterator<Item = Literal
     changed.iter().map(whole).chain(others.map(with_read_words)).collect()
 }
 
-/// Writes a query's words with the umlauts that they have in two letters, if `is_known` accepts only the word with the umlaut by its
-/// number (`plain_words::word_key`). Returns `None` if no word changes.
+/// Rewrites words of a query that spell an umlaut with two letters, if `is_known` accepts only the word with the umlaut, by
+/// its number (`plain_words::word_key`). Returns `None` if no word changes.
 pub fn with_known_umlauts(query: &str, is_known: impl Fn(u32) -> bool) -> Option<String> {
     if !UMLAUTS.iter().any(|(letters, _)| query.as_bytes().windows(2).any(|two| two.eq_ignore_ascii_case(letters.as_bytes()))) {
         return None;

@@ -1,4 +1,4 @@
-//! Finds the stem of a word, which its inflected forms have in common, by Snowball's rules for the language.
+//! Finds the stem of a word, which its inflected forms share, by Snowball's rules for the language.
 
 use std::borrow::Cow;
 

@@ -56,7 +56,7 @@ pub fn passage_terms(text: &str, language: Option<Language>, is_known: impl Fn(u
     PassageTerms { words, folded, plain: plain.count() }
 }
 
-/// Whether `is_wanted` accepts a word of a passage, or one of the word's terms. `stemmer` is that of the passage's language. The
+/// Whether `is_wanted` accepts a word of a passage, or one of the word's terms. `stemmer` is for the passage's language. The
 /// terms are the same as those of `passage_terms`.
 pub(super) fn has_term(text: &str, stemmer: Option<&Stemmer>, is_wanted: impl Fn(&str) -> bool) -> bool {
     let has = |word: &str| {

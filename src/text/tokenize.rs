@@ -22,7 +22,7 @@ pub struct Tokenizer {
     unigram: Option<Arc<Unigram>>,
     /// The token of unknown characters, if there is one.
     unknown: Option<u32>,
-    /// The tokens that say nothing of their text (`Tokenize::is_blank`).
+    /// The tokens that say nothing about their text (`Tokenize::is_blank`).
     blank: Arc<HashSet<u32>>,
     preprocessor: Option<Arc<Preprocessor>>,
 }
@@ -41,8 +41,8 @@ pub trait Tokenize {
     /// Returns the id and the byte range in `text` of each token, like `offsets`.
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError>;
 
-    /// Whether a token says nothing of its text: the one that stands for all unknown characters, a space alone, or what only varies
-    /// the emoji before it.
+    /// Whether a token says nothing about its text: the token for all unknown characters, a lone space, or a modifier of the
+    /// emoji before it.
     fn is_blank(&self, _token: u32) -> bool {
         false
     }
@@ -174,7 +174,7 @@ pub(crate) mod tests {
         Tokenizer::load(file.path()).expect("the tokenizer is read back")
     }
 
-    /// Makes a tokenizer with these pieces besides the one of unknown characters.
+    /// Makes a tokenizer with these pieces and the one for unknown characters.
     fn tokenizer(pieces: &[&str]) -> Tokenizer {
         let pieces = pieces.iter().map(|piece| ((*piece).to_owned(), -4.0));
         tokenizer_of(std::iter::once(("<unk>".to_owned(), 0.0)).chain(pieces).collect())

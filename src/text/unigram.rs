@@ -29,7 +29,7 @@ const FULL_WIDTH: u32 = 0xff01 - 0x21;
 const CACHED_WORD_BYTES_MAX: usize = 32;
 /// Maximum bytes of the cache, about. That is enough for some thirty thousand words.
 const CACHE_BYTES_MAX: u64 = 4 << 20;
-/// About how many bytes the cache takes for a word besides the word and its tokens.
+/// About how many bytes the cache takes for a word, in addition to the word and its tokens.
 const CACHE_ENTRY_OVERHEAD: u64 = 64;
 
 /// A Unigram model with the pieces of its vocabulary.
@@ -253,7 +253,7 @@ fn improve(best: &mut [Best], start: usize, end: usize, (id, score): (u32, f64))
     }
 }
 
-/// Whether a character separates words, as it is or after normalization.
+/// Whether a character separates words, before or after normalization.
 fn is_white_space(c: char) -> bool {
     match c {
         '\u{b}' => false,
@@ -297,7 +297,7 @@ fn in_ascii(c: char) -> Option<char> {
     narrow.is_ascii_punctuation().then_some(narrow)
 }
 
-/// Returns the number of bytes of the first word of a text: a punctuation mark, digits, or anything else up to one of those.
+/// Returns the number of bytes of the first word of a text: a punctuation mark, digits, or everything up to one of those.
 fn word_length(text: &str, first: char) -> usize {
     if is_punctuation(first) {
         return first.len_utf8();

@@ -1,11 +1,11 @@
-//! Takes a word of a query or a passage apart that a vocabulary does not have: a compound ("Zugriffskontrolle") into its two words, an inflected word
-//! ("katkıyı") into its beginning, and a word with an attached particle ("ותחזוקה") into the rest. Which parts are words is asked
-//! of the vocabulary, so no language needs rules, and none has to be known.
+//! Finds the known parts of a word that the vocabulary does not have: the two words of a compound ("Zugriffskontrolle"), the
+//! beginning of an inflected word ("katkıyı"), and the rest of a word with an attached particle ("ותחזוקה"). The vocabulary
+//! decides which parts are words, so this needs no rules for any language and need not know the language.
 
 use super::plain_words::{PlainWord, word_key};
 use super::runs::Class;
 
-/// Maximum number of bytes of a word that is taken apart, because this takes time by the square of its letters.
+/// Maximum length in bytes of a word to split, because the time grows with the square of its number of letters.
 const BYTES_MAX: usize = 128;
 /// Minimum number of letters of each word of a compound.
 const PART_MIN: usize = 4;

@@ -1,4 +1,4 @@
-//! Arithmetic on vectors that the index and the ranking share.
+//! Vector arithmetic that the index and the ranking share.
 
 pub mod signs;
 
@@ -9,8 +9,8 @@ pub const PREFETCHED_ROWS: usize = 32;
 /// Number of bytes in a cache line.
 const CACHE_LINE: usize = 64;
 
-/// Reads a byte of each cache line of some rows. The processor then waits for all of them at once, and not for one after the
-/// other while it compares them. For rows that are far apart in memory, that waiting takes longer than comparing.
+/// Reads a byte of each cache line of some rows. So the processor waits for all of them at once, instead of for one after
+/// the other during the comparison. If rows are far apart in memory, waiting takes longer than comparing.
 pub fn prefetch<'r>(rows: impl Iterator<Item = &'r [i8]>) {
     let of_lines = |row: &[i8]| row.iter().step_by(CACHE_LINE).fold(0, |all, value| all ^ value);
     std::hint::black_box(rows.fold(0, |all, row| all ^ of_lines(row)));

@@ -1,13 +1,14 @@
-//! A bit for each value of many vectors, to choose with little reading which of them to compare whole.
+//! Holds one bit for each value of many vectors, to select the vectors that are worth comparing in full while reading little
+//! memory.
 //!
-//! A bit is the sign of a value, after a random rotation unless the values are spread evenly as they are. The product of a
-//! query and a vector y is estimated by that of the query and the signs of y, times |y|^2 / (sum of |y_i|): exact for the vector
-//! itself, and without bias for others (RaBitQ, Gao and Long, 2024, section 3.2). The query keeps more than its signs (section
-//! 3.3): each of its values becomes an odd integer from -7 to 7, which is a sum of signs times 1, 2 and 4. So three counts of
-//! common bits give its product with the signs of a row.
+//! A bit is the sign of a value, after a random rotation unless the values are already spread evenly. The product of a query
+//! and a vector y is estimated as the product of the query and the signs of y, times |y|^2 / (sum of |y_i|). This is exact
+//! for y itself, and unbiased for other queries (RaBitQ, Gao and Long, 2024, section 3.2). The query keeps more than its
+//! signs (section 3.3): each of its values becomes an odd integer from -7 to 7, which is a sum of signs times 1, 2 and 4. So
+//! three counts of common bits give its product with the signs of a row.
 //!
-//! The error of an estimate grows with the lengths of both. So vectors and queries come without the mean of all vectors, which
-//! most embeddings have much of in common, and what the mean of the query adds comes beside each vector.
+//! The error of an estimate grows with the lengths of both vectors. So callers subtract the mean of all vectors, which is a large
+//! part of most embeddings, from vectors and queries, and pass the contribution of the mean as an offset with each vector.
 
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ use multiversion::multiversion;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
-/// Number of rows whose bits lie side by side and are compared at once, each in a lane of a vector register.
+/// Number of rows whose bits are interleaved and compared at once, each in a lane of a vector register.
 const LANES: usize = 16;
 /// Number of bits in a word.
 const WORD: usize = u64::BITS as usize;
@@ -23,7 +24,7 @@ const WORD: usize = u64::BITS as usize;
 const PLANES: usize = 3;
 /// The largest integer of the query: the sum of these weights.
 const LARGEST: f32 = 7.0;
-/// Standard deviations of the query's values that the largest integer stands for. Few values are beyond.
+/// The largest integer stands for this many standard deviations of the query's values. Few values are larger.
 const REACH: f32 = 2.5;
 
 /// The bits of vectors.
@@ -39,14 +40,14 @@ pub struct Signs {
     groups: Vec<Group>,
 }
 
-/// What the estimates of `LANES` rows need besides the bits. Missing rows have zeros.
+/// The additional data of `LANES` rows that estimates need. It is zero for missing rows.
 #[derive(Debug, Clone, Default)]
 struct Group {
     /// Number of bits that are set.
     set: [u32; LANES],
-    /// What the product of the query and the signs is multiplied by.
+    /// The factor of the product of the query and the signs.
     factor: [f32; LANES],
-    /// What is added.
+    /// The offset to add.
     offset: [f32; LANES],
 }
 
@@ -54,23 +55,23 @@ struct Group {
 struct Planes {
     /// The signs of each weight, word by word.
     words: Vec<[u64; PLANES]>,
-    /// The value of 1.
+    /// The value that the integer 1 stands for.
     step: f32,
 }
 
 impl Signs {
-    /// Creates signs of any vectors, without any rows yet.
+    /// Creates an empty set of signs for any vectors.
     pub fn new(dimension: usize) -> Self {
         Self { bits: dimension.next_power_of_two().max(WORD), rotates: true, rows: 0, words: Vec::new(), groups: Vec::new() }
     }
 
-    /// Creates signs of vectors that need no rotation, because no value is usually larger than others. The dimension must be a
-    /// multiple of 64.
+    /// Creates an empty set of signs for vectors that need no rotation, because none of their values is usually larger than
+    /// the others. The dimension must be a multiple of 64.
     pub fn unrotated(dimension: usize) -> Self {
         Self { bits: dimension, rotates: false, ..Self::new(dimension) }
     }
 
-    /// Sets a row, which exists or is the next one, to a vector. `offset` is added to its products with any query.
+    /// Sets a row to a vector. The row must exist or be the next one. `offset` is added to its products with any query.
     pub fn set(&mut self, row: usize, values: &[f32], offset: f32) {
         let rotated = self.rotated(values);
         if row / LANES == self.groups.len() {
@@ -180,7 +181,7 @@ fn at_least(words: &[[u64; LANES]], groups: &[Group], planes: &Planes, min: f32,
     }
 }
 
-/// What the products of a query with all rows have in common.
+/// The part of the products with a query that is the same for all rows.
 struct Products<'p> {
     planes: &'p Planes,
     /// The product with a row without any set bit.
@@ -210,7 +211,7 @@ impl<'p> Products<'p> {
         }
         for lane in 0..LANES {
             let product = self.alone - 2.0 * LARGEST * group.set[lane] as f32 + 4.0 * common[lane] as u32 as f32;
-            // A product beyond all numbers counts as the greatest, so that it is compared.
+            // A product that is not a number counts as the greatest, so that its row is compared.
             estimates[lane] = (group.factor[lane] * self.planes.step * product + group.offset[lane]).min(f32::MAX);
         }
     }
@@ -221,7 +222,8 @@ fn bits_of<T: Copy>(values: &[T], is_set: impl Fn(T) -> bool) -> u64 {
     values.iter().fold(0, |word, &value| word << 1 | u64::from(is_set(value)))
 }
 
-/// Values rotated at random, the same way each time: signs flipped and Hadamard's transform, twice. Not scaled. [bits]
+/// Returns the values after a pseudorandom rotation, which is always the same: twice, flips signs and applies Hadamard's
+/// transform. Not scaled. [bits]
 fn rotated(values: &[f32], bits: usize) -> Vec<f32> {
     let mut rotated = values.to_vec();
     rotated.resize(bits, 0.0);
@@ -238,7 +240,7 @@ fn rotated(values: &[f32], bits: usize) -> Vec<f32> {
     rotated
 }
 
-/// Hadamard's transform in place, of a power of two of values.
+/// Applies Hadamard's transform in place. The number of values must be a power of two.
 fn transform(values: &mut [f32]) {
     let mut half = 1;
     while half < values.len() {

@@ -1,4 +1,4 @@
-//! `skip_identical` in mining: an untranslated copy is no translation, and a number has no other.
+//! `skip_identical` in mining: an untranslated copy is not a translation, and a number has no other translation.
 
 use serde_json::{Value, json};
 

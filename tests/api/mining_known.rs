@@ -1,4 +1,4 @@
-//! `known_pairs_complete` in mining: what is not known is wrong.
+//! `known_pairs_complete` in mining: any pair that is not known is wrong.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! An estimate: what ten billion passages would need on a sharded PostgreSQL, extrapolated from measurements on a small one.
+//! An estimate of what ten billion passages would need on a sharded PostgreSQL, extrapolated from measurements on a small one.
 //!
 //! Assumed, not measured: the work of a graph search grows with the logarithm of the number of passages; every query goes to
 //! each shard; the graph stays in memory, because otherwise every step of a search waits for a disk.

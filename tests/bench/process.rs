@@ -32,7 +32,7 @@ pub fn descriptors(process: u32) -> u64 {
     std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, |entries| entries.count() as u64)
 }
 
-/// Bytes of the files below a folder whose names `counts` accepts. Files that vanish meanwhile are skipped.
+/// Bytes of the files below a folder whose names `counts` accepts. Files that vanish in the meantime are skipped.
 pub fn folder_bytes(folder: &Path, counts: &dyn Fn(&str) -> bool) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let bytes = entries.flatten().map(|entry| match entry.metadata() {

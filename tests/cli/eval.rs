@@ -206,7 +206,7 @@ fn an_invalid_line_is_reported_before_the_server_is_contacted() {
         &["pairs"],
         "flores.af.txt",
         "My hand is in warm water.\n",
-        "flores.en.txt has 2 lines, but the files beside it have 1",
+        "flores.en.txt has 2 lines, but the files next to it have 1",
     );
     check_file(
         &["mining"],

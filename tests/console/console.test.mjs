@@ -24,16 +24,16 @@ after(async () => {
 // What a person does who knows nothing but the address: only clicks, keys and a file from here on.
 test('given only the address, a person gets from nothing to a reviewed pair', async () => {
   await stage.visit('');
-  await stage.press('Make a collection', 'link');
+  await stage.press('Create a collection', 'link');
   await stage.press('New collection');
   await stage.write('Name', 'harbor');
-  await stage.press('Make it');
+  await stage.press('Create');
   await stage.sees('Drop a file of texts here');
   await stage.picture('walk-1-collection');
   await stage.drop('harbor.ndjson', TEXTS);
   await stage.sees('harbor.ndjson is searchable.');
   await stage.picture('walk-2-import');
-  await stage.press('Ask it something', 'link');
+  await stage.press('Ask a question', 'link');
   await stage.write('Question', 'El barco sale del puerto por la mañana', 'searchbox');
   await stage.sees('asked in Spanish');
   await stage.page.waitForSelector('.hit[data-id^=ferry]');
@@ -51,7 +51,7 @@ test('given only the address, a person gets from nothing to a reviewed pair', as
   await stage.press('New classifier');
   await stage.write('Name', 'harbor-topics');
   await stage.write('Field with the label', 'topic', 'combobox');
-  await stage.press('Train it');
+  await stage.press('Train');
   await stage.sees('Learned from 30 examples');
   await stage.picture('walk-5-classifier');
   await stage.press('Mining', 'link');
@@ -69,12 +69,12 @@ test('a new server shows the way to a first collection', async () => {
   await stage.visit('');
   await stage.sees('There is no collection yet.');
   await stage.look('first');
-  await stage.press('Make a collection', 'link');
+  await stage.press('Create a collection', 'link');
   await stage.sees('No collections yet');
   await stage.press('New collection');
   await stage.write('Name', 'island');
   await stage.write('Description', 'Six sentences in five languages');
-  await stage.press('Make it');
+  await stage.press('Create');
   await stage.sees('Drop a file of texts here');
 });
 
@@ -82,7 +82,7 @@ test('a name that cannot be is refused in the form, with the reason', async () =
   await stage.visit('#/collections');
   await stage.press('New collection');
   await stage.write('Name', 'not a name');
-  await stage.press('Make it');
+  await stage.press('Create');
   await stage.page.waitForSelector('dialog [role=alert]:not([hidden])');
   assert.match(await stage.text('dialog [role=alert]'), /name/);
   await stage.page.keyboard.press('Escape');
@@ -117,7 +117,7 @@ test('a question in a sixth language finds documents in all five', async () => {
 test('a hit says why it was found', async () => {
   await stage.page.click('.hit .tools button');
   const why = await stage.text('.why');
-  for (const part of ['Found by', 'Meaning', 'Words across languages', 'The same words', 'Together that makes a relevance of']) assert.ok(why.includes(part), why);
+  for (const part of ['Found by', 'Meaning', 'Words across languages', 'The same words', 'Together they give a relevance of']) assert.ok(why.includes(part), why);
   assert.match(why, /You asked in Spanish; this document is in/);
   await stage.look('why');
 });
@@ -292,7 +292,7 @@ test('a map of a collection that changed offers to bring itself up to date', asy
   await stage.visit('#/collections/island/map');
   await stage.sees('The collection has changed since');
   await stage.look('map-stale');
-  await stage.press('Bring up to date');
+  await stage.press('Update the map');
   await stage.sees('In view: 31 documents');
   await server.call('DELETE', '/v1/collections/island/documents/gull');
 });
@@ -419,12 +419,12 @@ test('a classifier learns from a field, is tried, and shows its errors', async (
   await stage.press('New classifier');
   await stage.write('Name', 'topics');
   await stage.write('Field with the label', 'topic', 'combobox');
-  await stage.press('Train it');
+  await stage.press('Train');
   await stage.sees('Learned from 30 examples');
   await stage.write('A text in any language', 'O navio chega ao porto ao meio-dia.');
-  await stage.press('What is it?');
-  await stage.sees('Because of');
-  await stage.press('Judge it');
+  await stage.press('Predict');
+  await stage.sees('Nearest examples');
+  await stage.press('Evaluate');
   await stage.page.waitForSelector('.matrix button');
   await stage.look('classifier');
   await stage.page.click('.matrix button');
@@ -560,7 +560,7 @@ test('no page breaks the policy or asks another host', async () => {
     await stage.visit(address);
     await stage.checkPolicy();
   }
-  await stage.sees('Not there');
+  await stage.sees('Not found');
 });
 
 test('the first paint comes within 100 ms', async () => {
@@ -587,25 +587,25 @@ test('the first key closes the server, and the page goes on with it', async () =
   await stage.sees('No keys');
   await stage.press('New key');
   await stage.write('Name', 'the operator');
-  await stage.press('Make it');
+  await stage.press('Create');
   await stage.page.waitForSelector('.secret code');
   admin = await stage.text('.secret code');
-  await stage.press('I have it');
+  await stage.press('Done');
   await stage.sees('This key may do everything');
   assert.equal((await fetch(`${server.base}/v1/collections`)).status, 401);
   await stage.press('New key');
   await stage.write('Name', 'a reader');
-  await stage.press('Make it');
+  await stage.press('Create');
   await stage.page.waitForSelector('.secret code');
   stage.reader = await stage.text('.secret code');
-  await stage.press('I have it');
+  await stage.press('Done');
   await stage.sees('a reader');
   await stage.look('keys');
 });
 
 test('a page that is loaded anew asks for a key, and refuses a wrong one', async () => {
   await stage.visit('#/collections/island/documents');
-  await stage.sees('This server asks for a key');
+  await stage.sees('This server requires a key');
   await stage.look('key');
   await stage.page.type('input[type=password]', 'not a key of this server');
   await stage.page.keyboard.press('Enter');
@@ -620,7 +620,7 @@ test('a page that is loaded anew asks for a key, and refuses a wrong one', async
 
 test('a key that only reads is shown nothing that it may not do', async () => {
   await stage.visit('#/collections/island/documents');
-  await stage.sees('This server asks for a key');
+  await stage.sees('This server requires a key');
   await stage.page.type('input[type=password]', stage.reader);
   await stage.page.keyboard.press('Enter');
   await stage.sees('This key may read');

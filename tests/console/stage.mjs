@@ -49,7 +49,7 @@ export class Server {
     rmSync(this.folder, { recursive: true });
   }
 
-  /** A request of the test itself, beside the console. */
+  /** A request of the test itself, not of the console. */
   async call(method, path, body) {
     const sent = typeof body === 'string' ? body : JSON.stringify(body);
     const answer = await fetch(this.base + path, { method, body: sent, headers: { 'content-type': typeof body === 'string' ? 'application/x-ndjson' : 'application/json' } });
@@ -148,7 +148,7 @@ export class Stage {
     return this.page.$$eval(selector, (elements) => elements.length);
   }
 
-  /** Looks at the page as it is in light and dark, wide and narrow: no violation of the checker, nothing beside the screen, a picture of each. */
+  /** Checks the page in light and dark, wide and narrow: no violation of the checker, nothing outside of the screen; takes a picture of each. */
   async look(name) {
     mkdirSync(screens, { recursive: true });
     for (const scheme of ['light', 'dark']) {

@@ -1,5 +1,5 @@
-//! A collection on a database server that is replaced by another one: writes to it wait meanwhile and then fail on every
-//! server, and its rows stay as long as they are read.
+//! A collection on a database server that is replaced by another one: writes to it wait in the meantime and then fail on
+//! every server, and its rows stay as long as they are read.
 
 use std::sync::Arc;
 use std::time::Duration;

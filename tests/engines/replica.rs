@@ -349,7 +349,7 @@ fn an_unrelated_replica_is_refused_but_an_unreachable_one_is_accepted() {
     let other = stranger.replica();
     let connect =
         |replica: &Database| PostgresServer::connect_with(&primary.options(), Some(&replica.as_replica(Duration::ZERO)));
-    for (replica, problem) in [(&other, "another database system"), (&primary, "not in recovery")] {
+    for (replica, problem) in [(&other, "database system of the primary"), (&primary, "not in recovery")] {
         let refused = connect(replica).err().unwrap();
         assert!(matches!(&refused, StoreError::UnsuitableReplica { problem: told } if told.contains(problem)), "{refused:?}");
     }
@@ -359,7 +359,7 @@ fn an_unrelated_replica_is_refused_but_an_unreachable_one_is_accepted() {
     options.url = options.url.replace("dbname=postgres", "dbname=elsewhere");
     wait("the other database", || postgres::Client::connect(&options.url, postgres::NoTls).is_ok());
     let refused = PostgresServer::connect_with(&primary.options(), Some(&options)).err().unwrap();
-    assert!(refused.to_string().contains("another database than the primary"), "{refused:?}");
+    assert!(refused.to_string().contains("a database other than the primary's"), "{refused:?}");
     replica.kill();
     let server = connect(&replica).unwrap();
     let engine = open(&server, &collection(DIMENSION, Metric::Cosine));

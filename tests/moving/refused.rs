@@ -22,7 +22,7 @@ fn a_target_with_a_conflicting_name_is_refused() {
     put(&server.client(), "news", &json!({"id": "own", "text": "eigener Text"}));
     assert!(server.terminate().success());
     let before = places.rows();
-    moved(places.folder(), places.url(), &[]).fails(&["the target has a collection news already"]);
+    moved(places.folder(), places.url(), &[]).fails(&["the target already has a collection news"]);
     moved(places.folder(), places.url(), &["--verify"]).fails(&["collection blog is not the same in both"]);
     assert!(places.rows() == before);
     let other = filled(3);
@@ -30,7 +30,7 @@ fn a_target_with_a_conflicting_name_is_refused() {
     assert_eq!(server.client().post("/v1/collections", &json!({"name": "own"})).0, 201);
     assert_eq!(server.client().put("/v1/aliases/blog", &json!({"collection": "own"})).0, 200);
     assert!(server.terminate().success());
-    moved(other.folder(), other.url(), &[]).fails(&["the target has an alias blog already"]);
+    moved(other.folder(), other.url(), &[]).fails(&["the target already has an alias blog"]);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_repeated_move_is_refused() {
     let places = filled(3);
     moved(places.folder(), places.url(), &["--json"]).json();
     let before = places.rows();
-    moved(places.folder(), places.url(), &[]).fails(&["the target has a collection blog already"]);
+    moved(places.folder(), places.url(), &[]).fails(&["the target already has a collection blog"]);
     assert!(places.rows() == before);
 }
 
@@ -48,7 +48,7 @@ fn unknown_documents_in_the_target_are_refused() {
     moved(places.folder(), places.url(), &["--json"]).json();
     places.sql().batch_execute("delete from dragoman.catalog").unwrap();
     let before = places.rows();
-    moved(places.folder(), places.url(), &[]).fails(&["documents of the collection blog", "no move has left"]);
+    moved(places.folder(), places.url(), &[]).fails(&["documents of collection blog", "no move has left"]);
     assert!(places.rows() == before);
 }
 

@@ -208,8 +208,8 @@ fn a_move_prints_its_collections_and_that_the_source_was_only_read() {
     let run = moved(places.folder(), places.url(), &[]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.out.contains("COLLECTION") && run.out.contains("news"), "{run:?}");
-    assert!(run.err.contains("the source was only read") && run.err.contains("may be deleted"), "{run:?}");
+    assert!(run.err.contains("the source is unchanged") && run.err.contains("you can delete the source"), "{run:?}");
     let run = moved(places.folder(), places.url(), &["--verify"]);
-    assert!(run.code == 0 && run.err.contains("both places have the same"), "{run:?}");
+    assert!(run.code == 0 && run.err.contains("both places have the same data"), "{run:?}");
     assert_eq!(moved(places.folder(), places.url(), &["--verify", "--quiet"]).err, "");
 }

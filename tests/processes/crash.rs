@@ -1,6 +1,6 @@
 //! kill -9 in a loop: while many clients write, while the index is saved, while the collection is re-embedded, and while the
-//! server starts. After each restart every acknowledged change is there, every document is found by its own text, nothing
-//! deleted or replaced is, and every request was applied completely or not at all.
+//! server starts. After each restart, every acknowledged change is there, every document is found by its own text, nothing
+//! that was deleted or replaced is found, and every request was applied completely or not at all.
 //!
 //! `DRAGOMAN_TEST_KILLS` sets the number of kills, `DRAGOMAN_TEST_SEED` repeats a run's random choices.
 

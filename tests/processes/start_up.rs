@@ -272,7 +272,7 @@ fn a_server_that_opens_its_data_is_alive_but_not_ready() {
 fn a_misspelled_environment_variable_is_refused_with_a_suggestion() {
     let folder = tempfile::tempdir().unwrap();
     let misspelled = ["DRAGOMAN", "LISTN"].join("_");
-    let expect = format!("the environment variable {misspelled} belongs to no setting, the nearest name is DRAGOMAN_LISTEN");
+    let expect = format!("the environment variable {misspelled} is not a setting, the nearest name is DRAGOMAN_LISTEN");
     let mut command = program::command(folder.path(), "fake:8");
     command.env(&misspelled, "127.0.0.1:0");
     let error = failure(command);

@@ -332,7 +332,7 @@ async fn orphaned_collection_folders_are_removed_and_foreign_ones_stay() {
     check_all_found(&running).await;
 }
 
-/// A data directory whose catalog knows the collection `other`, but not the folder of `news` beside it, as after restoring an
+/// A data directory whose catalog knows the collection `other`, but not the folder of `news` next to it, as after restoring an
 /// older catalog. Returns the folder of `news`.
 async fn with_unnamed_folder(folder: &Path) -> PathBuf {
     let (own, elsewhere) = (folder.join("own"), folder.join("elsewhere"));

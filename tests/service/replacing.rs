@@ -1,5 +1,5 @@
-//! Restores that replace a collection in use: its name never disappears, and what works on the old documents ends well or says
-//! why it cannot.
+//! Restores that replace a collection in use: its name never disappears, and work on the old documents either succeeds or
+//! says why it cannot.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ impl Running {
         let ended = self.ended(&job.id).await;
         let error = ended.error.unwrap();
         assert_eq!((ended.status, error.code), (JobStatus::Failed, Code::CollectionNotFound), "{:?}", job.kind);
-        assert!(error.detail.contains("collection news was replaced"), "{:?}: {}", job.kind, error.detail);
+        assert!(error.detail.contains("collection news has been replaced"), "{:?}: {}", job.kind, error.detail);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Several real servers over one database: what one acknowledges holds for all, and nothing is lost when it dies.
+//! Several real servers over one database: what one server acknowledges is true for all, and nothing is lost when it dies.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Filters through the three methods that take one. The meaning of filters is tested beside their compiler, and what holds for
+//! Filters through the three methods that take one. The meaning of filters is tested next to their compiler, and what holds for
 //! every engine in `tests/engines/filters.rs`.
 
 use dragoman::domain::{Field, Filter, MetadataPath, PassageId, Scalar, Test};

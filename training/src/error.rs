@@ -25,7 +25,7 @@ pub enum Error {
         problem: &'static str,
     },
     /// Aligned files differ in length.
-    #[error("{} has {got} lines, but the files beside it have {expected}", path.display())]
+    #[error("{} has {got} lines, but the files next to it have {expected}", path.display())]
     Misaligned {
         /// The file.
         path: PathBuf,

@@ -164,7 +164,7 @@ fn parse_device(text: &str) -> Result<tch::Device, String> {
 
 fn main() -> ExitCode {
     // ONNX Runtime sends telemetry as soon as it is loaded, unless this is set; see src/app/runtime_telemetry.rs.
-    #[expect(unsafe_code, reason = "the environment must not change beside other threads, and there are none yet")]
+    #[expect(unsafe_code, reason = "the environment must not change while other threads run, and there are none yet")]
     unsafe {
         std::env::set_var("ORT_DISABLE_TELEMETRY", "1");
     }

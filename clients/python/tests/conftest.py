@@ -73,7 +73,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def guarded_server() -> Iterator[Server]:
-    """A server that asks for a key."""
+    """A server that requires a key."""
     server = Server("--admin-key", ADMIN_KEY)
     yield server
     server.remove()

@@ -1,9 +1,9 @@
-"""Runs what the documents about the clients show, and the programs in examples/, against a live server.
+"""Runs the code in the documents about the clients, and the programs in examples/, against a live server.
 
     documents.py FOLDER
 
-A block of Python or TypeScript is followed by a block of text, which is what it prints, exactly. The blocks of one language in a
-document are one program. FOLDER has the TypeScript package installed, and its tests and the examples compiled in `built/`.
+The text block after a block of Python or TypeScript is exactly what the code prints. All blocks of one language in a document
+are one program. In FOLDER the TypeScript package is installed, and `built/` has its compiled tests and examples.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run(command: list[str], folder: Path, server: Server) -> str:
 
 
 def programs(document: str) -> dict[str, tuple[str, str]]:
-    """For each language of a document its program, and what that prints."""
+    """For each programming language of a document, its program and what it prints."""
     text = (ROOT / document).read_text(encoding="utf-8")
     found: dict[str, tuple[str, str]] = {}
     for language, block, shown in re.findall(r"^```(python|ts)\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", text, re.S | re.M):
@@ -52,7 +52,7 @@ def programs(document: str) -> dict[str, tuple[str, str]]:
 
 
 def check_document(document: str, folder: Path, server: Server) -> None:
-    """Python first: a document's TypeScript may go on from what its Python stored."""
+    """Python first, because a document's TypeScript may use what its Python stored."""
     for language, (program, prints) in sorted(programs(document).items()):
         program = program.replace("http://127.0.0.1:7700", server.url)
         if language == "ts":
@@ -88,7 +88,7 @@ def check_examples(folder: Path, server: Server) -> None:
 
 
 def check_rust_example(server: Server) -> None:
-    """What is learned once is not stored twice, and a sentence in a third language finds both sides of its pair."""
+    """A pair that is taught twice is stored once, and a sentence in a third language finds both sides of it."""
     built = ["cargo", "run", "--quiet", "--manifest-path", "examples/rust/Cargo.toml", "--"]
     learn = [*built, "learn", "examples/sentences/german.txt", "examples/sentences/italian.txt"]
     assert run(learn, ROOT, server) == "5 pairs, 10 documents new\n"

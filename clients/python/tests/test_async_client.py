@@ -1,4 +1,4 @@
-"""The client that is awaited does what the blocking one does, under asyncio and under trio."""
+"""The asynchronous client does the same as the synchronous one, under asyncio and trio."""
 
 from __future__ import annotations
 

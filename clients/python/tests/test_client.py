@@ -1,4 +1,4 @@
-"""What the blocking client does, against a real server."""
+"""Tests of the synchronous client against a real server."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_table_is_imported_by_its_name(client: Client, news: str, tmp_path: Pa
     assert client.get_document(news, "sw")["metadata"] == {"year": "2026"}
     client.import_file(news, tmp_path / "table.tsv", types="year:int").wait(timeout=60)
     assert client.get_document(news, "sw")["metadata"] == {"year": 2026}
-    with pytest.raises(ValueError, match="say content_type"):
+    with pytest.raises(ValueError, match="give content_type"):
         client.import_file(news, tmp_path / "table.xlsx")
 
 

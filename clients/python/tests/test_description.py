@@ -14,7 +14,7 @@ from dragoman import operations, wire
 
 SCHEMAS: dict[str, Any] = json.loads((ROOT / "openapi" / "openapi.json").read_text())["components"]["schemas"]
 
-#: Types of the package that are requests under another name, and the members that are arguments of their own.
+#: Types of the package that have another name in the API, and the members of the request that are separate arguments.
 REQUESTS = {
     "CollectionOptions": ("CreateCollectionRequest", {"name"}),
     "CollectionChange": ("ChangeCollectionRequest", set()),
@@ -31,7 +31,7 @@ REQUESTS = {
     "DuplicatesOptions": ("FindDuplicatesRequest", set()),
     "ModelInfo": ("LoadedModel", set()),
 }
-#: Lines of streams, whose members the description tells in words.
+#: Lines of streams, whose members the API description gives only in prose.
 LINES = {"LineResult", "MinedPair", "MinedSentence", "DuplicateCluster"}
 
 TYPES = {name: value for name, value in vars(wire).items() if is_typeddict(value) and name not in LINES | {"TypedDict"}}

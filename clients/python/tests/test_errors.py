@@ -1,4 +1,4 @@
-"""What the client says when something is wrong: the request, the key, the server, or the way to it."""
+"""The errors that the client raises when the request, the key, the server or the connection is at fault."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_server_that_comes_back_is_asked_again() -> None:
 
 @contextmanager
 def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
-    """A server of a few answers, one after the other, and the requests that it got with their idempotency keys."""
+    """A server that gives these answers in turn, and the requests that it received, with their idempotency keys."""
     asked: list[tuple[str, str | None]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):

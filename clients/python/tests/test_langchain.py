@@ -1,4 +1,4 @@
-"""The vector store for LangChain: LangChain's own tests of vector stores, and what is particular to this one."""
+"""The vector store for LangChain: LangChain's own tests of vector stores, and tests of this store's own features."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def store(client: Client) -> Iterator[DragomanVectorStore]:
 
 
 class TestTheStandard(VectorStoreIntegrationTests):
-    """What LangChain asks of every vector store, synchronous and asynchronous."""
+    """What LangChain requires of every vector store, synchronous and asynchronous."""
 
     @pytest.fixture
     def vectorstore(self, store: DragomanVectorStore) -> VectorStore:

@@ -1,9 +1,9 @@
-// Stores any number of documents in as many requests as they need, and tells what became of each as if it had been one request.
+// Stores any number of documents in as many requests as necessary, and returns one result per document as if it were one request.
 
 import { DragomanError, type Violation } from "./errors.js";
 import type { DocumentInput, DocumentResult, UpsertResult } from "./wire.js";
 
-/** What a server takes at once unless it is configured otherwise (`batch_documents_max`, `body_bytes_max`), with room to spare. */
+/** A batch stays well below the server's default limits (`batch_documents_max`, `body_bytes_max`). */
 export const BATCH_DOCUMENTS = 1000;
 export const BATCH_BYTES = 16 * 1024 * 1024;
 
@@ -46,7 +46,7 @@ async function* batches(documents: Documents, countMax: number, bytesMax: number
   if (batch.length > 0) yield batch;
 }
 
-/** Sends a batch, or halves of it when the server takes less at once. `start` is how many documents went before. */
+/** Sends a batch, or its halves if it is too large for the server. `start` is the number of documents sent before. */
 async function upsertBatch(batch: DocumentInput[], start: number, refusals: DragomanError[], send: Send): Promise<DocumentResult[]> {
   try {
     const { results } = await send(batch);
@@ -63,7 +63,7 @@ async function upsertBatch(batch: DocumentInput[], start: number, refusals: Drag
   }
 }
 
-/** A batch of which nothing was stored, told as one of which something was. Throws the error when it is not about the documents. */
+/** The results of a batch of which no document was stored. Throws the error if it is not about the documents. */
 function refusedResults(error: DragomanError, batch: DocumentInput[], start: number, refusals: DragomanError[]): DocumentResult[] {
   const reasons = new Map<number, Violation>();
   for (const violation of error.violations) {
@@ -81,7 +81,7 @@ function refusedResults(error: DragomanError, batch: DocumentInput[], start: num
   return results;
 }
 
-/** The document that a pointer into a batch is about, or -1. */
+/** The index of the document that a pointer into a batch names, or -1. */
 function placeOf(pointer: string): number {
   return Number(/^\/documents\/(\d+)(?:\/|$)/.exec(pointer)?.[1] ?? -1);
 }

@@ -1,4 +1,4 @@
-// The client: a method for each operation of the API. Arguments are the members of the wire, answers are as they come.
+// The client: a method for each operation of the API. Arguments and answers are named as in the API.
 
 import { BATCH_BYTES, BATCH_DOCUMENTS, type Documents, upsertInBatches } from "./batches.js";
 import { type Call, type ClientOptions, Connection } from "./connection.js";
@@ -13,27 +13,27 @@ export interface UpsertOptions {
 }
 
 export interface ImportOptions {
-  /** `application/x-ndjson`, `text/csv` or `text/tab-separated-values`; the name of a `File` says it, too. */
+  /** `application/x-ndjson`, `text/csv` or `text/tab-separated-values`. Without it, the name of a `File` tells the format. */
   contentType?: string;
-  /** `gzip` or `zstd`, of a file that is packed. */
+  /** `gzip` or `zstd`, if the file is compressed. */
   contentEncoding?: string;
-  /** What the columns of CSV and TSV hold: `year:int,published:date`. */
+  /** The types of CSV and TSV columns: `year:int,published:date`. */
   types?: string;
-  /** Shown the job whenever it is looked at while it is waited for. */
+  /** `wait` calls this with the job's state after each poll. */
   progress?: (job: wire.JobInfo) => void;
 }
 
 export interface ListOptions {
-  /** Entries per request; all come in any case. */
+  /** Entries per request. It does not limit the total. */
   limit?: number;
 }
 
 interface Keyed {
-  /** One is made up when it is left out. */
+  /** Without it, the client sends a random key. */
   idempotencyKey?: string;
 }
 
-/** Values that one filter may list. */
+/** The most values that one filter may list. */
 const FILTER_VALUES_MAX = 10_000;
 const CONTENT_TYPES: Record<string, string> = {
   ndjson: "application/x-ndjson",
@@ -61,7 +61,7 @@ export class Client {
     return client;
   }
 
-  /** Makes any request, for what has no method here. */
+  /** Makes any request, for operations that have no method here. */
   request<T = unknown>(method: string, path: string, options: Pick<Call, "query" | "json" | "headers"> = {}): Promise<T> {
     const keyed = Object.keys(options.headers ?? {}).some((name) => name.toLowerCase() === "idempotency-key");
     const repeatable = keyed || ["GET", "HEAD", "PUT", "DELETE"].includes(method.toUpperCase());
@@ -74,7 +74,7 @@ export class Client {
     return this.#write(path("collections"), { name, ...options }, idempotencyKey);
   }
 
-  /** The collection of this name, made with these options if there is none. One that exists stays as it is. */
+  /** Returns the collection of this name, and creates it with these options if there is none. Never changes an existing one. */
   async getOrCreateCollection(name: string, options: wire.CollectionOptions = {}): Promise<wire.CollectionInfo> {
     try {
       return await this.createCollection(name, options);
@@ -103,10 +103,10 @@ export class Client {
   // Documents
 
   /**
-   * Stores one document or any number of them, in as many requests as they need.
+   * Stores one document or any number of them, in as many requests as necessary.
    *
-   * The answer has one result per document, in their order, those of failed documents with the reason. When no document could be stored,
-   * an error names what is wrong with each. An error that ends everything has the `results` of the documents before it.
+   * The answer has one result per document, in the same order; the result of a failed document gives the reason. If no document can be
+   * stored, an error lists what is wrong with each. If a request fails, its error has the `results` so far.
    */
   upsert(collection: string, documents: wire.DocumentInput | Documents, options: UpsertOptions = {}): Promise<wire.UpsertResult> {
     const { wait, batchDocuments = BATCH_DOCUMENTS, batchBytes = BATCH_BYTES } = options;
@@ -120,7 +120,7 @@ export class Client {
     return this.#get(path("collections", collection, "documents", id));
   }
 
-  /** Changes metadata, language or title. `ifMatch` is the version that it must still have. */
+  /** Changes metadata, language or title. With `ifMatch`, the document must still have this version. */
   patchDocument(
     collection: string,
     id: string,
@@ -136,7 +136,7 @@ export class Client {
     return this.#delete(path("collections", collection, "documents", id), version(ifMatch));
   }
 
-  /** Deletes the documents with these ids, or those that match the filter, and gives how many there were. */
+  /** Deletes the documents with these ids, or those that match the filter, and returns how many it deleted. */
   async deleteDocuments(collection: string, which: { ids: string[] } | { filter: wire.FilterNode }): Promise<number> {
     const parts: (typeof which)[] = "filter" in which ? [{ filter: which.filter }] : [];
     const ids = "ids" in which ? which.ids : [];
@@ -151,7 +151,7 @@ export class Client {
     return deleted;
   }
 
-  /** Changes metadata and expiry of the documents with one of at most 10,000 ids, or of those that match the filter. */
+  /** Changes the metadata and the expiry of the documents with these ids (at most 10,000), or of those that match the filter. */
   updateDocuments(
     collection: string,
     which: { ids: string[] } | { filter: wire.FilterNode },
@@ -160,7 +160,7 @@ export class Client {
     return this.#write(path("collections", collection, "documents", "update"), { ...which, ...change });
   }
 
-  /** All documents, or those that match the filter and have one of at most 10,000 ids. */
+  /** All documents, or those that match the filter and have one of these ids (at most 10,000). */
   async *listDocuments(collection: string, { ids, filter, ...options }: wire.ListDocumentsOptions = {}): AsyncGenerator<wire.StoredDocument> {
     const withId = ids === undefined ? undefined : { field: "id", in: ids };
     const both = filter && withId ? { and: [filter, withId] } : (filter ?? withId);
@@ -183,7 +183,7 @@ export class Client {
 
   // Search
 
-  /** Searches for a text in any language; or for `vector`, or for what is `like` a document, in place of the query. */
+  /** Searches for a text in any language. `vector` searches for a vector instead, and `like` for documents like another. */
   search(collection: string, query: string | undefined, options: wire.SearchOptions = {}): Promise<wire.SearchResult> {
     return this.#ask(path("collections", collection, "search"), { query, ...options });
   }
@@ -203,18 +203,18 @@ export class Client {
 
   // Import, export, jobs, snapshots
 
-  /** Sends a file of documents: NDJSON, CSV or TSV, as it is or packed. Node has `openAsBlob` of `node:fs`, with `contentType` said. */
+  /** Imports an NDJSON, CSV or TSV file, compressed or not. In Node, use `openAsBlob` of `node:fs` and give `contentType`. */
   async importFile(collection: string, file: BodyInit, options: ImportOptions = {}): Promise<Job> {
     const [last = "", before = ""] = file instanceof File ? file.name.split(".").reverse() : [];
     const encoding = options.contentEncoding ?? ENCODINGS[last];
     const type = options.contentType ?? CONTENT_TYPES[last in ENCODINGS ? before : last];
-    if (type === undefined) throw new TypeError("neither .ndjson, .jsonl, .csv nor .tsv; say contentType");
+    if (type === undefined) throw new TypeError("neither .ndjson, .jsonl, .csv nor .tsv; give contentType");
     const headers = { "content-type": type, ...(encoding === undefined ? {} : { "content-encoding": encoding }) };
     const call = { method: "POST", path: path("collections", collection, "import"), query: { types: options.types }, body: file, headers };
     return new Job(this.#connection, await this.#connection.json(call), options.progress);
   }
 
-  /** All documents as an import takes them, in the order of their ids. */
+  /** All documents in the format of an import, ordered by id. */
   exportDocuments(collection: string, query: { include?: "vector" } = {}): AsyncGenerator<wire.DocumentInput, void, undefined> {
     return this.#connection.lines({ method: "GET", path: path("collections", collection, "export"), query, repeatable: true });
   }
@@ -228,7 +228,7 @@ export class Client {
     return this.#pages(path("jobs"), { ...options }, "jobs");
   }
 
-  /** A snapshot of these collections, or of the whole server. The job's `details` have its id. */
+  /** Makes a snapshot of these collections, or of the whole server. The job's `details` have the snapshot's id. */
   createSnapshot(collections?: string[]): Promise<Job> {
     return this.#job(path("snapshots"), { collections });
   }
@@ -237,7 +237,7 @@ export class Client {
     return this.#pages(path("snapshots"), { ...options }, "snapshots");
   }
 
-  /** The archive of a snapshot, while it comes in. */
+  /** The archive of a snapshot, as a stream. */
   downloadSnapshot(snapshot: string): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: path("snapshots", snapshot, "archive"), repeatable: true });
   }
@@ -252,7 +252,7 @@ export class Client {
 
   // Classifiers
 
-  /** Makes a classifier, whose `job` trains it. */
+  /** Creates a classifier and starts the `job` that trains it. */
   createClassifier(
     name: string,
     kind: wire.ClassifierKind,
@@ -269,12 +269,12 @@ export class Client {
     return this.#pages(path("classifiers"), { ...options }, "classifiers");
   }
 
-  /** Trains a classifier again, in its place. */
+  /** Trains a classifier again; the result replaces it. */
   trainClassifier(classifier: string): Promise<Job> {
     return this.#job(path("classifiers", classifier, "train"));
   }
 
-  /** The labels of texts, or of stored documents. */
+  /** Predicts the labels of texts, or of stored documents. */
   predict(classifier: string, what: string[] | wire.DocumentsById, options: wire.PredictOptions = {}): Promise<wire.PredictResult> {
     const asked = Array.isArray(what) ? { texts: what } : { documents: what };
     return this.#ask(path("classifiers", classifier, "predict"), { ...asked, ...options });
@@ -298,29 +298,29 @@ export class Client {
 
   // Embeddings, comparison, mining, models
 
-  /** The embeddings of texts, of unit length, in their order: as documents, or as the queries that these are looked for by. */
+  /** The embeddings of texts in the same order, with unit length. `inputType` says whether they are documents or queries. */
   async embed(texts: string[], options: { inputType?: "document" | "query" } = {}): Promise<number[][]> {
     const body = { input: texts, ...(options.inputType && { input_type: options.inputType }) };
     const answer = await this.#ask<{ data: { embedding: number[] }[] }>(path("embeddings"), body);
     return answer.data.map((item) => item.embedding);
   }
 
-  /** The language of each text; an empty answer where it is none that the model knows. */
+  /** The language of each text; empty if it is no language that the model knows. */
   async detectLanguages(texts: string[]): Promise<wire.LanguageDetection[]> {
     return (await this.#ask<{ detections: wire.LanguageDetection[] }>(path("detect"), { texts })).detections;
   }
 
-  /** How alike the two texts of each pair are: the cosine of their embeddings. */
+  /** The similarity of the two texts of each pair: the cosine of their embeddings. */
   async comparePairs(pairs: wire.TextPair[]): Promise<wire.PairSimilarity[]> {
     return (await this.#ask<{ results: wire.PairSimilarity[] }>(path("similarity"), { pairs })).results;
   }
 
-  /** How alike each text of one list is to each of another, or of the same. */
+  /** The similarity of each text of one list to each of another list, or of the same list. */
   compareSets(first: string[], second?: string[]): Promise<wire.SimilarityMatrix> {
     return this.#ask(path("similarity", "matrix"), { first, second });
   }
 
-  /** Looks for translation pairs between two sides, as a job. */
+  /** Starts a job that looks for translation pairs between two sides. */
   async minePairs(
     first: wire.MiningSide,
     second: wire.MiningSide,
@@ -329,7 +329,7 @@ export class Client {
     return new Job(this.#connection, await this.#write(path("mine"), { first, second, ...options }, idempotencyKey));
   }
 
-  /** Looks for documents of a collection that say the same, as a job. */
+  /** Starts a job that looks for documents of a collection that say the same. */
   async findDuplicates(collection: string, { idempotencyKey, ...options }: wire.DuplicatesOptions & Keyed = {}): Promise<Job> {
     const to = path("collections", collection, "duplicates");
     return new Job(this.#connection, await this.#write(to, options, idempotencyKey));
@@ -339,18 +339,18 @@ export class Client {
     return (await this.#get<{ data: wire.ModelInfo[] }>(path("models"))).data;
   }
 
-  // How these are asked
+  // How the methods send their requests
 
   #get<T>(to: string): Promise<T> {
     return this.#connection.json({ method: "GET", path: to, repeatable: true });
   }
 
-  /** A question that is sent as POST because of its size. It changes nothing. */
+  /** A query that is sent as POST because of its size. It changes nothing. */
   #ask<T>(to: string, json: object): Promise<T> {
     return this.#connection.json({ method: "POST", path: to, json, repeatable: true });
   }
 
-  /** A POST that takes an idempotency key: with it, it may be sent again. */
+  /** A POST with an idempotency key, so that it can be retried. */
   #write<T>(to: string, json: object, key: string = newKey(), query: Call["query"] = {}): Promise<T> {
     return this.#connection.json({ method: "POST", path: to, json, query, headers: { "idempotency-key": key }, repeatable: true });
   }
@@ -375,8 +375,8 @@ export class Client {
 }
 
 /**
- * The path of a route, with what the caller names escaped. Refuses names that would make it the path of another route: `fetch`
- * takes out `.` and `..`, escaped or not.
+ * The path of a route, with each part escaped. Refuses names that would lead to another route: `fetch` removes `.` and `..`, escaped
+ * or not.
  */
 function path(...parts: string[]): string {
   for (const part of parts) {
@@ -389,7 +389,7 @@ function version(ifMatch: number | undefined): Record<string, string> {
   return ifMatch === undefined ? {} : { "if-match": `"${ifMatch}"` };
 }
 
-/** 128 random bits. `crypto.randomUUID` is missing in pages without TLS. */
+/** 128 random bits. Pages without TLS have no `crypto.randomUUID`. */
 function newKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,17 +1,17 @@
-// How a call becomes a request and its answer, with time limits and repetitions. Knows nothing of what is asked.
+// Turns a call into a request and its answer, with time limits and retries. It knows nothing about the operations.
 
 import { DragomanError, fromAnswer } from "./errors.js";
 
 export interface ClientOptions {
-  /** Sent as a bearer key. It is in no URL, no error and no text of a client. */
+  /** Sent as a bearer token. It appears in no URL, no error and no string form of a client. */
   apiKey?: string;
-  /** How long one answer may take, from the request to its end; of a stream, to its beginning. 0 for as long as it takes. */
+  /** The time limit from a request to the end of its answer, or to the start of a stream. 0 means no limit. */
   timeoutMs?: number;
-  /** How often a request that may be repeated is sent again, when no connection is made or the server has no room now. */
+  /** How often to retry a repeatable request when the connection fails or the server is busy. */
   retries?: number;
-  /** Ends requests, and waiting for jobs, with its reason. */
+  /** Aborts requests, and waiting for jobs, with its reason. */
   signal?: AbortSignal;
-  /** In place of the platform's own. */
+  /** Replaces the platform's `fetch`. */
   fetch?: typeof fetch;
 }
 
@@ -20,14 +20,14 @@ export interface Call {
   path: string;
   query?: Record<string, string | number | boolean | undefined>;
   json?: unknown;
-  /** What is sent as it is, in place of JSON. */
+  /** Sent unchanged, instead of JSON. */
   body?: BodyInit;
   headers?: Record<string, string>;
-  /** Whether sending it twice does what sending it once does. */
+  /** Whether sending it twice has the same effect as sending it once. */
   repeatable?: boolean;
 }
 
-/** Longest wait before a request is sent again, whatever Retry-After says. */
+/** The longest wait before a retry, whatever Retry-After says. */
 const RETRY_WAIT_MAX_MS = 30_000;
 
 export class Connection {
@@ -57,7 +57,7 @@ export class Connection {
     try {
       return (text === "" ? undefined : JSON.parse(text)) as T;
     } catch (cause) {
-      throw new DragomanError("bad_answer", "the answer is no JSON", { cause });
+      throw new DragomanError("bad_answer", "the answer is not JSON", { cause });
     }
   }
 
@@ -65,7 +65,7 @@ export class Connection {
     return this.#attempt(call, (response) => response.text());
   }
 
-  /** The answer while it comes in. */
+  /** The answer as a stream. */
   async stream(call: Call): Promise<ReadableStream<Uint8Array>> {
     return this.#attempt(call, async (response) => response.body ?? new Blob([]).stream());
   }
@@ -131,7 +131,7 @@ export class Connection {
     const end = () => ends.abort(signal?.reason);
     signal?.throwIfAborted();
     signal?.addEventListener("abort", end);
-    // A file takes as long as its way to the server.
+    // Uploading a file may take any time.
     const limitMs = call.body === undefined ? timeoutMs : 0;
     const late = new DragomanError("timeout", `no answer within ${limitMs} ms`);
     const timer = limitMs > 0 ? setTimeout(() => ends.abort(late), limitMs) : undefined;
@@ -148,7 +148,7 @@ export class Connection {
     }
   }
 
-  /** What went wrong on the way; the caller's own reason to end it stays what it is. */
+  /** The error for a failed connection. If the caller aborted the request, the error is the caller's own reason. */
   #fault(cause: unknown): unknown {
     if (cause instanceof DragomanError || this.#options.signal?.aborted) return cause;
     const inner = cause instanceof Error ? cause.cause : undefined;

@@ -1,8 +1,8 @@
-// What goes wrong, as one kind of error: the server's problems as it words them, and the few that the client has by itself.
+// Failures as one error class: the server's own errors in its words, and the few that the client adds.
 
 import type { DocumentResult, JobInfo } from "./wire.js";
 
-/** One wrong place in a request: `pointer` into the body, or `parameter` of path, query or headers. `field` is whichever there is. */
+/** One invalid place in a request: a `pointer` into the body, or a `parameter` of path, query or headers. `field` is whichever is set. */
 export interface Violation {
   detail: string;
   pointer?: string;
@@ -20,11 +20,11 @@ export interface ErrorParts {
 }
 
 /**
- * A request that failed. `code` is what programs switch on.
+ * A request failed. Programs should check `code`.
  *
- * The server's codes are a closed list (`/docs/errors` of a server explains them); `status` is the answer's. Three codes are the
- * client's own, without a status: `unreachable`, `timeout`, and `bad_answer` for what no Dragoman says. A job that failed has its own
- * code, and `job` is set.
+ * The server's codes are a closed list, which it explains at `/docs/errors`; `status` is the HTTP status. The client adds three codes
+ * without a status: `unreachable`, `timeout`, and `bad_answer` when the answer cannot be from Dragoman. A failed job has its own code,
+ * and `job` is set.
  */
 export class DragomanError extends Error {
   override readonly name = "DragomanError";
@@ -33,7 +33,7 @@ export class DragomanError extends Error {
   readonly requestId: string | undefined;
   readonly retryAfterS: number | undefined;
   readonly job: JobInfo | undefined;
-  /** Of an upsert of several batches: what became of the documents before those that this is about. */
+  /** When an upsert of several batches fails: the results of the documents before the failed batch. */
   results: DocumentResult[] = [];
 
   constructor(
@@ -58,13 +58,13 @@ interface Problem {
   errors?: Violation[];
 }
 
-/** Reads a problem (RFC 9457), or an error in OpenAI's shape, which `/v1/embeddings` answers. */
+/** Reads a problem (RFC 9457), or an error in OpenAI's format, which `/v1/embeddings` uses. */
 export function fromAnswer(status: number, headers: Headers, body: string): DragomanError {
   const requestId = headers.get("x-request-id");
   const wait = headers.get("retry-after") ?? "";
   const parts: ErrorParts = { status, ...(requestId === null ? {} : { requestId }), ...(/^\d+$/.test(wait) ? { retryAfterS: Number(wait) } : {}) };
   const problem = readProblem(body);
-  if (problem === undefined) return new DragomanError("bad_answer", `status ${status}, and no problem that can be read`, parts);
+  if (problem === undefined) return new DragomanError("bad_answer", `status ${status}, and the error cannot be read`, parts);
   const violations = (problem.errors ?? []).map((place) => {
     const field = place.pointer ?? place.parameter;
     return field === undefined ? place : { ...place, field };

@@ -1,4 +1,4 @@
-// Work that goes on after the answer: what became of it, waiting for it, and what it leaves.
+// Work that continues after the answer: its state, waiting for it, and its results.
 
 import type { Connection } from "./connection.js";
 import { DragomanError } from "./errors.js";
@@ -6,7 +6,7 @@ import type { DocumentResult, DuplicateCluster, JobInfo, LineResult, MinedPair }
 
 export interface WaitOptions {
   timeoutMs?: number;
-  /** Shown the job whenever it is looked at. */
+  /** Called with the job's state after each poll. */
   progress?: (job: JobInfo) => void;
 }
 
@@ -16,7 +16,7 @@ export class Job {
 
   constructor(
     connection: Connection,
-    /** What was last heard of it. */
+    /** The job's last known state. */
     public info: JobInfo,
     progress?: (job: JobInfo) => void,
   ) {
@@ -29,9 +29,9 @@ export class Job {
   }
 
   /**
-   * Looks at the job until it has succeeded, soon at first, then every two seconds.
+   * Waits until the job has succeeded. Polls quickly at first, then every two seconds.
    *
-   * One that fails or is canceled throws its own code. One that takes longer than `timeoutMs` throws `timeout`, and goes on.
+   * A failed or canceled job throws its own code. A job that takes longer than `timeoutMs` throws `timeout`, but continues.
    */
   async wait({ timeoutMs = Infinity, progress = this.#progress }: WaitOptions = {}): Promise<this> {
     const end = performance.now() + timeoutMs;
@@ -59,17 +59,17 @@ export class Job {
     return this;
   }
 
-  /** What became of each line of an import. */
+  /** The result of each line of an import. */
   results(status?: DocumentResult["status"]): AsyncGenerator<LineResult, void, undefined> {
     return this.#connection.lines({ method: "GET", path: this.#path("/results"), query: { status }, repeatable: true });
   }
 
-  /** The translation pairs that it found, the best first. */
+  /** The translation pairs that the job found, best first. */
   pairs(): AsyncGenerator<MinedPair, void, undefined> {
     return this.#connection.lines({ method: "GET", path: this.#path("/pairs"), repeatable: true });
   }
 
-  /** The clusters of duplicates that it found. */
+  /** The clusters of duplicates that the job found. */
   clusters(): AsyncGenerator<DuplicateCluster, void, undefined> {
     return this.#connection.lines({ method: "GET", path: this.#path("/clusters"), repeatable: true });
   }

@@ -1,5 +1,5 @@
-// What goes over the wire, under the names that openapi/openapi.json gives. An optional member of an answer is omitted where there is
-// nothing to say; it is never null. A newer server may send more members.
+// The bodies of requests and answers, named as in openapi/openapi.json. An optional member of an answer is omitted when it has no
+// value; it is never null. A newer server may send more members.
 
 /** One node of a filter: `and`, `or` or `not` with further nodes, or a `field` with exactly one operator. */
 export interface FilterNode {
@@ -38,7 +38,7 @@ export interface PassageOptions {
   overlap_tokens?: number;
 }
 
-/** What a new collection may say besides its name. */
+/** The options of a new collection. */
 export interface CollectionOptions {
   description?: string;
   model?: string;
@@ -103,14 +103,14 @@ export interface DocumentInput {
   ttl_seconds?: number;
 }
 
-/** Metadata is merged as RFC 7396 says; an expiry of null removes it. */
+/** Metadata is merged as in RFC 7396; an expiry of null removes the expiry. */
 export interface DocumentsChange {
   metadata?: Metadata;
   expires_at?: string | null;
   ttl_seconds?: number;
 }
 
-/** The same for one document; a title of null removes it. */
+/** The same for one document; a title of null removes the title. */
 export interface DocumentPatch extends DocumentsChange {
   title?: string | null;
   language?: string;
@@ -197,9 +197,9 @@ export interface ListDocumentsOptions {
   filter?: FilterNode;
   order?: "id" | "created_at" | "updated_at";
   descending?: boolean;
-  /** The order by any field, in place of `order` and `descending`. */
+  /** Orders by any field; replaces `order` and `descending`. */
   order_by?: { field: string; direction?: "asc" | "desc" };
-  /** Documents per request; all come in any case. */
+  /** Documents per request. It does not limit the total. */
   limit?: number;
 }
 
@@ -219,7 +219,7 @@ export interface GroupBy {
   size?: number;
 }
 
-/** What gets the weight: documents that match `filter`, or whose `field` is near to an origin, as `decay` says. */
+/** Which documents get the weight: those that match `filter`, or those whose `field` is near an origin (see `decay`). */
 export interface BoostInput {
   filter?: FilterNode;
   field?: string;
@@ -227,7 +227,7 @@ export interface BoostInput {
   weight?: number;
 }
 
-/** Which hits, in what order, and what they carry: of a search and of a recommendation. */
+/** Which hits a search or a recommendation returns, in what order, and with which parts. */
 export interface HitOptions {
   limit?: number;
   offset?: number;
@@ -246,7 +246,7 @@ export interface HitOptions {
   explain?: boolean;
 }
 
-/** What a search may say besides its query; `vector` or `like` stands in place of one. */
+/** The options of a search. `vector` or `like` replaces the query. */
 export interface SearchOptions extends HitOptions {
   vector?: number[];
   like?: string;
@@ -339,7 +339,7 @@ export interface JobInfo {
   finished_at?: string;
 }
 
-/** What became of one line of an import. */
+/** The result of one line of an import. */
 export interface LineResult {
   line: number;
   id?: string;
@@ -465,7 +465,7 @@ export interface DocumentsById {
 
 // Embeddings, comparison, mining
 
-/** Empty for a text in none of the languages that the model knows. */
+/** Empty if the text is in none of the languages that the model knows. */
 export interface LanguageDetection {
   language?: string;
   confidence?: number;

@@ -1,4 +1,4 @@
-// What the client does, against a real server.
+// Tests of the client against a real server.
 
 import assert from "node:assert/strict";
 import { openAsBlob } from "node:fs";
@@ -35,7 +35,7 @@ async function all<T>(values: AsyncIterable<T>): Promise<T[]> {
   return every;
 }
 
-/** The error that a call ends with. */
+/** The error of a failed call. */
 async function errorOf(call: Promise<unknown>): Promise<DragomanError> {
   const error = await call.then(
     () => assert.fail("there is no error"),
@@ -186,7 +186,7 @@ test("a file of the disk is imported, and one of no known kind refused", async (
   const typed = { contentType: "text/tab-separated-values", types: "year:int" };
   await (await client.importFile("news", await openAsBlob(path), typed)).wait();
   assert.deepEqual((await client.getDocument("news", "sw")).metadata, { year: 2026 });
-  await assert.rejects(client.importFile("news", "text"), /say contentType/);
+  await assert.rejects(client.importFile("news", "text"), /give contentType/);
 });
 
 test("an export is what was stored, whatever separates lines", async () => {

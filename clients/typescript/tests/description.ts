@@ -1,5 +1,5 @@
-// The types of the package are those of openapi/openapi.json: this compiles only when each takes what the other gives. `schema.ts` is
-// made by openapi-typescript before.
+// The types of the package match openapi/openapi.json: this file compiles only if their types are assignable to each other.
+// openapi-typescript generates `schema.ts` first.
 
 import type * as wire from "dragoman-client";
 import type { components } from "./schema.js";
@@ -7,14 +7,14 @@ import type { components } from "./schema.js";
 type Schemas = components["schemas"];
 type Free = Record<string, unknown>;
 
-/** Compiles when A can stand for B. */
+/** Compiles if A is assignable to B. */
 type Fits<A extends B, B> = A;
-/** Members that only one of the two has. */
+/** Members that only A or only B has. */
 type Apart<A, B> = Exclude<keyof A, keyof B> | Exclude<keyof B, keyof A>;
-/** Compiles when there are none. */
+/** Compiles if there are no such members. */
 type None<Members extends [never]> = Members;
 
-// What is sent: what the package lets be said, the server takes.
+// Requests: the server accepts everything that the package can send.
 export type Sent = [
   Fits<wire.CollectionOptions & { name: string }, Schemas["CreateCollectionRequest"]>,
   Fits<wire.CollectionChange, Schemas["ChangeCollectionRequest"]>,
@@ -32,7 +32,7 @@ export type Sent = [
   Fits<wire.DuplicatesOptions, Schemas["FindDuplicatesRequest"]>,
 ];
 
-// What is answered: what the server gives, the package has types for.
+// Answers: the package has types for everything that the server returns.
 export type Answered = [
   Fits<Omit<Schemas["CollectionInfo"], "damage">, Omit<wire.CollectionInfo, "damage">>,
   Fits<Schemas["StoredDocument"], wire.StoredDocument>,
@@ -45,7 +45,7 @@ export type Answered = [
   Fits<Schemas["SimilarityMatrix"], wire.SimilarityMatrix>,
 ];
 
-// Every member has its place, on both sides.
+// Both sides have the same members.
 export type Complete = [
   None<[Apart<wire.SearchRequest, Schemas["SearchDocumentsRequest"]>]>,
   None<[Apart<wire.HitOptions & { positive: Free; negative: Free }, Schemas["RecommendDocumentsRequest"]>]>,

@@ -1,4 +1,4 @@
-// What the client says when something is wrong: the request, the key, the server, or the way to it.
+// The errors that the client throws when the request, the key, the server or the connection is at fault.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
@@ -100,7 +100,7 @@ interface Answer {
   open?: boolean;
 }
 
-/** Asks a server of a few answers, one after the other, and gives the idempotency keys that it got. */
+/** Sends a request to a server that gives these answers in turn, and returns the idempotency keys that it received. */
 async function answering(answers: Answer[], ask: (url: string) => Promise<unknown>): Promise<(string | undefined)[]> {
   const asked: (string | undefined)[] = [];
   const other = createServer((request, response) => {

@@ -6,7 +6,7 @@ import { mkdtemp, readFile, rm, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** The repository; the script that runs the tests says where it is. */
+/** The repository's folder, from the script that runs the tests. */
 export const ROOT = process.env.DRAGOMAN_ROOT ?? process.cwd();
 
 function program(): string {
@@ -32,7 +32,7 @@ export class Server {
     return server;
   }
 
-  /** Starts it; again on the same port with the same data. */
+  /** Starts the server. A restart keeps the port and the data. */
   async start(): Promise<void> {
     const log = join(this.folder, "log");
     const file = await open(log, "w");

@@ -1,4 +1,4 @@
-//! The little that a program needs to use a Dragoman server: calls, jobs, streams of lines, and errors with their codes.
+//! A minimal client for a Dragoman server: calls, jobs, streams of lines, and errors with their codes.
 
 use std::io::{BufRead as _, BufReader};
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl std::fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 impl Dragoman {
-    /// The server that DRAGOMAN_SERVER names, asked with the key in DRAGOMAN_KEY.
+    /// Uses the server at DRAGOMAN_SERVER and the key in DRAGOMAN_KEY.
     pub fn from_environment() -> Self {
         let url = std::env::var("DRAGOMAN_SERVER").unwrap_or_else(|_| "http://127.0.0.1:7700".to_owned());
         let agent = Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(300))).build();
@@ -56,14 +56,14 @@ impl Dragoman {
         accepted(request.call()).map(drop)
     }
 
-    /// Sends lines of JSON as a file of documents; gives the job that stores them.
+    /// Imports lines of JSON as documents; returns the job that stores them.
     pub fn import(&self, collection: &str, lines: String) -> Result<Value, CallError> {
         let request = self.agent.post(format!("{}/v1/collections/{collection}/import", self.url));
         let request = request.header("authorization", self.authorization()).header("content-type", "application/x-ndjson");
         value(accepted(request.send(lines))?)
     }
 
-    /// Waits until a job has succeeded; the job as it is then.
+    /// Waits until a job has succeeded; returns its final state.
     pub fn finished(&self, job: &Value) -> Result<Value, CallError> {
         let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap_or_default());
         loop {
@@ -86,7 +86,7 @@ impl Dragoman {
         accepted(self.agent.get(format!("{}{path}", self.url)).header("authorization", self.authorization()).call())
     }
 
-    /// A server without keys does not look at it.
+    /// A server without keys ignores it.
     fn authorization(&self) -> String {
         format!("Bearer {}", self.key.as_deref().unwrap_or("none"))
     }

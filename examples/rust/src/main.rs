@@ -1,11 +1,11 @@
-//! A translation memory: learns which sentences of two files translate each other, and finds translations of similar
-//! sentences later.
+//! A translation memory: learns which sentences of two files are translations of each other, and later finds translations of
+//! similar sentences.
 //!
 //! translation-memory learn FIRST SECOND     mines pairs from two files with one sentence per line, and stores them
 //! translation-memory find SENTENCE          shows the stored translations nearest in meaning, in any language
 //! translation-memory forget                 deletes what was stored
 //!
-//! DRAGOMAN_SERVER and DRAGOMAN_KEY say where the server is and who asks.
+//! DRAGOMAN_SERVER is the server's address, DRAGOMAN_KEY an API key.
 
 mod dragoman;
 
@@ -16,7 +16,7 @@ use dragoman::Dragoman;
 use serde_json::{Value, json};
 
 const COLLECTION: &str = "example-memory";
-/// How many times better than the other candidates a pair must be. About what the mining of docs/mining.md needs.
+/// How many times better than the other candidates a pair must be. docs/mining.md uses about the same value.
 const THRESHOLD: f64 = 1.2;
 
 fn main() {
@@ -74,7 +74,7 @@ fn find(server: &Dragoman, sentence: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An id that is the same whenever the same pair comes again, also if the sentences are longer than an id may be (FNV-1a).
+/// An id that is always the same for the same pair, even if the sentences are longer than an id may be (FNV-1a).
 fn fingerprint(one: &str, other: &str) -> String {
     let bytes = one.bytes().chain(*b"\n").chain(other.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

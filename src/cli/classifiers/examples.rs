@@ -38,7 +38,7 @@ pub fn read(input: Input) -> Result<(Vec<Value>, ExampleLines), CliError> {
 }
 
 impl ExampleLines {
-    /// Puts file name and line numbers into a refusal, where it names examples.
+    /// Replaces examples with the file name and their line numbers, in a refusal that names them.
     pub fn located(&self, error: CliError) -> CliError {
         error.located(|location| {
             let example = location.strip_prefix("/examples/")?;

@@ -50,14 +50,14 @@ pub struct SearchArgs {
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     pub split: String,
     /// Documents to search for each query, by language: all, the query's own (same), or the others. Each is evaluated
-    /// separately. Skips queries without a relevant document in the scope and, except for all, queries of unknown language. A
-    /// scope without queries has no rows.
+    /// separately. Skips queries that have no relevant document in the scope and, except for all, queries whose language is
+    /// unknown. A scope without queries has no rows.
     #[arg(long, value_enum, value_name = "SCOPE,…", value_delimiter = ',', default_value = "all,same,other")]
     pub languages: Vec<Scope>,
     /// Searches with balance_languages, which alternates the languages of hits.
     #[arg(long)]
     pub balance_languages: bool,
-    /// Searches exactly, without the approximate index.
+    /// Compares the query with every embedding instead of using the approximate index.
     #[arg(long)]
     pub exact: bool,
     /// Number of bootstrap resamples for the significance test of differences.

@@ -1,5 +1,5 @@
-//! What an export is expected to have: what every document needs, and the fields that options name. If no record has it, a wrong
-//! option is more likely than a fault of every record.
+//! What an export is expected to have: the member that every document needs, and the fields that options name. If no record
+//! has them, an option is probably wrong, rather than every record.
 
 use std::fmt;
 

@@ -27,7 +27,7 @@ impl Failures {
         Ok(Self { unit: "line", file: file.map(Target::create).transpose()?, printed: Vec::new(), count: 0 })
     }
 
-    /// The same for the records of an export, of which several may be on a line.
+    /// The same for the records of an export. A line may hold several records.
     pub fn of_records(file: Option<&Path>) -> Result<Self, CliError> {
         Ok(Self { unit: "record", ..Self::of_lines(file)? })
     }

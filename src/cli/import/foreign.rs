@@ -240,7 +240,8 @@ impl Documents {
         Ok(true)
     }
 
-    /// Reduces a record's vectors to the one to import. If that is ambiguous, it is for the other records too, so the import ends.
+    /// Reduces a record's vectors to the one to import. If the choice is ambiguous, it is ambiguous for the other records
+    /// too, so the import ends.
     fn with_one_vector(&mut self, mut record: Record) -> io::Result<Record> {
         let given = std::mem::take(&mut record.vector);
         match &mut self.vectors {
@@ -287,7 +288,7 @@ pub fn needs_own_vectors() -> CliError {
     )
 }
 
-/// Names this many first records and whose fields they have, for messages.
+/// Names this many first records and the source of their fields, for messages.
 fn so_far(records: u64) -> (String, &'static str) {
     match records {
         1 => ("the first record has".to_owned(), "its"),

@@ -318,7 +318,7 @@ fn parse_value(json: &[u8]) -> Result<Value, String> {
 fn unexpected(byte: Option<u8>) -> io::Error {
     let problem = match byte {
         None => "the JSON is cut off".to_owned(),
-        Some(byte) => format!("the JSON goes on with an unexpected {:?}", char::from(byte)),
+        Some(byte) => format!("the JSON continues with an unexpected {:?}", char::from(byte)),
     };
     io::Error::new(io::ErrorKind::InvalidData, problem)
 }
@@ -379,7 +379,7 @@ mod tests {
             assert!(records.next().unwrap().unwrap().is_ok(), "{text}");
             assert!(records.next().unwrap_err().to_string().contains("cut off"), "{text}");
         }
-        check(QDRANT, "id,text\n1,a", &["the JSON goes on with an unexpected 'i'"]);
+        check(QDRANT, "id,text\n1,a", &["the JSON continues with an unexpected 'i'"]);
     }
 
     #[test]

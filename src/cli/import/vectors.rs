@@ -1,5 +1,5 @@
-//! Chooses the vector of a record. Qdrant, Weaviate and Meilisearch keep several under names, which cannot be compared with each
-//! other, so all documents get the one with the same name.
+//! Chooses the vector of a record. Qdrant, Weaviate and Meilisearch can store several named vectors per record. Vectors with
+//! different names cannot be compared, so all documents get the vector with the same name.
 
 use serde_json::Value;
 

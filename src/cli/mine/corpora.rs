@@ -1,7 +1,7 @@
 //! The sides of a mining request, each a collection or a file with one sentence per line, and the file of known pairs.
 //!
-//! Blank lines of a file of sentences are not sent. The user still sees and names its sentences by their line numbers, from 0:
-//! in the results and in the file of known pairs.
+//! Blank lines of a file of sentences are not sent. For the user, line numbers from 0 still identify its sentences, in the
+//! results and in the file of known pairs.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub struct KnownPairs {
     file: NumberedFile,
 }
 
-/// A file of which the lines that are not blank were sent.
+/// A file whose non-blank lines were sent.
 struct NumberedFile {
     name: String,
     /// [sent lines] The line number of each, from 0.
@@ -41,7 +41,7 @@ struct NumberedFile {
 }
 
 impl Corpora {
-    /// Puts file names and line numbers into a refusal, where it names parts of the request that came from files.
+    /// Replaces parts of the request that came from files with file names and line numbers, in a refusal that names them.
     pub fn located(&self, error: CliError) -> CliError {
         error.located(|location| self.locate(location))
     }
@@ -119,11 +119,12 @@ impl Side {
         Ok(Self { member: member.into(), file })
     }
 
-    /// Converts an id of the user to that of the request: a line number to the position among the sent lines.
+    /// Converts the user's id to the request's: a line number to the position among the sent lines.
     fn sent_id(&self, id: &str) -> Result<String, String> {
         let Some(file) = &self.file else { return Ok(id.to_owned()) };
         let position = id.parse::<u64>().ok().and_then(|number| file.numbers.binary_search(&number).ok());
-        let wrong = || format!("has the id {id:?}, which is not the number of a line of {} that is not blank, from 0", file.name);
+        let wrong =
+            || format!("has the id {id:?}, which is not the number, counted from 0, of a line of {} with text", file.name);
         position.map(|position| position.to_string()).ok_or_else(wrong)
     }
 

@@ -43,14 +43,14 @@ pub struct MineArgs {
     /// Minimum score of a pair.
     #[arg(long, value_name = "SCORE", conflicts_with = "known", allow_negative_numbers = true)]
     pub threshold: Option<f64>,
-    /// Chooses the threshold by a file of known translations, a random sample of all: two tab-separated ids per line. For a file
-    /// of sentences, ids are line numbers from 0.
+    /// Chooses the threshold from a file of known translations, which should be a random sample of all translations: two
+    /// tab-separated ids per line. For a file of sentences, ids are line numbers from 0.
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
     /// Treats the known translations as complete, so that any other pair counts as wrong.
     #[arg(long, requires = "known")]
     pub known_complete: bool,
-    /// Number of neighbors per sentence: the candidates for its pairs, and what the margin score compares with.
+    /// Number of neighbors per sentence. They are the candidates for its pairs, and the margin score is computed from them.
     #[arg(long, short = 'k', value_name = "COUNT")]
     pub neighbors: Option<u64>,
     /// Margin: ratio, distance or absolute.
@@ -65,8 +65,8 @@ pub struct MineArgs {
     /// Does not merge sentences with identical text.
     #[arg(long)]
     pub keep_copies: bool,
-    /// Also pairs a text with an identical one. By default those are left out, whatever their case and the spaces around them,
-    /// and numbers, dates and codes that are on both sides are in no pair.
+    /// Also pairs identical texts. By default, pairs of texts that differ at most in case and surrounding spaces are left
+    /// out, and so are numbers, dates and codes that both sides have.
     #[arg(long)]
     pub keep_identical: bool,
     /// Unit of text to compare in collections: passage, document or sentence.
@@ -159,7 +159,7 @@ pub fn duplicates(args: DuplicatesArgs, output: &Output, client: &Client) -> Res
     follow(client, output, &call, &args.results, ("cluster", None))
 }
 
-/// Starts a job, waits until it ends, and writes its results. `one` is the word for one of them. `corpora` is for pairs.
+/// Starts a job, waits until it ends, and writes its results. `one` is the word for a single result. `corpora` is for pairs.
 fn follow(
     client: &Client,
     output: &Output,
@@ -203,7 +203,7 @@ fn follow(
     Ok(Outcome::Done)
 }
 
-/// Returns the format of the results. Refuses a file name that promises another one.
+/// Returns the format of the results. Refuses a file name that implies another format.
 fn results_format(args: &ResultsArgs, output: &Output) -> Result<ResultsFormat, CliError> {
     let ending = args.output.as_deref().and_then(Path::extension).map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     match (args.format, ending.as_deref()) {

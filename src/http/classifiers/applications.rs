@@ -65,7 +65,7 @@ pub async fn apply_classifier(
     let probability_field = body.probability_field.map(|text| read("/probability_field", &text, false)).transpose()?;
     let within = |one: &MetadataPath, other: &MetadataPath| one.keys().starts_with(other.keys());
     if let Some(other) = probability_field.as_ref().filter(|other| within(other, &field) || within(&field, other)) {
-        return invalid("/probability_field", format!("must not overlap with field, got {other} beside {field}"));
+        return invalid("/probability_field", format!("must not overlap with field, got {other} and {field}"));
     }
     let limits = api.service.limits();
     let request = ApplyRequest {

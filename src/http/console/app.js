@@ -28,7 +28,7 @@ async function route() {
 	} catch (error) {
 		if (signal.aborted || error.name === 'AbortError') return;
 		if (error.status === 403 || error.status === 404) {
-			fill(main, empty(error.status === 403 ? 'Refused' : 'Not there', error.story));
+			fill(main, empty(error.status === 403 ? 'Not allowed' : 'Not found', error.story));
 		} else failed(error);
 	}
 }
@@ -44,28 +44,28 @@ function decode(part) {
 // Asks for a key. Requests wait for it meanwhile.
 async function askForKey(refused) {
 	const secret = h('input', {type: 'password', required: true, autofocus: true});
-	const value = await dialog('This server asks for a key', close => form(() => {
+	const value = await dialog('This server requires a key', close => form(() => {
 		close(written(secret));
 		secret.value = '';
-	}, refused && h('p.notice.bad', 'The server does not know this key. It may have been revoked, or have expired.'),
-	field('Key', secret, 'It stays in the memory of this page until you close or reload it.'),
+	}, refused && h('p.notice.bad', 'The server does not know this key. It may have been revoked or have expired.'),
+	field('Key', secret, 'It stays in memory until you close or reload this page.'),
 	h('footer', h('button.button.primary', {type: 'submit'}, 'Continue'))));
 	if (value) return useKey(value);
-	fill(main, empty('This server asks for a key', 'Without one it shows nothing.', button('Enter a key', route, 'primary')));
+	fill(main, empty('This server requires a key', 'Enter one to see its data.', button('Enter a key', route, 'primary')));
 	throw new DOMException('no key', 'AbortError');
 }
 
 function showSession() {
 	for (const link of document.querySelectorAll('nav [data-needs]')) link.hidden = !session[link.dataset.needs];
 	const who = document.getElementById('who');
-	const may = session.everything ? 'may do everything' : session.admin ? 'administers its collections' : session.write ? 'may read and write' : 'may read';
-	fill(who, session.guarded && hasKey() && [h('span', `This key ${may}. `), button('Forget it', async () => {
+	const may = session.everything ? 'may do everything' : session.admin ? 'may manage its collections' : session.write ? 'may read and write' : 'may read';
+	fill(who, session.guarded && hasKey() && [h('span', `This key ${may}. `), button('Forget key', async () => {
 		await useKey(null);
 		route();
 	}, 'link')]);
 }
 
-// Shows the number of unfinished jobs beside the word "Jobs".
+// Shows the number of unfinished jobs next to the word "Jobs".
 async function countJobs() {
 	const count = document.getElementById('jobs-running');
 	for (;;) {
@@ -103,7 +103,7 @@ document.querySelector('.skip').addEventListener('click', event => {
 	event.preventDefault();
 	main.focus();
 });
-// A file dropped beside its target must not replace the console.
+// A file dropped next to its target must not replace the console.
 for (const kind of ['dragover', 'drop']) addEventListener(kind, event => event.preventDefault());
 
 const started = route();

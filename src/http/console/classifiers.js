@@ -6,15 +6,15 @@ import {reading} from './hits.js';
 import {showJob} from './jobs.js';
 import {ago, languageName, link, number, percent, plural, score} from './text.js';
 
-const KINDS = [['knn', 'knn: the nearest labeled passages vote'], ['mlp', 'mlp: a small network, fastest answers']];
+const KINDS = [['knn', 'knn: the nearest labeled passages vote'], ['mlp', 'mlp: a small neural network, the fastest']];
 const TONES = {ready: 'good', training: 'busy', failed: 'bad', outdated: 'warn'};
 const ERRORS_LOOKED_AT = 500;
 
 export async function show(page) {
 	if (page.args[0]) return showOne(page, page.args[0]);
 	const {classifiers} = await get('/v1/classifiers', {limit: 200}, page.signal);
-	return fill(page.main, head('Classifiers', 'They learn labels in one language, and tell them in all others.', may('write') && button('New classifier', create, 'primary', {sign: 'add'})),
-		classifiers.length === 0 && empty('No classifiers yet', 'Take a collection whose documents have a label in their metadata, such as a topic.'),
+	return fill(page.main, head('Classifiers', 'They learn labels in one language and predict them in all others.', may('write') && button('New classifier', create, 'primary', {sign: 'add'})),
+		classifiers.length === 0 && empty('No classifiers yet', 'Use a collection whose documents have a label in their metadata, such as a topic.'),
 		h('div.grid', classifiers.map(({name, state, kind, source}) => h('a.card.tile', {href: link('classifiers', name)}, h('h2', name),
 			facts(h(`span.state.${TONES[state]}`, state), kind, source && `${source.field} in ${source.collection}`)))));
 }
@@ -22,14 +22,14 @@ export async function show(page) {
 async function create() {
 	const known = await get('/v1/collections', {limit: 200});
 	const first = (known.collections.find(one => one.documents > 0) ?? (known.next_cursor && known.collections[0]))?.name;
-	if (!first) return tell('Make a collection with documents first.', 'note');
+	if (!first) return tell('Create a collection with documents first.', 'note');
 	const labels = h('datalist', {id: 'label-fields'});
 	const offer = async collection => fill(labels, (await metadataOf(collection)).map(value => h('option', {value})));
 	await offer(first);
 	const made = await ask('New classifier', {
 		name: ['Name', {required: true, autofocus: true}], collection: ['Learns from', pickCollection(known, first, offer)],
 		field: ['Field with the label', {required: true, list: labels.id}], labels, kind: ['Kind', select(KINDS)],
-	}, 'Train it', ({name, kind, ...source}) => post('/v1/classifiers', {name, kind, source}));
+	}, 'Train', ({name, kind, ...source}) => post('/v1/classifiers', {name, kind, source}));
 	if (made) location.hash = link('classifiers', made.name);
 	return made;
 }
@@ -44,7 +44,7 @@ async function showOne({main, signal}, name) {
 			await showJob(work, await post(`${target}/train`), signal);
 			dispatchEvent(new Event('hashchange'));
 		}), button('Delete', async () => {
-			if (!await confirmed(`Delete ${name}?`, 'What it has labeled stays.', 'Delete it')) return;
+			if (!await confirmed(`Delete ${name}?`, 'Labels that it wrote stay.', 'Delete it')) return;
 			await call('DELETE', target);
 			location.hash = '#/classifiers';
 		})]), work);
@@ -60,18 +60,18 @@ function learned(training) {
 	if (!training) return '';
 	const {labels, examples, validation_quality: right, validation_examples: apart} = training;
 	const most = Math.max(...labels.map(each => each.examples), 1);
-	return card(`Learned from ${plural(examples, 'example')}`, right !== undefined && h('p', `Right on ${percent(right)} of ${plural(apart, 'example')} set apart.`),
+	return card(`Learned from ${plural(examples, 'example')}`, right !== undefined && h('p', `Accuracy on ${plural(apart, 'validation example')}: ${percent(right)}.`),
 		table('Examples by label', ['Label', '#Examples', 'Share'], labels.map(each => [each.label, number(each.examples), meter(each.examples / most)])));
 }
 
 function attempt(target) {
 	const text = h('textarea', {rows: 2, label: 'A text in any language', placeholder: 'A text in any language'});
 	const answer = h('div.stack', {role: 'status'});
-	return card('Try it', text, h('div', button('What is it?', async () => {
+	return card('Try it', text, h('div', button('Predict', async () => {
 		const {predictions: [{abstained, labels, language, scores, neighbors = []}]} = await post(`${target}/predict`, {texts: [text.value], scores: 5, explain: 3});
 		fill(answer, h('p.line', h('b', abstained ? 'It abstains' : labels.join(', ')), language && tongue(language)),
 			table('Probabilities', ['Label', '#Probability', 'Share'], scores.map(({label, probability}) => [label, percent(probability), meter(probability)])),
-			neighbors.length > 0 && h('h3', 'Because of'), neighbors.map(each => h('div', h('p.line', tongue(each.language), h('b', each.labels.join(', ')), h('span.hint', `cosine ${score(each.score)}`)), passage(each.text, [], each.language))));
+			neighbors.length > 0 && h('h3', 'Nearest examples'), neighbors.map(each => h('div', h('p.line', tongue(each.language), h('b', each.labels.join(', ')), h('span.hint', `cosine ${score(each.score)}`)), passage(each.text, [], each.language))));
 	}, 'primary')), answer);
 }
 
@@ -84,14 +84,14 @@ function quality(target, source) {
 		const {all, transfer, confusion} = result;
 		const known = languages ?? result.languages;
 		const choose = select([['', 'All languages'], ...known.filter(one => one.language).map(one => [one.language, `${languageName(one.language)}: ${percent(one.scores.accuracy)}`])], code, value => busy(choose, () => evaluate(value, known)), {label: 'Language'});
-		fill(place, choose, h('p', `Right on ${percent(all.accuracy)} of ${plural(all.examples, 'document')}, macro-F1 ${percent(all.macro_f1)}${transfer ? `; the other languages are ${percent(transfer.gap)} below ${languageName(transfer.from)}` : ''}.`),
+		fill(place, choose, h('p', `Accuracy on ${plural(all.examples, 'document')}: ${percent(all.accuracy)}, macro-F1 ${percent(all.macro_f1)}${transfer ? `; the other languages are ${percent(transfer.gap)} below ${languageName(transfer.from)}` : ''}.`),
 			confusion && matrix(result, (expected, answered) => errors(target, source, filter, expected, answered)));
 	};
-	const judge = button('Judge it', () => {
+	const judge = button('Evaluate', () => {
 		judge.hidden = true;
 		return evaluate('');
 	}, 'primary');
-	return card('How well does it tell them?', hint('Judged on its own collection, each document without itself if the kind is knn. A click on a number shows the documents.'), place, h('div', judge));
+	return card('How accurate is it?', hint('Evaluates on its own collection; a knn classifies each document without itself. Click a number to see the documents.'), place, h('div', judge));
 }
 
 function matrix({confusion, labels}, open) {
@@ -102,13 +102,13 @@ function matrix({confusion, labels}, open) {
 		const {count} = confusion.find(one => one.expected === expected && one.answered === answered) ?? {};
 		return count ? h(`button.${expected === answered ? 'right' : 'wrong'}`, {vars: {part: count / most}, label: `${told(expected, answered)}: ${count}`, onclick: () => open(expected, answered)}, number(count)) : h('span.zero', '·');
 	};
-	const all = table('Confusion matrix: rows are the labels, columns the answers', ['is ↓ told as →', ...answers.map(one => one ?? 'abstained')],
+	const all = table('Confusion matrix: rows are the labels, columns the answers', ['label ↓ predicted →', ...answers.map(one => one ?? 'abstained')],
 		names.map(expected => [h('th', {scope: 'row'}, expected), ...answers.map(answered => cell(expected, answered))]));
 	all.classList.add('matrix');
 	return all;
 }
 
-const told = (expected, answered) => `${expected} told as ${answered ?? 'nothing'}`;
+const told = (expected, answered) => `${expected} predicted as ${answered ?? 'nothing'}`;
 
 // The documents of a cell: those with the label, predicted again.
 const errors = (target, {collection, field}, filter, expected, answered) => reading(told(expected, answered), async () => {

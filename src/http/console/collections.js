@@ -9,7 +9,7 @@ import {ago, bytes, link, number, plural, spoken} from './text.js';
 const PAGE = 60;
 const READ_ON = 500;
 const TYPES = {ndjson: 'application/x-ndjson', jsonl: 'application/x-ndjson', csv: 'text/csv', tsv: 'text/tab-separated-values'};
-const INDEXES = 'Metadata fields that filters use often';
+const INDEXES = 'Metadata fields to index for filters';
 const here = (...parts) => link('collections', ...parts);
 
 export const show = page => (page.args[0] ? showOne(page, ...page.args) : showAll(page));
@@ -45,7 +45,7 @@ async function showAll({main, signal}) {
 		if (lacks) {
 			await (reading ??= read(READ_ON).finally(() => { reading = undefined; }));
 			await draw();
-		} else if (fitting.length === 0) fill(grid, part ? hint('None has that in its name.') : empty('No collections yet', 'A collection holds documents under one name, embedded by one model.', may('admin') && button('Make a collection', create, 'primary')));
+		} else if (fitting.length === 0) fill(grid, part ? hint('No name contains this text.') : empty('No collections yet', 'A collection holds documents under one name, embedded by one model.', may('admin') && button('Create a collection', create, 'primary')));
 	};
 	await read(PAGE);
 	await draw();
@@ -62,10 +62,10 @@ async function create() {
 	const dimension = h('input', {type: 'number', min: 1, max: 8192, value: 384});
 	const made = ask('New collection', {
 		name: ['Name', {required: true, autofocus: true}], description: ['Description'],
-		kind: ['What it holds', select([['model', 'Texts, embedded by the model'], ['vectors', 'Vectors of my own']], 'model', value => { dimension.parentElement.hidden = value === 'model'; })],
+		kind: ['Contents', select([['model', 'Texts, embedded by the model'], ['vectors', 'My own vectors']], 'model', value => { dimension.parentElement.hidden = value === 'model'; })],
 		dimension: ['Values per vector', dimension],
-		more: {quantization: ['Stored values of the index', select([['', 'as the server sees fit'], 'f32', 'bf16', 'f16', 'i8', 'b1'])], metadata_indexes: [INDEXES, {placeholder: 'topic, year', 'data-list': ''}]},
-	}, 'Make it', ({kind, ...values}) => post('/v1/collections', values));
+		more: {quantization: ['Quantization of the index', select([['', 'default'], 'f32', 'bf16', 'f16', 'i8', 'b1'])], metadata_indexes: [INDEXES, {placeholder: 'topic, year', 'data-list': ''}]},
+	}, 'Create', ({kind, ...values}) => post('/v1/collections', values));
 	dimension.parentElement.hidden = true;
 	const {name} = await made ?? {};
 	if (name) location.hash = here(name);
@@ -109,10 +109,10 @@ function droppable(area, take) {
 function showImport(name, body, take, first) {
 	const picker = h('input.sr', {type: 'file', multiple: true, accept: '.ndjson,.jsonl,.csv,.tsv,.gz,.zst', tabindex: '-1', label: 'Files to import', onchange: () => take([...picker.files])});
 	fill(body, h('div.drop', icon('down'), h('h2', first ? 'Drop a file of texts here' : 'Drop files here'),
-		hint('NDJSON, CSV or TSV, plain or packed with gzip or Zstandard. Languages are detected.'), picker, button('Choose files', () => picker.click(), 'primary')),
+		hint('NDJSON, CSV or TSV, plain or compressed with gzip or Zstandard. Languages are detected.'), picker, button('Choose files', () => picker.click(), 'primary')),
 	h('div.list', {id: 'imports'}),
 	h('details', h('summary', 'What a file looks like'), h('pre', {tabindex: '0'}, '{"id": "fr-1", "text": "Le train est en retard.", "metadata": {"topic": "travel"}}\n{"id": "ja-1", "text": "電車が遅れています。", "language": "ja"}'),
-		hint('In CSV and TSV the first row names the columns: text, and perhaps id, title and language. All others become metadata.')),
+		hint('In CSV and TSV the first row names the columns: text, and optionally id, title and language. Others become metadata.')),
 	first && h('p', button('Or write one document', async () => {
 		if (!await writeDocument(name)) return;
 		if (location.hash === here(name, 'documents')) dispatchEvent(new Event('hashchange'));
@@ -129,7 +129,7 @@ async function importFiles(name, files, refresh) {
 		try {
 			const {status, details} = await showJob(part, await sendFile(name, file));
 			if (status === 'succeeded') part.append(h('p.notice.good', {role: 'status'}, `${file.name} is searchable${details.failed > 0 ? `, except ${plural(details.failed, 'line')} that failed` : ''}. `,
-				h('a', {href: link('search', name)}, 'Ask it something'), ', ', h('a', {href: here(name, 'documents')}, 'look at the documents'), ' or ', h('a', {href: here(name, 'map')}, 'see them as a map'), '.'));
+				h('a', {href: link('search', name)}, 'Ask a question'), ', ', h('a', {href: here(name, 'documents')}, 'browse the documents'), ' or ', h('a', {href: here(name, 'map')}, 'see them as a map'), '.'));
 		} catch (error) {
 			fill(part, h('p.notice.bad', {role: 'alert'}, `${file.name}: ${error.story ?? error.message}`));
 		}
@@ -139,17 +139,17 @@ async function importFiles(name, files, refresh) {
 
 async function sendFile(name, file) {
 	const [, kind, packed] = file.name.toLowerCase().match(/\.(ndjson|jsonl|csv|tsv)(\.gz|\.zst)?$/) ?? [];
-	if (!kind) throw new Error('the name must end in .ndjson, .jsonl, .csv or .tsv, perhaps followed by .gz or .zst');
+	if (!kind) throw new Error('the name must end in .ndjson, .jsonl, .csv or .tsv, optionally followed by .gz or .zst');
 	return call('POST', path('collections', name, 'import'), {body: file, type: TYPES[kind], encoding: {'.gz': 'gzip', '.zst': 'zstd'}[packed]});
 }
 
 function about(one, body, refresh) {
 	const most = Math.max(...one.languages.map(each => each.documents), 1);
-	fill(body, stats('dl.stats.card', [['Model', one.model ?? 'none: own vectors'], ['Values per embedding', number(one.dimension)], ['Metric', one.metric], ['Stored as', one.quantization], ['Index', one.index_state], ['Made', ago(one.created_at)]]),
+	fill(body, stats('dl.stats.card', [['Model', one.model ?? 'none: own vectors'], ['Values per embedding', number(one.dimension)], ['Metric', one.metric], ['Stored as', one.quantization], ['Index', one.index_state], ['Created', ago(one.created_at)]]),
 		card('Documents by language', languageBar(one.languages), table('Documents by language', ['Language', '#Documents', 'Share'], [...spoken(one.languages), ...one.languages.filter(each => !each.language)].map(each => [tongue(each.language), number(each.documents), meter(each.documents / most)]))),
 		one.damage?.length > 0 && card('Damage', table('Damage', ['Document', 'Problem'], one.damage.map(each => [each.document ?? '', each.problem]))),
-		may('admin') && [change(one, refresh), card('Delete', hint('Deletes the collection with all of its documents. Snapshots keep theirs.'), h('div', button('Delete this collection', async () => {
-			if (!await confirmed(`Delete ${one.name}?`, `${plural(one.documents, 'document')} will be gone.`, 'Delete it', one.name)) return;
+		may('admin') && [change(one, refresh), card('Delete', hint('Deletes the collection and all its documents. Snapshots stay.'), h('div', button('Delete this collection', async () => {
+			if (!await confirmed(`Delete ${one.name}?`, `${plural(one.documents, 'document')} will be deleted.`, 'Delete it', one.name)) return;
 			await call('DELETE', path('collections', one.name));
 			tell(`${one.name} is deleted.`);
 			location.hash = '#/collections';
@@ -159,7 +159,7 @@ function about(one, body, refresh) {
 function change(one, refresh) {
 	const {elements, values} = fieldsOf({
 		description: ['Description', {value: one.description ?? ''}],
-		default_languages: ['Languages that searches look at when they name none', {value: one.default_languages.join(', '), placeholder: 'all', 'data-list': ''}],
+		default_languages: ['Languages to search by default', {value: one.default_languages.join(', '), placeholder: 'all', 'data-list': ''}],
 		metadata_indexes: [INDEXES, {value: one.metadata_indexes.join(', '), 'data-list': ''}],
 	});
 	return card('Settings', elements, h('div', button('Save', async () => {

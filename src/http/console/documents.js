@@ -30,7 +30,7 @@ export async function browse({signal}, collection, body, refresh) {
 		cursor = answer.next_cursor;
 		for (const one of answer.documents.flatMap(({metadata}) => Object.keys(metadata))) fields.add(one);
 		list.append(...answer.documents.map(item));
-		fill(foot, cursor && button('More documents', () => read()), list.childElementCount === 0 && empty('No document', filter ? 'None fits the filter.' : 'The collection is empty.'));
+		fill(foot, cursor && button('More documents', () => read()), list.childElementCount === 0 && empty('No documents', filter ? 'None match the filter.' : 'The collection is empty.'));
 		if (!again) return;
 		const {documents: total} = filter ? await post(`${documents}/count`, {filter}, signal) : {};
 		if (now === turn) count.textContent = filter ? `${plural(total, 'document')}: ${inWords(filter)}` : '';
@@ -58,13 +58,13 @@ export async function browse({signal}, collection, body, refresh) {
 					element.remove();
 					await refresh();
 				}, 'small', {label: `Delete ${one.id}`})]),
-			h('footer', tongue(one.language, {own: false}), h('span.mono.hint', short(one.id, 40)), h('span.hint', ago(one.updated_at)), !one.indexed && h('span.state.busy', 'waits for its embedding'), chips(one.metadata, condition => narrow(also(filter, condition)))));
+			h('footer', tongue(one.language, {own: false}), h('span.mono.hint', short(one.id, 40)), h('span.hint', ago(one.updated_at)), !one.indexed && h('span.state.busy', 'not embedded yet'), chips(one.metadata, condition => narrow(also(filter, condition)))));
 		return element;
 	};
 	edit();
 	fill(body, h('div.toolbar',
 		select([['', 'All languages'], ...counted(collection.languages)], '', code => narrow(code ? {field: 'language', eq: code} : undefined), {label: 'Language'}),
-		select([['id', 'By id'], ['-updated_at', 'Changed last first'], ['-created_at', 'Newest first']], order, value => {
+		select([['id', 'By id'], ['-updated_at', 'Last changed first'], ['-created_at', 'Newest first']], order, value => {
 			order = value;
 			filterBy(filter);
 		}, {label: 'Order'}),
@@ -80,7 +80,7 @@ export function writeDocument(collection, known) {
 	const target = path('collections', collection, 'documents');
 	const {metadata: before = {}, language, language_confidence: detected} = known ?? {};
 	return ask(known ? `Edit ${known.id}` : 'New document', {
-		id: !known && ['Id', {}, 'Left empty, the server gives one.'],
+		id: !known && ['Id', {}, 'If empty, the server assigns one.'],
 		title: ['Title', {value: known?.title ?? ''}],
 		text: known?.text !== '' && ['Text', h('textarea', {rows: 8, value: known?.text ?? '', autofocus: true, required: !known})],
 		language: ['Language', {value: detected === undefined && language || '', placeholder: 'detected'}],

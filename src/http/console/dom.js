@@ -65,7 +65,7 @@ export async function busy(element, work) {
 export function failed(error) {
 	if (error?.name === 'AbortError') return;
 	if (!error?.story) console.error(error);
-	tell(error?.story ?? 'Something in this page went wrong. Load it again.', 'bad');
+	tell(error?.story ?? 'Something went wrong. Reload this page.', 'bad');
 }
 
 // Shows a message for some seconds; an error stays until it is closed.
@@ -173,7 +173,7 @@ export function confirmed(title, text, action, word) {
 	return dialog(title, close => {
 		const go = h('button.button.danger', {type: 'submit', disabled: Boolean(word)}, action);
 		const typed = word && h('input', {oninput: () => { go.disabled = typed.value !== word; }});
-		return form(() => close(true), h('p', text), typed && field(`Type ${word} to confirm`, typed), h('footer', button('Keep it', () => close(false)), go));
+		return form(() => close(true), h('p', text), typed && field(`Type ${word} to confirm`, typed), h('footer', button('Cancel', () => close(false)), go));
 	});
 }
 

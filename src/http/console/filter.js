@@ -96,7 +96,7 @@ export function filterEditor(filter, changed, fields = []) {
 		}});
 		fill(place, text, note, h('div.row', button('As rows', () => {
 			if (list) asRows();
-			else note.textContent = 'Rows can say only conditions that must all hold.';
+			else note.textContent = 'Rows can only show conditions that must all hold.';
 		}, 'small')));
 	};
 	if (list) asRows();

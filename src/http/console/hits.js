@@ -5,12 +5,12 @@ import {button, busy, dialog, facts, fill, h, hint, icon, marked, meter, passage
 import {languageName, number, ordinal, pieces, score, short, when} from './text.js';
 
 const EVIDENCE = [
-	['dense', 'Meaning', 'How near the embeddings of query and passage are', 'similarity'],
-	['late', 'Words across languages', 'Each token of the query with the nearest of the passage, in any language', 'sum'],
-	['lexical', 'The same words', 'Words that stand in both, rare ones count more (BM25)', 'BM25'],
+	['dense', 'Meaning', 'How close the embeddings of query and passage are', 'similarity'],
+	['late', 'Words across languages', 'Matches each query token with the nearest passage token, in any language', 'sum'],
+	['lexical', 'The same words', 'Words in both; rare words count more (BM25)', 'BM25'],
 ];
 
-// The hits of a response. `asked` is the query's language, `rankElsewhere` returns a hit's rank in the response beside it; `narrow` is called
+// The hits of a response. `asked` is the query's language, `rankElsewhere` returns a hit's rank in the other response; `narrow` is called
 // with a condition for the filter, `alike` with an id.
 export function hitList({hits}, context) {
 	const top = Math.max(...hits.map(hit => hit.score), 0.000001);
@@ -44,7 +44,7 @@ function card(hit, context) {
 		reasons));
 }
 
-export const noText = () => h('p.passage.none', 'An embedding without a text.');
+export const noText = () => h('p.passage.none', 'A vector without a text.');
 
 // Whether this hit has another rank with the other settings.
 function moved(hit, {rankElsewhere, place}) {
@@ -52,7 +52,7 @@ function moved(hit, {rankElsewhere, place}) {
 	const by = rankElsewhere(hit.id) - place;
 	if (Number.isNaN(by)) return h('span.move.new', 'only here');
 	if (by === 0) return h('span.move', 'same place');
-	return h(`span.move.${by > 0 ? 'up' : 'down'}`, icon(by > 0 ? 'up' : 'down'), Math.abs(by), h('span.sr', ` places ${by > 0 ? 'higher' : 'lower'} than beside`));
+	return h(`span.move.${by > 0 ? 'up' : 'down'}`, icon(by > 0 ? 'up' : 'down'), Math.abs(by), h('span.sr', ` places ${by > 0 ? 'higher' : 'lower'} than in the other list`));
 }
 
 export function chips(metadata, narrow, most = 6) {
@@ -67,18 +67,18 @@ export function chips(metadata, narrow, most = 6) {
 // Why a hit was found: each kind of evidence with its rank and score, the matching words, the languages.
 function explain({language, title, title_marks, passage: found, explanation = {}, score: total}, {tops, mode, asked}) {
 	const lists = EVIDENCE.filter(([list]) => mode === 'full' || (mode === 'hybrid' ? list !== 'late' : list === mode));
-	const by = EVIDENCE.filter(([list]) => explanation[list]).map(([list, name]) => `${name.toLowerCase()} (${ordinal(explanation[list].rank)} of its list)`);
+	const by = EVIDENCE.filter(([list]) => explanation[list]).map(([list, name]) => `${name.toLowerCase()} (${ordinal(explanation[list].rank)} in its list)`);
 	const words = new Set([...pieces(title, title_marks), ...pieces(found?.text, found?.marks)].filter(one => one.marked).map(one => one.text));
 	return [
-		h('p', by.length === 0 ? 'The answer carries no explanation for this mode.' : `Found by ${by.join(', ').replace(/, ([^,]*)$/, ' and $1')}.`,
-			asked && language && asked !== language && ` You asked in ${languageName(asked)}; this document is in ${languageName(language)}. Nothing was translated: both became points in one space, and they are near.`),
+		h('p', by.length === 0 ? 'This mode gives no explanation.' : `Found by ${by.join(', ').replace(/, ([^,]*)$/, ' and $1')}.`,
+			asked && language && asked !== language && ` You asked in ${languageName(asked)}; this document is in ${languageName(language)}. Nothing was translated: both are points in one space, close together.`),
 		h('dl', lists.map(([list, name, title, unit]) => {
 			const one = explanation[list];
 			return h(one ? 'div' : 'div.not', h('dt', {title}, name),
 				h('dd', meter(one && one.score / (list === 'dense' ? 1 : tops[list])), h('span', one ? `${ordinal(one.rank)} · ${unit} ${score(one.score)}` : 'not among its candidates')));
 		})),
-		mode === 'full' && hint(`Together that makes a relevance of ${score(total)}: how likely the passage answers.`),
-		words.size > 0 && h('p.words', 'Words that answer: ', [...words].slice(0, 24).map(word => [said('mark', language, word), ' '])),
+		mode === 'full' && hint(`Together they give a relevance of ${score(total)}: how likely the passage answers.`),
+		words.size > 0 && h('p.words', 'Matching words: ', [...words].slice(0, 24).map(word => [said('mark', language, word), ' '])),
 	];
 }
 
@@ -95,7 +95,7 @@ export const openDocument = (collection, id, found) => reading(id, async () => {
 	setTimeout(() => parts.find(part => part.scrollIntoView)?.scrollIntoView({block: 'center'}));
 	return [
 		facts(tongue(one.language), one.language_confidence !== undefined && `Language detected: ${Math.round(one.language_confidence * 100)} % sure`, `Passages: ${number(one.passages)}`, `Written: ${when(one.updated_at)}`, `Version: ${number(one.version)}`,
-			!one.indexed && h('span.state.warn', 'waits for its embedding')),
+			!one.indexed && h('span.state.warn', 'not embedded yet')),
 		one.title && said('h3', one.language, one.title), said('p.passage.whole', one.language, parts),
 		h('h3', 'Metadata'), h('pre', {tabindex: '0'}, JSON.stringify(one.metadata, null, 2))];
 });

@@ -26,14 +26,14 @@ export async function show({main, query, signal}) {
 		fill(more, older && button('Older jobs', () => {
 			limit += PAGE;
 			return read();
-		}), order.length === 0 && empty('No jobs', 'Imports, snapshots, training and mining run as jobs. A finished one is forgotten after a week.'));
+		}), order.length === 0 && empty('No jobs', 'Imports, snapshots, training and mining run as jobs. Finished jobs are kept for a week.'));
 		return jobs.some(job => !ended(job));
 	};
 	const choose = name => value => {
 		chosen[name] = value;
 		read().catch(failed);
 	};
-	fill(main, head('Jobs', 'Work that takes longer than a request. It goes on after a restart.'),
+	fill(main, head('Jobs', 'Work that takes longer than a request. It continues after a restart.'),
 		h('div.toolbar',
 			select([['', 'Any status'], ...Object.keys(TONES)], chosen.status, choose('status'), {label: 'Status'}),
 			select([['', 'Any kind'], ...Object.entries(NAMES)], chosen.type, choose('type'), {label: 'Kind'})), list, more);

@@ -39,7 +39,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		timers.set(work, setTimeout(() => signal.aborted || work(...values).catch(failed), milliseconds));
 	};
 	const read = at => openDocument(name, ids[at]);
-	const box = h('input', {type: 'search', value: query.get('q') ?? '', placeholder: 'Ask, and see where the answers lie', label: 'Question', oninput: () => soon(300, ask)});
+	const box = h('input', {type: 'search', value: query.get('q') ?? '', placeholder: 'Ask, and see where the answers are', label: 'Question', oninput: () => soon(300, ask)});
 	const canvas = h('canvas', {tabindex: 0, role: 'application', label: 'Map of the documents: arrow keys move it, plus and minus zoom, 0 shows all. The list has the same documents.'});
 	const [work, note, stage, names, tools] = ['div', 'div', 'div', 'div', 'div.line'].map(kind => h(kind));
 	const [ring, tip] = [h('i.at.ring', {hidden: true}), h('div.at.tip', {hidden: true})];
@@ -55,9 +55,9 @@ export async function showMap({query, signal}, {name, model}, body) {
 		const on = lasso.ariaPressed !== 'true';
 		lasso.ariaPressed = String(on);
 		scatter.drawsLoops(on);
-	}, 'small', {'aria-pressed': 'false', title: 'Draw a loop around documents; or hold Shift'});
-	const views = [['+', 'Nearer', () => scatter.zoom(1.6)], ['−', 'Farther', () => scatter.zoom(1 / 1.6)], ['Fit', 'Fit all', () => scatter.fit()]];
-	const chart = h('div.map', h('div.plot.card', scatter.works ? canvas : h('p.notice.bad', {role: 'alert'}, 'This browser has no WebGL2, or it is switched off: it cannot draw the map. The list has its documents.'),
+	}, 'small', {'aria-pressed': 'false', title: 'Draw a loop around documents, or drag with Shift'});
+	const views = [['+', 'Zoom in', () => scatter.zoom(1.6)], ['−', 'Zoom out', () => scatter.zoom(1 / 1.6)], ['Fit', 'Fit all', () => scatter.fit()]];
+	const chart = h('div.map', h('div.plot.card', scatter.works ? canvas : h('p.notice.bad', {role: 'alert'}, 'The map needs WebGL2, which this browser lacks or has turned off. The list shows its documents.'),
 		vector('svg', {'aria-hidden': 'true'}, loop), names, ring, flag, tip, h('div.tools', lasso, views.map(([sign, label, does]) => button(sign, does, 'small', {label})))),
 	h('aside.rail', {label: 'Colors and documents'}, note, legend, title, tools, list));
 
@@ -70,8 +70,8 @@ export async function showMap({query, signal}, {name, model}, body) {
 		const running = jobs.find(job => !ended(job));
 		if (running && !following) follow(running).catch(failed);
 		const one = projections.find(each => each.center === center);
-		const draw = may('write') && !running && button(one ? 'Bring up to date' : 'Draw the map', project, 'primary');
-		if (!one) return fill(stage, !running && empty('No map yet', 'Each document becomes a point, near to those that mean the same, in whatever language they are.', draw));
+		const draw = may('write') && !running && button(one ? 'Update the map' : 'Draw the map', project, 'primary');
+		if (!one) return fill(stage, !running && empty('No map yet', 'Each document becomes a point, near documents of similar meaning in any language.', draw));
 		fill(note, hint(`${plural(one.documents, 'document')}${one.sampled ? ` of ${number(one.collection_documents)}` : ''}, drawn ${ago(one.created_at)}.`), one.stale && h('p.line', h('span.state.warn', 'The collection has changed since'), draw));
 		const map = await get(`${target}/${center}`, {field}, signal);
 		return asked === `${center} ${field}` ? load(map) : undefined;
@@ -146,7 +146,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 			for (const one of groups) one.hidden = hides(one);
 			return look(focus);
 		};
-		fill(legend, groups.map((one, rank) => h('li', h('button.share', {'aria-pressed': String(!one.hidden), title: 'Hide or show; with Shift, only this', vars: one.hue !== null && {hue: one.hue}, onclick: ({shiftKey}) => {
+		fill(legend, groups.map((one, rank) => h('li', h('button.share', {'aria-pressed': String(!one.hidden), title: 'Hide or show; Shift-click to show only this', vars: one.hue !== null && {hue: one.hue}, onclick: ({shiftKey}) => {
 			change(each => (shiftKey ? each !== one : Boolean(each.hidden) !== (each === one))).catch(failed);
 			legend.children[rank].firstChild.focus();
 		}}, h('i'), h('span', one.title), h('b', number(counts[rank]))))), groups.some(one => one.hidden) && h('li', button('Show all', () => change(() => false), 'small')));
@@ -240,7 +240,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 	}, {label: 'Color'}), check('Subtract each language’s mean', center === 'language', on => {
 		center = on ? 'language' : 'none';
 		open().catch(failed);
-	}, 'Topics in place of islands of languages')), work, stage);
+	}, 'Groups by topic instead of by language')), work, stage);
 	matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => look(focus).catch(failed), {signal});
 	addEventListener('keydown', ({key}) => key === 'Escape' && !document.querySelector('dialog') && look().catch(failed), {signal});
 	await open();

@@ -13,8 +13,8 @@ export const show = page => (page.args[0] ? review(page, page.args[0]) : overvie
 async function overview({main, signal}) {
 	const [known, {jobs}] = await Promise.all([get('/v1/collections', {limit: 200}, signal), get('/v1/jobs', {type: 'mine', limit: 30}, signal)]);
 	const first = known.collections.find(one => one.documents > 0) ?? (known.next_cursor && known.collections[0]);
-	fill(main, head('Mining', 'Finds sentences that say the same in two languages, by how they stand out among their neighbors.'),
-		may('write') && (first ? start(known, first) : empty('Nothing to mine', 'Make a collection with documents in two languages first.')),
+	fill(main, head('Mining', 'Finds translations: pairs of sentences that are nearer to each other than to their neighbors.'),
+		may('write') && (first ? start(known, first) : empty('Nothing to mine', 'Create a collection with documents in two languages first.')),
 		jobs.length > 0 && h('section.stack', h('h2', 'Jobs'), h('ul.jobs', jobs.map(job => card(job).element))));
 }
 
@@ -31,8 +31,8 @@ function start(known, first) {
 	};
 	const sides = [side('First', 0), side('Second', 1)];
 	const {elements, values} = fieldsOf({
-		threshold: ['Least score', {type: 'number', step: '0.01', value: '1.1'}, 'Above 1, the two are nearer to each other than to their neighbors'],
-		neighbors: ['Neighbors', {type: 'number', min: 1, max: 64, value: '4'}, 'Each side needs as many sentences'],
+		threshold: ['Minimum score', {type: 'number', step: '0.01', value: '1.1'}, 'Above 1: nearer to each other than to their neighbors'],
+		neighbors: ['Neighbors', {type: 'number', min: 1, max: 64, value: '4'}, 'Each side needs at least as many sentences'],
 	});
 	return h('section.card', h('div.split', sides), h('div.pair', elements), h('div', button('Find pairs', async () => {
 		const job = await post('/v1/mine', {first: sides[0].chosen, second: sides[1].chosen, ...values()});
@@ -47,7 +47,7 @@ async function review({main, signal}, id) {
 	const job = first.status === 'succeeded' ? first : await showJob(place, first, signal);
 	if (job.status !== 'succeeded') return;
 	const {lines: pairs, more} = await lines(path('jobs', id, 'pairs'), {signal, most: PAIRS_MOST});
-	if (pairs.length === 0) fill(place, empty('No pairs', 'No two sentences stand out enough. Try a lower least score.'));
+	if (pairs.length === 0) fill(place, empty('No pairs', 'No pair stands out enough. Try a lower minimum score.'));
 	else decide(place, id, pairs, more, signal);
 }
 
@@ -81,7 +81,7 @@ function decide(place, id, pairs, more, signal) {
 		const tally = what => number([...decided].filter(([place, one]) => place < total && one === what).length);
 		now.className = `card review ${decided.get(at) ?? ''}`;
 		fill(now, pair ? [h('p.line', h('b', `Pair ${number(at + 1)}`), h('span.hint', `score ${score(pair.score)}`), state(at)), h('div.twin', half(pair.first), half(pair.second))]
-			: empty('All seen', 'No pair is left above this score.'));
+			: empty('All reviewed', 'No pairs are left above this score.'));
 		count.textContent = `${plural(total, 'pair')} of ${number(pairs.length)} at ${score(Number(slider.value))} or above · ${tally('accepted')} accepted, ${tally('rejected')} rejected`;
 		const from = Math.max(0, Math.min(at - 2, total - 8));
 		fill(queue, pairs.slice(from, Math.min(from + 8, total)).map(({score: value, first, second}, step) => h('li', {'aria-current': from + step === at && 'true'}, h('span.num', score(value)),
@@ -104,6 +104,6 @@ function decide(place, id, pairs, more, signal) {
 	}, {signal});
 	fill(place, more && h('p.notice', `Only the best ${number(PAIRS_MOST)} pairs are shown. All of them: GET ${path('jobs', id, 'pairs')}`),
 		now, h('div.line', say('Accept', 'A', 'accepted', 'check'), say('Reject', 'R', 'rejected', 'close'), say('Back', 'U', 'back', 'up'), count, h('span.actions', button('Save accepted as TSV', download, '', {sign: 'down'}))),
-		h('section.card', field('Least score', slider)), h('h2', 'What comes next'), queue);
+		h('section.card', field('Minimum score', slider)), h('h2', 'Next pairs'), queue);
 	draw();
 }

@@ -6,7 +6,7 @@ import {number, percent, score} from './text.js';
 
 export async function show({main, signal}) {
 	const {data} = await get('/v1/models', {}, signal);
-	fill(main, head('Models', 'What turns texts into points, so that the same thing said in two languages comes to lie at one place.'), data.map(describe), attempt());
+	fill(main, head('Models', 'They turn texts into points. Texts of the same meaning are close together in any language.'), data.map(describe), attempt());
 }
 
 function describe(model) {
@@ -20,7 +20,7 @@ function describe(model) {
 function attempt() {
 	const [first, second] = ['The library is closed on Mondays.', 'La bibliothèque est fermée le lundi.'].map(value => h('textarea', {rows: 3, value}));
 	const answer = h('p.line', {role: 'status'});
-	return card('How near are two sentences?', h('div.split', field('One', first), field('Another', second)), h('div.line', button('Compare', async () => {
+	return card('How similar are two sentences?', h('div.split', field('First', first), field('Second', second)), h('div.line', button('Compare', async () => {
 		const {results: [{score: cosine}]} = await post('/v1/similarity', {pairs: [{first: first.value, second: second.value}]});
 		fill(answer, h('b', `cosine ${score(cosine)}`), meter(cosine));
 	}, 'primary'), answer));

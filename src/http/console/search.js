@@ -17,8 +17,8 @@ export async function show(page) {
 	const known = await get('/v1/collections', {limit: LISTED}, page.signal);
 	const {collections} = known;
 	if (collections.length === 0) {
-		fill(page.main, h('div.empty', h('h1', 'Ask in any language. Find answers in all of them.'), h('p', 'There is no collection yet. Make one, drop a file of texts on it, and come back.'),
-			h('a.button.primary', {href: '#/collections'}, 'Make a collection')));
+		fill(page.main, h('div.empty', h('h1', 'Ask in any language. Find answers in all of them.'), h('p', 'There is no collection yet. Create one, import a file of texts, and come back.'),
+			h('a.button.primary', {href: '#/collections'}, 'Create a collection')));
 		return;
 	}
 	const first = collections.find(one => one.documents > 0) ?? collections[0];
@@ -86,7 +86,7 @@ function search({main, query, signal}, collection, known) {
 		fill(results, documents === 0 ? empty('Nothing to find yet', `The collection ${name} has no documents.`, h('a.button.primary', {href: link('collections', name)}, 'Add documents'))
 			: h('section.greet', h('h2', `${plural(documents, 'document')} in ${plural(known.length, 'language')}`), languageBar(languages),
 				h('ul.cloud', known.map(({language, documents: count}) => h('li', {vars: {hue: hue(language)}}, h('i'), said('span', language, endonym(language) || languageName(language)), h('em', number(count))))),
-				hint('Type a question in whichever language you like. “Words in quotes” must stand in a passage, and a -word must not.')));
+				hint('Type a question in any language. A passage must have “words in quotes” and must not have a -word.')));
 	}
 
 	// Draws the frame for one setting or two.
@@ -164,9 +164,9 @@ function search({main, query, signal}, collection, known) {
 			}
 			for (const field of answer.hits.flatMap(hit => Object.keys(hit.metadata ?? {}))) fields.add(field);
 			note.textContent = [answers.length > 1 && `${plural(answer.hits.length, 'hit')}, ${answer.took_ms.toFixed(1)} ms`,
-				answer.query_truncated && 'The query is longer than the model reads: its beginning was taken.',
-				answer.incomplete && 'Some passages could not be read; the answer lacks them.',
-				answer.hits.length === 0 && 'Nothing is found with these settings.'].filter(Boolean).join(' ');
+				answer.query_truncated && 'The query is too long for the model, which read its beginning.',
+				answer.incomplete && 'The index is catching up: some documents may be missing.',
+				answer.hits.length === 0 && 'Nothing was found with these settings.'].filter(Boolean).join(' ');
 			fill(list, hitList(answer, {
 				collection: name, mode: vectors() ? 'dense' : sides[at].mode, asked: asked?.language, rankElsewhere: answers[1 - at]?.value && (id => places[1 - at].get(id)),
 				narrow: condition => {

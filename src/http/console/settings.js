@@ -5,10 +5,10 @@ import {filterEditor, inWords} from './filter.js';
 import {languageName, number, spoken} from './text.js';
 
 const MODES = [
-	['full', 'Full', 'All evidence: meaning, words across languages, the same words'],
-	['dense', 'Meaning', 'Compares embeddings alone'],
+	['full', 'Full', 'Combines meaning, words across languages and the same words'],
+	['dense', 'Meaning', 'Compares only embeddings'],
 	['lexical', 'Words', 'Documents that share words with the query'],
-	['hybrid', 'Hybrid', 'Meaning and words, their ranks fused'],
+	['hybrid', 'Hybrid', 'Fuses the ranks of meaning and words'],
 ];
 const DEFAULTS = {limit: 10, mode: 'full'};
 const modeOf = settings => MODES.find(([key]) => key === settings.mode) ?? MODES[0];
@@ -67,15 +67,15 @@ export function settingsPanel(settings, changed, {collection, languages, fields}
 		const least = h('input', {type: 'number', step: '0.05', value: minimum ?? '', placeholder: 'any', onchange: () => set('minimum')(least.value === '' ? undefined : Number(least.value))});
 		fill(place,
 			model && field('Mode', select(MODES, mode, set('mode', true)), modeOf(settings)[2]),
-			tick('Balance languages', 'balance', 'They take turns, so that none fills the page', true),
+			tick('Balance languages', 'balance', 'Languages take turns on the page', true),
 			!settings.balance && field('Prefer', select(tongues, settings.prefer, set('prefer'))),
 			languagePicker(languages, settings.languages ?? [], set('languages')),
 			h('details', {open: Boolean(settings.filter)}, h('summary', 'Filter'), filterEditor(settings.filter, set('filter'), fields)),
 			h('details', {open: Boolean(minimum || settings.all || settings.literal || settings.margin || settings.exact)}, h('summary', 'More'),
-				h('div.pair', field('Least score', least), field('Hits', select([10, 20, 50, 100], settings.limit, count => set('limit')(Number(count))))),
-				words && [tick('Demand all words', 'all'), tick('Take “quotes” and -minus as text', 'literal')],
+				h('div.pair', field('Minimum score', least), field('Hits', select([10, 20, 50, 100], settings.limit, count => set('limit')(Number(count))))),
+				words && [tick('Require all words', 'all'), tick('Treat “quotes” and -minus as text', 'literal')],
 				(!model || mode === 'dense') && tick('Margin scoring', 'margin', 'Makes scores of different queries comparable'),
-				mode !== 'lexical' && tick('Compare with everything', 'exact', 'Exact, and slow in a large collection')),
+				mode !== 'lexical' && tick('Exact search', 'exact', 'Slow in a large collection')),
 		);
 	};
 	build();

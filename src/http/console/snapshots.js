@@ -12,7 +12,7 @@ export async function show({main, signal}) {
 	const work = h('div.stack');
 	const read = async () => {
 		const {snapshots} = await get('/v1/snapshots', {limit: 200}, signal);
-		fill(list, snapshots.length === 0 ? h('li', empty('No snapshots', 'A snapshot is one file with all collections, or some, as they are at one moment. Searches and writes go on meanwhile.')) : snapshots.map(item));
+		fill(list, snapshots.length === 0 ? h('li', empty('No snapshots', 'A snapshot is one file with copies of all or some collections. Searches and writes continue meanwhile.')) : snapshots.map(item));
 	};
 	const run = async job => {
 		const done = await showJob(work, job, signal);
@@ -29,7 +29,7 @@ export async function show({main, signal}) {
 				if (body && await run(await post(`${target}/restore`, body))) tell('Restored.');
 			}, 'small'),
 			button('Delete', async () => {
-				if (!await confirmed('Delete this snapshot?', `Of ${when(made)}, with ${plural(collections.length, 'collection')}.`, 'Delete it')) return;
+				if (!await confirmed('Delete this snapshot?', `From ${when(made)}, with ${plural(collections.length, 'collection')}.`, 'Delete it')) return;
 				await call('DELETE', target);
 				await read();
 			}, 'small'))),
@@ -39,19 +39,19 @@ export async function show({main, signal}) {
 		const [body] = file.files;
 		const id = body.name.match(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/)?.[0] ?? crypto.randomUUID();
 		await send('PUT', path('snapshots', id, 'archive'), {body, type: 'application/zstd'});
-		tell('The archive is whole, and kept.');
+		tell('The archive is complete and stored.');
 		await read();
 	})});
 	await read();
-	fill(main, head('Snapshots', 'Consistent copies, made while the server works. Keys are in none of them.', file, button('Upload', () => file.click(), '', {sign: 'up'}),
+	fill(main, head('Snapshots', 'Consistent copies, made while the server runs. They contain no keys.', file, button('Upload', () => file.click(), '', {sign: 'up'}),
 		button('Snapshot of everything', async () => run(await post('/v1/snapshots', {})), 'primary')), work, list);
 }
 
 function askRestore(collections) {
 	const name = h('input', {placeholder: 'the same name'});
-	const what = select([['', 'All that it holds'], ...collections.map(each => each.name)], '', value => { name.parentElement.hidden = value === ''; });
+	const what = select([['', 'Everything'], ...collections.map(each => each.name)], '', value => { name.parentElement.hidden = value === ''; });
 	let replace;
-	const asked = ask('Restore', {collection: ['What', what], rename_to: ['Under another name', name], replace: check('Replace what has the name', false, on => { replace = on || undefined; }, 'What is there under these names now goes')}, 'Restore',
+	const asked = ask('Restore', {collection: ['What', what], rename_to: ['Under another name', name], replace: check('Replace what has these names', false, on => { replace = on || undefined; }, 'The existing data will be deleted')}, 'Restore',
 		values => ({...values, replace}));
 	name.parentElement.hidden = true;
 	return asked;

@@ -192,9 +192,9 @@ impl Parameters<UpsertParameters> {
 
 /// Converts the outcomes, which are in the order of the request.
 ///
-/// If nothing at all was stored, the request failed, and the response is an error: a client that looks only at the status must
-/// not take it for a success. Its code is the gravest one: a failure of the server before a full queue, and that before a
-/// mistake of the client.
+/// If nothing at all was stored, the request failed, and the response is an error: a client that looks only at the status
+/// must not take it for a success. Its code is the most serious one: a failure of the server comes before a full queue, and
+/// that comes before a mistake of the client.
 fn upsert_response(outcomes: Vec<UpsertOutcome>) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
     let codes = outcomes.iter().filter_map(|outcome| outcome.as_ref().err().map(|refusal| refusal.code));
     // Of equally grave codes, the last one of the reversed order is the first.

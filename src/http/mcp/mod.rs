@@ -150,7 +150,7 @@ impl ServerHandler for Tools {
     ) -> Result<CallToolResponse, ErrorData> {
         let head = request_parts(&context)?;
         let Some(tool) = self.all.iter().find(|tool| tool.definition.name == call.name) else {
-            let message = format!("there is no tool {}; tools/list has them all", shorten(call.name.into_owned()));
+            let message = format!("there is no tool {}; tools/list lists all tools", shorten(call.name.into_owned()));
             return Err(ErrorData::invalid_params(message, None));
         };
         let memory = head.extensions.get::<RequestMemory>().cloned().unwrap_or_else(RequestMemory::current);

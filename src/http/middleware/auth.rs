@@ -146,7 +146,7 @@ fn refuse_before_body(request: &Request, error: ApiError) -> Response {
     response
 }
 
-/// Lets a request through that was made within another one, whose caller is known and already has its permits.
+/// Lets a request through that was made inside another one, whose caller is known and already holds its permits.
 pub async fn authorize_inner(State(auth): State<AuthMiddleware>, mut request: Request, next: Next) -> Response {
     let operation = auth.operations.for_request(&request);
     let caller = request.extensions().get::<Caller>().cloned();
@@ -213,7 +213,7 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
         return next.run(request).await;
     }
     let limit = settings.request_timeout;
-    // The request within an MCP call has the whole timeout to itself, and reports with its own error that it took longer.
+    // The request inside an MCP call has the whole timeout to itself, and reports a timeout with its own error.
     let parts = if operation.id == MCP_ID { 2 } else { 1 };
     match tokio::time::timeout(limit * parts, next.run(request)).await {
         Ok(response) => response,

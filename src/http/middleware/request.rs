@@ -44,7 +44,7 @@ async fn handle_request(
     let running = requests.begin();
     let id = request_id(request.headers());
     let id_header = HeaderValue::from_str(&id).ok();
-    // A request within another one has the same id.
+    // A request inside another one has the same id.
     if let Some(value) = &id_header {
         request.headers_mut().insert(REQUEST_ID, value.clone());
     }

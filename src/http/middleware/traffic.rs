@@ -115,7 +115,7 @@ impl TrafficLimits {
         Ok(Admission { traffic: Arc::clone(self), owner: Some(owner) })
     }
 
-    /// Makes room by removing accounts that equal a new one. After a search that finds none, the next search waits for
+    /// Makes room by removing accounts that equal a new one. If a search finds none, the next search waits for
     /// `RECHECK_AFTER`, so that a flood of new addresses does not slow down every request.
     fn make_room_for(&self, owner: QuotaOwner, accounts: &mut Accounts, now: Instant) -> QuotaOwner {
         if accounts.by_owner.len() < ACCOUNTS_MAX || accounts.by_owner.contains_key(&owner) {

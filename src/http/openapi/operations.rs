@@ -70,7 +70,7 @@ static UNMATCHED: LazyLock<Operation> = LazyLock::new(|| other("unmatched", Acce
 static UNLISTED: LazyLock<Operation> =
     LazyLock::new(|| other("unlisted", Access::Key(Scope::Admin, CollectionAccess::Everything)));
 
-/// Something besides the operations. Its handler may parse a query or ignore it.
+/// Anything that is not an operation. Its handler may parse a query or ignore it.
 fn other(id: &str, access: Access) -> Operation {
     let (id, method, path) = (id.to_owned(), Method::GET, String::new());
     Operation { id, method, path, access, streams: false, has_query: true, own_codes: Vec::new(), examples: Vec::new() }

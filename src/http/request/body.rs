@@ -106,7 +106,7 @@ async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> 
 /// decompressed one.
 fn decompress(packed: &[u8], encoding: FileEncoding, bytes_max: usize, memory: &RequestMemory) -> Result<Vec<u8>, ApiError> {
     let malformed = |error: io::Error| {
-        let detail = format!("the body is not well-formed {}, as its header content-encoding says: {error}", encoding.name());
+        let detail = format!("the body is not well-formed {}, which its header content-encoding names: {error}", encoding.name());
         ApiError::new(Code::MalformedJson, detail)
     };
     let mut reader: Box<dyn Read> = match encoding {

@@ -98,7 +98,7 @@ impl Index {
 }
 
 enum AddOutcome {
-    /// It is stored beside the node that it nearly duplicates.
+    /// It is stored next to the node that it nearly duplicates.
     Copy,
     Node,
     /// It was not added, because that needs the graph exclusively.

@@ -30,7 +30,7 @@ impl Index {
     }
 
     /// Rebuilds the graph without removed nodes. Returns false if `stop` ended it early. `original` returns a passage's
-    /// embedding, if there is one. Searches and changes continue meanwhile.
+    /// embedding, if there is one. Searches and changes continue in the meantime.
     pub fn compact(
         &self,
         original: &dyn Fn(PassageId) -> Option<Embedding>,

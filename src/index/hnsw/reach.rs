@@ -3,7 +3,7 @@
 //!
 //! `check` follows all links of the lowest layer, starting where a search arrives (about a microsecond per node). It searches
 //! for the nodes that no link leads to. It also searches for other nodes in turn, two for each node added since the last check,
-//! because a search can miss a node although links lead to it. A passage that no search reaches is placed beside the nearest
+//! because a search can miss a node although links lead to it. A passage that no search reaches is placed next to the nearest
 //! reachable node, like a near-duplicate: its own node is removed, and its values are compared whenever a search meets the
 //! other node. With embeddings of real texts and with clustered vectors, that happened to one in ten thousand; with 2,000
 //! around each center, to three in a thousand.
@@ -53,9 +53,10 @@ impl Index {
         self.added.load(Ordering::Relaxed) == 0 && self.unchecked.load(Ordering::Relaxed) == 0
     }
 
-    /// Looks for passages that searches no longer find, and makes them reachable. One call follows all links and searches for
-    /// some of the nodes, so call it until `needs_check` is false. `original` returns a passage's embedding, if there is one.
-    /// `stop` may end it early. Returns how many passages it placed elsewhere. Searches and changes continue meanwhile.
+    /// Looks for passages that searches no longer find, and makes them reachable. One call follows all links and searches
+    /// for some of the nodes, so call it until `needs_check` is false. `original` returns a passage's embedding, if there is
+    /// one. `stop` may end it early. Returns how many passages it placed elsewhere. Searches and changes continue in the
+    /// meantime.
     pub fn check(&self, original: &dyn Fn(PassageId) -> Option<Embedding>, stop: &dyn Fn() -> bool) -> Result<usize, IndexError> {
         if !self.needs_check() {
             return Ok(0);
@@ -189,7 +190,7 @@ impl Index {
         graph.reattach(passage.0, bad, original, (self.parameters.hnsw.ef_search, self.permits.total))
     }
 
-    /// Moves a near-duplicate and its exact duplicates beside the node that is nearest now.
+    /// Moves a near-duplicate and its exact duplicates next to the node that is nearest now.
     fn reattach_duplicate(&self, passage: PassageId) -> Result<bool, IndexError> {
         let _change = self.changes.read();
         self.make_writable()?;
@@ -231,7 +232,7 @@ impl Graph {
         Ok(true)
     }
 
-    /// Places passages with the same embedding beside the nearest reachable node that has room, or in a node of their own if no
+    /// Places passages with the same embedding next to the nearest reachable node that has room, or in a node of their own if no
     /// node has.
     fn place_passages(&mut self, embedding: &Embedding, passages: &[u64], ef: usize, threads: usize) -> Result<(), IndexError> {
         let Some((first, others)) = passages.split_first() else { return Ok(()) };

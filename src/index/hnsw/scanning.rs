@@ -1,5 +1,5 @@
-//! Searches an index of up to about a hundred thousand passages without the graph: by signs and by rows of 8-bit integers, then
-//! by exact values.
+//! Searches an index of up to about a hundred thousand passages without the graph: first by signs and rows of 8-bit
+//! integers, then by exact values.
 //!
 //! The rows are created by `prepare_scan` or the first search that needs them, and updated with each change from then on. They
 //! take nine bits per value, in addition to the graph.
@@ -13,8 +13,8 @@ use crate::index::engine::ReadBuffers;
 /// same recall takes longer (`tests/bench/index.rs`).
 pub(super) const SCAN_SIZE_MAX: usize = 1 << 17;
 
-/// The scan compares extra passages by their exact values: one for this many that were requested, but at least `COMPARED_MIN`.
-/// Integers only misorder passages with very close scores.
+/// The scan compares extra passages by their exact values: one for this many that were requested, but at least
+/// `COMPARED_MIN`. Integers only swap passages whose scores are very close.
 const COMPARED_PART: usize = 2;
 /// Minimum number of extra passages, see `COMPARED_PART`.
 const COMPARED_MIN: usize = 64;
@@ -22,7 +22,7 @@ const COMPARED_MIN: usize = 64;
 /// Number of passages in the sample whose mean is subtracted from all rows.
 const SAMPLE: usize = 1 << 10;
 
-/// There is room for one more row per this many, because `Vec` would double the room for the next one.
+/// Reserves room for one extra row per this many, because `Vec` would double its capacity for the next row.
 const ROOM_PART: usize = 16;
 
 /// Maximum dimension of an index with `SCAN_SIZE_MAX` passages: that of the shipped model. For longer vectors the maximum
@@ -40,8 +40,8 @@ impl Index {
         Ok(found.map(|found| found.neighbors))
     }
 
-    /// Does the same by the integers alone: passages with very close scores may be in the wrong order, and scores only compare with
-    /// each other.
+    /// Does the same with the integers alone: passages with very close scores may be in the wrong order, and the scores are
+    /// only comparable with each other.
     pub fn scan_roughly(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Result<Option<Vec<Neighbor>>, IndexError> {
         if !self.can_scan() {
             return Ok(None);

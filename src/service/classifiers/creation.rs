@@ -179,7 +179,7 @@ impl State {
 /// The names of the collection that a classifier learns from.
 struct SourceNames {
     own: CollectionName,
-    /// The same, or an alias.
+    /// The collection's own name, or an alias.
     in_definition: CollectionName,
 }
 

@@ -1,8 +1,8 @@
 //! Evaluates a classifier on labeled texts or documents. A small set is evaluated within the request, a whole collection in a
 //! job.
 //!
-//! A job writes only its result, so it starts over after a restart. It evaluates the classifier as it was when the job began,
-//! even if the classifier is retrained meanwhile.
+//! A job writes only its result, so it starts over after a restart. It evaluates the classifier as it was when the job
+//! began, even if the classifier is retrained in the meantime.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ impl Service {
             return Err(ClassifierError::EvaluationSet { problem }.into());
         }
         let own_name = collection.row.name.clone();
-        // Not resolved if it is an alias: the alias may lead elsewhere than when the classifier was trained.
+        // An alias is not resolved, because it may lead elsewhere than when the classifier was trained.
         let learned = trained.definition.source.as_ref().map(|source| source.collection.clone());
         let sources: Vec<CollectionName> = learned.into_iter().chain([own_name.clone()]).collect();
         let (classifier, collection_id) = (trained.id.clone(), collection.row.id.clone());
@@ -258,7 +258,7 @@ async fn evaluate_all(
     write_result(context, &trained, evaluated).await
 }
 
-/// Fails if the classifier or the collection was deleted meanwhile.
+/// Fails if the classifier or the collection was deleted in the meantime.
 async fn check_still_exists(
     context: &JobContext,
     collection: &OpenCollection,

@@ -103,7 +103,7 @@ impl NeighborSource<'_> {
         Ok(found)
     }
 
-    /// Returns neighbors with their texts, in the same order. Leaves out passages that were deleted meanwhile. Blocks.
+    /// Returns neighbors with their texts, in the same order. Leaves out passages that were deleted in the meantime. Blocks.
     pub(super) fn with_texts(&self, neighbors: &[LabeledNeighbor]) -> Result<Vec<LabeledNeighborText>, Error> {
         let mut rows = match self {
             Self::Texts { .. } => Vec::new(),
@@ -195,7 +195,7 @@ fn load_owners(
     unknown.sort_unstable();
     unknown.dedup();
     let read = passages.collection().with_store(|store| store.heads_of(&unknown))?;
-    // Passages that were deleted meanwhile have no vote.
+    // Passages that were deleted in the meantime have no vote.
     owners.extend(unknown.into_iter().map(|passage| (passage, None)));
     for (passage, head) in read {
         let labels = labels_at(&head.metadata, &source.field, multi_label).ok().flatten().map(Arc::from);

@@ -33,7 +33,7 @@ const TEXTS_PER_STEP: usize = 128;
 
 pub(crate) struct TrainJob;
 
-/// What a training needs to run, besides the classifier's row.
+/// What a training needs to run, in addition to the classifier's row.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TrainPlan {
     /// The classifier's id.

@@ -57,7 +57,8 @@ impl Service {
         rest.map(|(name, _)| name.clone()).take(size).collect()
     }
 
-    /// Whether the caller may access the collection with this name of its own: by that name, or by an alias that leads to it now.
+    /// Whether the caller may access the collection with this name, which is not an alias: by that name, or by an alias that
+    /// now leads to it.
     pub fn may_access_collection(&self, caller: &Caller, own: &CollectionName) -> bool {
         if caller.may_access(own) {
             return true;

@@ -96,7 +96,7 @@ impl Service {
             found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Found::Broken(Arc::clone(collection)))));
         }
         for alias in self.aliases_of_restricted(caller, after, size) {
-            // The alias may have been deleted meanwhile.
+            // The alias may have been deleted in the meantime.
             if let Ok(collection) = self.state.find(&alias) {
                 found.insert(alias, collection);
             }
@@ -153,7 +153,7 @@ impl Service {
 
 impl CollectionHandle {
     /// Changes a collection durably and returns it. Creating a metadata index on a large collection takes a while, and other
-    /// writes wait meanwhile.
+    /// writes wait in the meantime.
     pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
         self.service.check_running()?;
         if let Some(paths) = change.metadata_indexes.clone() {
@@ -169,7 +169,7 @@ impl CollectionHandle {
         let change = move |collection: &Arc<OpenCollection>| {
             let _naming = names_lock;
             state.change_catalog(CatalogPart::Names, || {
-                // It may have been replaced meanwhile.
+                // It may have been replaced in the meantime.
                 let collection = state.current_collection(collection)?;
                 let mut row = collection.current();
                 row.change(change.clone());
@@ -276,7 +276,7 @@ impl State {
         Ok(Created::Now(collection))
     }
 
-    /// Registers a new collection under its name, unless another server executed the same request meanwhile.
+    /// Registers a new collection under its name, unless another server executed the same request in the meantime.
     fn register(&self, collection: &Arc<OpenCollection>, request: Option<&RequestKey>) -> Result<Option<CollectionView>, Error> {
         if let Some(before) = self.created_before(request)? {
             return Ok(Some(before));
@@ -455,7 +455,7 @@ fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
     })
 }
 
-/// Size of the saved index in bytes. Files that appear or disappear meanwhile count as empty.
+/// Size of the saved index in bytes. Files that appear or disappear in the meantime count as empty.
 pub(crate) fn index_bytes(folder: &Path) -> u64 {
     let files = std::fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>).unwrap_or_default();
     let of_index = files.iter().filter(|file| file.file_name().as_encoded_bytes().starts_with(b"index."));

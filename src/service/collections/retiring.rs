@@ -52,7 +52,7 @@ async fn retire(old: Arc<OpenCollection>, stopping: Arc<AtomicBool>, mut stop_an
     let _ = tokio::task::spawn_blocking(move || reading.server().map(Postgres::retain_replaced)).await;
     while Arc::strong_count(&old) > 1 {
         tokio::time::sleep(USE_PAUSE).await;
-        // Not when the stop is announced: requests that read this collection still have their grace period then.
+        // Does not stop when the stop is announced, because requests that read this collection still have their grace period.
         if stopping.load(Ordering::Acquire) {
             old.store.interrupt_after(Instant::now() + STATEMENT_GRACE);
             return;

@@ -132,8 +132,8 @@ impl CollectionHandle {
         Ok(())
     }
 
-    /// Runs a write on the collection, or on its replacement. If another server replaces the collection meanwhile, nothing is
-    /// written, and the write runs again on the replacement. Also returns the collection that was written to.
+    /// Runs a write on the collection, or on its replacement. If another server replaces the collection in the meantime,
+    /// nothing is written, and the write runs again on the replacement. Also returns the collection that was written to.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         write: impl Fn(&Arc<OpenCollection>) -> Result<T, Error> + Send + Sync + 'static,

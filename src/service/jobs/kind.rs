@@ -40,7 +40,7 @@ pub(crate) trait JobKind: Send + Sync + 'static {
         JobVisibility::for_collection(collection)
     }
 
-    /// Runs the job. If the server restarts meanwhile, it runs again.
+    /// Runs the job. If the server restarts in the meantime, it runs again.
     fn run(context: &JobContext, request: Self::Request) -> impl Future<Output = Result<(), JobError>> + Send;
 
     /// Removes files of a job that has ended, before its end is recorded, because recording takes disk space, too. If the job

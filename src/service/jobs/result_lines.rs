@@ -13,7 +13,7 @@ use crate::service::folders::{AtPath, open_with_length};
 const BYTES_PER_READ: usize = 256 << 10;
 
 /// Opens the results of a job, and returns their length in bytes. Fails if the job succeeded and the file has fewer lines
-/// than `expected`, because it has lost its end. Blocks.
+/// than `expected`, because it was truncated. Blocks.
 pub(crate) fn open_results(path: &Path, job: &Job, expected: u64) -> Result<(File, u64), Error> {
     let (mut file, bytes) = open_with_length(path).at(path)?;
     if job.status == JobStatus::Succeeded {

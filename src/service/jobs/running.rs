@@ -44,7 +44,7 @@ pub(crate) struct RunningJob {
     pub(super) progress: watch::Sender<Progress>,
     pub(super) canceled: AtomicBool,
     pub(super) interrupted: AtomicBool,
-    /// Whether another server took it over. Stays true even if this server gets the job back, because then it is started anew.
+    /// Whether another server took it over. Stays true even if this server gets the job back, because then it is started again.
     pub(super) lost: AtomicBool,
     /// Whether it had begun before this server took it up.
     pub(super) had_begun: bool,

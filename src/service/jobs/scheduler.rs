@@ -56,9 +56,9 @@ async fn run(context: JobContext) {
 }
 
 impl JobContext {
-    /// Records that the job runs, as soon as the storage accepts that. A new job does not begin with the room of the emergency
-    /// space, which a start on a full disk gives up: it would use up the room and fail. A resumed job may hold the very room
-    /// that it would wait for.
+    /// Records that the job runs, as soon as the storage accepts that. A new job does not begin in the room that a start on
+    /// a full disk freed by giving up the emergency space, because it would use up that room and fail. A resumed job may
+    /// itself hold the room that it would wait for.
     async fn begin(&self) -> Result<(), JobError> {
         self.check()?;
         let mut failures = 0;
@@ -142,7 +142,7 @@ impl JobContext {
             ErrorClass::Server => {
                 tracing::error!(job = %self.job.id, cause, "job failed");
                 match error {
-                    // The collection must be named, so that somebody can repair it.
+                    // The error must name the collection, so that an operator can repair it.
                     Error::Damaged { .. } | Error::NotCopied { .. } => error.to_string(),
                     _ => "the server failed; its log has the cause under this job's id".to_owned(),
                 }

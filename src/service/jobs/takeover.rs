@@ -26,7 +26,7 @@ pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<
             Err(error) => {
                 failures += 1;
                 if failures.is_power_of_two() {
-                    tracing::warn!(failures, error = with_causes(&error), "cannot look after jobs; trying again");
+                    tracing::warn!(failures, error = with_causes(&error), "cannot check the jobs of other servers; trying again");
                 }
             }
         }
@@ -65,8 +65,8 @@ impl Service {
         Ok(())
     }
 
-    /// Resumes the jobs that were taken over. If an earlier run of such a job is still running here, stops that first, because
-    /// another server had the job meanwhile.
+    /// Resumes the jobs that were taken over. If an earlier run of such a job is still running here, stops that first,
+    /// because another server had the job in the meantime.
     fn resume_taken_over(&self) {
         for job in self.state.jobs.drain_taken_over() {
             let resumed = match self.state.jobs.find(&job.id) {
@@ -91,7 +91,7 @@ impl Service {
 
 impl State {
     /// Takes over the jobs of servers that are gone. A job that needs files waits for a server that has them, and a
-    /// re-embedding waits for a server with its model. Both can be canceled meanwhile. Blocks.
+    /// re-embedding waits for a server with its model. Both can be canceled in the meantime. Blocks.
     pub(super) fn take_over_orphaned_jobs(&self, catalog: &PostgresCatalog) -> Result<TakenOverJobs, Error> {
         let with_files: Vec<JobType> = JobType::ALL.iter().copied().filter(|kind| kind_of(*kind).needs_files()).collect();
         let folder = self.data_dir.join(JOBS_DIR);

@@ -2,7 +2,7 @@
 //! unless deduplication is off.
 //!
 //! Sentences are numbered from 0 in the order of their first occurrence. The text of a passage never changes under the same
-//! key, so texts read at the beginning stay valid. The results leave out passages that were deleted meanwhile.
+//! key, so texts read at the beginning stay valid. The results leave out passages that were deleted in the meantime.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -45,7 +45,7 @@ pub(crate) enum Source {
 
 pub(crate) struct Corpus {
     source: Source,
-    /// [positions] Keys of passages (a document has that of its first passage), or positions in the list. Ascending.
+    /// [positions] Keys of passages (a document has the key of its first passage), or positions in the list. Ascending.
     ids: Vec<u64>,
     /// [positions] The number of the sentence at each position.
     numbers: Vec<u32>,
@@ -317,7 +317,7 @@ impl Corpus {
             }
             let mut nearest: Vec<(u32, f32)> = Vec::with_capacity(count);
             for neighbor in &found {
-                // Passages added to the collection meanwhile are not part of the corpus.
+                // Passages added to the collection in the meantime are not part of the corpus.
                 let Ok(position) = self.ids.binary_search(&neighbor.passage.0) else { continue };
                 let number = self.numbers[position];
                 if nearest.len() < count && !skip(position, number) && nearest.iter().all(|(known, _)| *known != number) {
@@ -369,8 +369,8 @@ pub(crate) fn mark_shared_codes(first: &mut Corpus, second: &mut Corpus) {
     }
 }
 
-/// Scales passages to unit length, because they are compared by their cosine whatever the metric of their collection. A vector
-/// of zeros has no direction and stays as it is.
+/// Scales passages to unit length, because they are compared by their cosine whatever the metric of their collection. A
+/// vector of zeros has no direction and stays unchanged.
 fn directions(mut passages: Vec<(PassageId, Embedding)>, metric: Metric) -> Vec<(PassageId, Embedding)> {
     if metric != Metric::Cosine {
         for (_, embedding) in &mut passages {

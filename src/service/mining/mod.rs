@@ -241,7 +241,7 @@ fn text_source(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u64>) {
     (Source::Texts { texts, embeddings }, positions)
 }
 
-/// Opens the file of the embeddings that the job computes for a corpus. Each model has a file of its own.
+/// Opens the file of the embeddings that the job computes for a corpus. Each model has a separate file.
 fn embeddings(state: &State, folder: &Path, side: &str) -> Result<EmbeddingFile, Error> {
     let model = state.embedder.model();
     let name = format!("{side}.{:.12}.embeddings", model.fingerprint);

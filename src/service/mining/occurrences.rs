@@ -113,8 +113,8 @@ impl<'a> Occurrences<'a> {
         self.groups.push(Group { number, language, first, second, positions: begin..self.sorted.len() });
     }
 
-    /// Orders the occurrences of a text for being dealt out in turn, and returns the number of parts to deal them out to. Each
-    /// part gets occurrences of two kinds, which may be paired, unless all are of one kind.
+    /// Orders the occurrences of a text so that they can be dealt out in turn, and returns the number of parts. Each part
+    /// gets occurrences of two kinds, which may be paired, unless all are of one kind.
     fn interleaved(&self, mut positions: Vec<u32>) -> (Vec<u32>, usize) {
         positions.sort_by_key(|position| self.kind(*position));
         let mut end = 0;
@@ -265,7 +265,7 @@ mod tests {
         (found.iter().map(|one| one.members.to_vec()).collect(), found.refused)
     }
 
-    /// Returns `count` passages with this text and language, each of its own document.
+    /// Returns `count` passages with this text and language, each from a different document.
     fn copies(number: u32, count: i64, language: &str) -> impl Iterator<Item = (u32, i64, &str)> {
         (0..count).map(move |copy| (number, i64::from(number) * 1_000 + copy, language))
     }

@@ -79,7 +79,7 @@ fn search(
     exclusion: &Exclusion,
 ) -> Result<Found, Error> {
     let one = |(number, embedding): (u32, Embedding)| {
-        // Nothing may be its pair, and a search that finds nothing takes long.
+        // It cannot form a pair, and a search that finds nothing takes long.
         if from.is_shared_code(number) {
             return Ok((number, Vec::new()));
         }
@@ -124,6 +124,6 @@ fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) ->
         hits as f64 >= RECALL_MIN * wanted as f64
     };
     let at = (0..EFS.len()).find(enough).unwrap_or(EFS.len() - 1);
-    tracing::debug!(ef = EFS[at], "chose how widely mining searches");
+    tracing::debug!(ef = EFS[at], "chose the search width of mining");
     Ok(EFS[at])
 }

@@ -3,7 +3,7 @@
 /// Bytes per passage: its key, the number of its sentence, and the position of that sentence's first occurrence.
 const SIDE_BYTES: u64 = 16;
 const HASH_BYTES: u64 = 8;
-/// Bytes of an index node besides its values: its links, key and slot.
+/// Bytes of an index node without its values: its links, key and slot.
 const NODE_BYTES: u64 = 256;
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -27,7 +27,7 @@ pub(crate) fn compares_all(first: Size, second: Size, (there, back): (usize, usi
 }
 
 /// Whether comparing is the better choice, whatever a trial of the indexes is likely to show. Most sentences have no
-/// translation, and those rarely get by with a smaller width. Besides, comparing misses nothing.
+/// translation, and searches for their neighbors rarely get by with a smaller width. Comparing also misses nothing.
 pub(crate) fn should_compare_all(first: Size, second: Size) -> bool {
     compares_all(first, second, (LIKELY_EF, LIKELY_EF))
 }

@@ -30,7 +30,7 @@ pub(crate) struct SelectedSentences {
     /// Whether all passages of the collection are used.
     whole: bool,
     unit: MiningUnit,
-    /// Keys of passages (a document has that of its first passage), or positions in a list. Ascending.
+    /// Keys of passages (a document has the key of its first passage), or positions in a list. Ascending.
     pub(crate) ids: Vec<u64>,
     texts: Vec<String>,
     /// The sentences, if they are split from documents. Then `ids` are their positions.

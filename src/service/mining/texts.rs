@@ -100,8 +100,9 @@ pub(crate) enum IdenticalTexts {
     Skip,
 }
 
-/// Returns a hash that texts share if they are equal apart from case and the white space around them; 0 for a blank text. Texts
-/// of which only one counts as a code, as `ISO 9001` and `iso 9001`, share it except for the bit `CODE`.
+/// Returns a hash that texts share if they are equal apart from case and the white space around them; 0 for a blank text. If
+/// only one of two such texts counts as a code, such as `ISO 9001` and `iso 9001`, their hashes differ only in the bit
+/// `CODE`.
 pub(crate) fn caseless_hash(text: &str) -> u64 {
     let text = text.trim();
     if text.is_empty() || text.starts_with(BLANK) {
@@ -112,8 +113,8 @@ pub(crate) fn caseless_hash(text: &str) -> u64 {
     (u64::from_le_bytes(bytes) & !CODE) | u64::from(is_number_or_code(text))
 }
 
-/// Whether a text consists of numbers, dates, codes and signs, which are written alike in most languages: it has no letters, or
-/// only ASCII letters and at least one digit, and each of its words with small letters has a digit too.
+/// Whether a text consists of numbers, dates, codes and signs, which are written alike in most languages: it has no letters,
+/// or only ASCII letters and at least one digit, and each of its words with lower-case letters has a digit too.
 fn is_number_or_code(text: &str) -> bool {
     let has_digit = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     let mut letters = text.chars().filter(|char| char.is_alphabetic()).peekable();

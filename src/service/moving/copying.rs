@@ -1,6 +1,6 @@
-//! Copies the documents of a collection in batches. Each batch is one transaction of the target, which also records how far the
-//! copy is. So an interrupted move continues where it stopped. If the source has changed meanwhile, the collection is copied
-//! again from the start.
+//! Copies the documents of a collection in batches. Each batch is one transaction of the target, which also records how far
+//! the copy is. So an interrupted move continues where it stopped. If the source has changed in the meantime, the collection
+//! is copied again from the start.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

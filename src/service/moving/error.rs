@@ -18,9 +18,11 @@ pub enum MoveError {
         kind.name()
     )]
     UnfinishedJobs { count: usize, kind: JobType, id: JobId },
-    #[error("the target has {what} {name} already; nothing there was changed")]
+    #[error("the target already has {what} {name}; nothing there was changed")]
     NameTaken { what: &'static str, name: String },
-    #[error("the target has documents of the collection {name} under {id}, which its catalog does not name and no move has left")]
+    #[error(
+        "the target has documents of collection {name} under {id}, but its catalog does not list them, and no move has left them"
+    )]
     UnknownDocuments { name: CollectionName, id: String },
     #[error("cannot access the catalog of the {which}")]
     Catalog { which: &'static str, source: StoreError },

@@ -21,7 +21,7 @@ pub use error::MoveError;
 pub use location::DataLocation;
 pub use progress::{MoveSummary, MovedCollection, Phase, Progress, Step};
 
-/// What a location has besides documents.
+/// What a location has in addition to documents.
 struct LocationContents {
     catalog: CatalogContents,
     classifiers: Vec<StoredClassifier>,

@@ -46,8 +46,8 @@ impl OpenCollection {
         }
     }
 
-    /// Uses the store, and reports damage. If the collection was deleted meanwhile, any failure becomes `CollectionNotFound`.
-    /// For work that does not go through `run`, such as a job's. Blocks.
+    /// Uses the store, and reports damage. If the collection was deleted in the meantime, any failure becomes
+    /// `CollectionNotFound`. For work that does not go through `run`, such as a job's. Blocks.
     pub(crate) fn with_store<T>(&self, work: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
         work(&*self.store).map_err(|error| self.failure(error.into()))
     }
@@ -59,7 +59,7 @@ impl OpenCollection {
         Ok(found.into_iter().next().map(|damage| self.report_damage(damage.into())))
     }
 
-    /// Makes the error for failed work: if the collection was deleted meanwhile, says so. Otherwise reports damage.
+    /// Makes the error for failed work: if the collection was deleted in the meantime, says so. Otherwise reports damage.
     pub(crate) fn failure(&self, error: Error) -> Error {
         if self.failed_by_deletion(&error) {
             return self.not_found();

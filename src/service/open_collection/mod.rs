@@ -243,7 +243,7 @@ impl OpenCollection {
         *self.current.write() = row;
     }
 
-    /// Runs blocking work. If the collection was deleted meanwhile, any failure becomes `CollectionNotFound`.
+    /// Runs blocking work. If the collection was deleted in the meantime, any failure becomes `CollectionNotFound`.
     pub(crate) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
@@ -415,7 +415,7 @@ impl OpenCollection {
         if self.is_deleted() || is_unchanged || self.incomplete.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // Otherwise, it would replace the saved index of the directory that is now at this path.
+        // Otherwise, it would replace the saved index in a directory that is now at this path.
         if self.lock.as_ref().is_some_and(|lock| !lock.upgrade().is_some_and(|lock| lock.check())) {
             return Err(Error::DirectoryLost);
         }

@@ -77,8 +77,8 @@ fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
     }
 }
 
-/// Builds the index from all embeddings of the store that can be read. Changes made meanwhile have higher sequence numbers than
-/// the one read at the beginning, so they are applied afterwards.
+/// Builds the index from all embeddings of the store that can be read. Changes made in the meantime have higher sequence
+/// numbers than the one read at the beginning, so they are applied afterwards.
 fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
     let embedded = collection.embedded()?;
     let store = &embedded.store;

@@ -1,8 +1,8 @@
 //! Tracks the pending passages that the worker skips: those that a request embeds itself, and those that the encoder refused.
 //!
-//! A request learns the keys of its passages when its transaction commits, and from that moment the worker can read them, too.
-//! So after each read, the worker waits for the writes that began before the read, and also skips passages whose reservation
-//! ended meanwhile. That way no passage is embedded twice.
+//! A request learns the keys of its passages when its transaction commits, and from that moment the worker can read them,
+//! too. So after each read, the worker waits for the writes that began before the read, and also skips passages whose
+//! reservation ended in the meantime. That way no passage is embedded twice.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,6 +1,6 @@
-//! Remembers across restarts that a collection is searched in mode `full`: the time of an empty file in its folder says when it
-//! was. A start prepares the collections that were searched lately (`search::start_preparing`). If the mark is lost, the first
-//! search takes longer.
+//! Remembers across restarts that a collection is searched in mode `full`: the time of an empty file in its folder says when
+//! it was. A start prepares the collections that were searched recently (`search::start_preparing`). If the mark is lost,
+//! the first search takes longer.
 
 use std::fs::OpenOptions;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ impl OpenCollection {
         self.folder.join("searched")
     }
 
-    /// Marks the collection as searched now, unless that was done lately.
+    /// Marks the collection as searched now, unless that was done recently.
     pub(crate) fn mark_searched(&self) {
         let now = system_clock();
         if now - self.marked_searched_ms.load(Ordering::Relaxed) < RENEWED_MS || self.embedded().is_err() {
@@ -36,10 +36,10 @@ impl OpenCollection {
         self.marked_searched_ms.store(now, Ordering::Relaxed);
     }
 
-    /// Whether the collection was searched lately, before the start or after it.
+    /// Whether the collection was searched recently, before the start or after it.
     pub(crate) fn was_searched_lately(&self) -> bool {
         let modified = self.search_mark().symlink_metadata().and_then(|mark| mark.modified());
-        // After the clock was set back, a mark may have a time to come, and no age.
+        // If the clock was set back, the time of a mark may be in the future, so that it has no age.
         self.embedded().is_ok() && modified.is_ok_and(|time| time.elapsed().unwrap_or_default() < REMEMBERED)
     }
 }

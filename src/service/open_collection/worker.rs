@@ -223,8 +223,8 @@ fn read_pending(collection: &OpenCollection, mut after: PassageId) -> Result<Vec
     }
 }
 
-/// Stores embeddings and makes them searchable. The store leaves out passages that were deleted meanwhile. Stores nothing in a
-/// collection that was replaced, because the replacement has its own embeddings.
+/// Stores embeddings and makes them searchable. The store leaves out passages that were deleted in the meantime. Stores
+/// nothing in a collection that was replaced, because the replacement has its own embeddings.
 pub(crate) fn store_embeddings(collection: &OpenCollection, embedded: Vec<(PassageId, PassageEmbedding)>) -> Result<(), Error> {
     if !embedded.is_empty() {
         match collection.store.set_embeddings(embedded) {

@@ -20,7 +20,7 @@ pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candid
     let factors = |head: &DocumentHead| request.boosts.iter().map(|boost| boost.factor(head)).collect();
     let heads = collection.store.heads_of(&passages)?.into_iter();
     let mut factors: HashMap<PassageId, Vec<f64>> = heads.map(|(passage, head)| (passage, factors(&head))).collect();
-    // A document that was deleted meanwhile has no factors here. It is dropped when hits are read.
+    // A document that was deleted in the meantime has no factors here. It is dropped when hits are read.
     let mut scored: Vec<(f64, Candidate)> = candidates
         .drain(..)
         .map(|mut candidate| {

@@ -20,18 +20,18 @@ use crate::service::error::Error;
 use crate::storage::{FirstPassages, NearestSearch, Neighbor, PassageSet};
 use crate::store::SearchFilter;
 
-/// Number of passages that each list has per wanted document.
+/// Number of passages in each list per wanted document.
 const PASSAGES_PER_DOCUMENT: usize = 4;
 /// Factor by which the lists grow if they had too few documents.
 const GROWTH: usize = 4;
 const LIST_LENGTH_MAX: usize = 40_000;
-/// In the end, one out of this many passages of a list is scored by late interaction itself. Scoring more does not noticeably
+/// In the end, one in this many passages of a list is scored by late interaction itself. Scoring more does not noticeably
 /// change the first ten ranks.
 const COMPARED_PART: usize = 2;
 /// Minimum number of passages that are scored exactly: a page of hits needs some to choose from.
 const COMPARED_MIN: usize = 25;
-/// Up to this many passages, late interaction scores all of them. In larger collections it only scores what the other lists
-/// have, because scoring more would make a search too slow.
+/// In collections of up to this many passages, late interaction scores all of them. In larger ones it only scores the
+/// passages of the other lists, because scoring more would make a search too slow.
 const SCANNED_MAX: usize = 200_000;
 
 /// What the lists say about a passage.
@@ -93,7 +93,7 @@ struct ModelScores<'i> {
     estimates: Option<LateEstimates>,
     question: Option<Question>,
     dependent_tokens: Vec<Dependence>,
-    /// The passages that have parts of the query as they are written, and the shares of these parts.
+    /// The passages that have parts of the query as written, and the shares of these parts.
     literal: (&'i LiteralMatches, Vec<f32>),
 }
 
@@ -119,7 +119,7 @@ impl ModelScores<'_> {
         self.dependent_tokens.iter().filter(is_partial).map(|one| one.token).collect()
     }
 
-    /// Returns the share of the query's words that a passage has, as they are written or in any language.
+    /// Returns the share of the query's words that a passage has, as written or in any language.
     fn translated_score(&self, passage: PassageId) -> f32 {
         let (literal, shares) = &self.literal;
         literal.raise(self.translated.as_ref().map_or(0.0, |scores| self.words.score(scores, passage)), shares, passage)
@@ -248,7 +248,7 @@ impl Plan<'_> {
         Ok((exhausted, Some(nearest.method)))
     }
 
-    /// Adds the best passages by BM25 over the literal words, if they make a list. Returns whether there are no more.
+    /// Adds the best passages by BM25 over the literal words, if there is such a list. Returns whether there are no more.
     fn list_lexical(
         &self,
         filter: &SearchFilter,
@@ -269,8 +269,8 @@ impl Plan<'_> {
         Ok(exhausted)
     }
 
-    /// Whether BM25 over the literal words makes a list. It does not if relevance gives it no weight, because the list of
-    /// translated words includes the literal ones.
+    /// Whether BM25 over the literal words has a separate list. It has none if relevance gives it no weight, because the
+    /// list of translated words includes the literal ones.
     fn needs_lexical_list(&self) -> bool {
         let ModelEvidence { scorer, translations } = self.evidence;
         translations.is_none() || scorer.is_none_or(|scorer| scorer.relevance().lexical > 0.0)

@@ -89,8 +89,8 @@ fn take_turns(candidates: Vec<Candidate>, is_near: impl Fn(&Candidate) -> bool) 
     ordered.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// Lets languages take turns by score alone. Scores must mean the same in all languages. A hit only takes a turn if it has at
-/// least half of the best score.
+/// Lets languages take turns, using only the scores. Scores must mean the same in all languages. A hit only takes a turn if
+/// it has at least half of the best score.
 pub(super) fn interleave_languages_by_score(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     sort(&mut candidates);
     let bar = candidates.first().map_or(0.0, |best| best.score * TURN_SCORE_PART);

@@ -11,7 +11,7 @@ use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 
 /// Keeps the first `grouping.size` candidates of each group, in order, and sets the group of each. A document without a
-/// language or value, or whose value is not a string, number or boolean, is a group of its own.
+/// language or value, or whose value is not a string, number or boolean, forms a separate group.
 pub(super) fn collapse(
     collection: &OpenCollection,
     candidates: Vec<Candidate>,

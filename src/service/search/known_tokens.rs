@@ -58,7 +58,7 @@ impl CollectionTokens {
         state.known = Some(Known { sequence: changes.sequence, index, words });
     }
 
-    /// Discards everything, because passages got words without a new sequence number.
+    /// Discards everything, because passages have got words without a new sequence number.
     pub(super) fn clear(&self) {
         let mut state = self.0.write();
         state.filled += 1;

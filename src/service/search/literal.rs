@@ -10,23 +10,24 @@ use crate::ranking::{Translations, WordIndex, WordScores};
 use crate::service::error::Error;
 use crate::storage::{PassageSet, RequiredPassages};
 
-/// What a passage that has a literal part has of its words at least, as a share of them: lower for the beginning of a word, because
-/// longer words may mean something else, and lowest if the beginning is itself a word of some language, as "car" is of "carving".
+/// Minimum share of a literal part's words that a passage with this part gets. It is lower if the part is the beginning of a
+/// word, because the longer word may mean something else, and lowest if the beginning is itself a word in some language,
+/// such as "car" in "carving".
 const AS_WRITTEN: f32 = 0.8;
 const BEGINNING: f32 = 0.7;
 const WHOLE_WORD: f32 = 0.3;
 /// Maximum share of the words of a number that counts for a passage without the number.
 const OTHER_NUMBER: f32 = 0.3;
-/// What a passage gains beyond the words of a literal part if it has them in the order of the part, as they are written.
+/// What a passage gains beyond the words of a literal part if it has them in order, exactly as written.
 const IN_ORDER: f32 = 0.4;
 /// Minimum number of characters of a term that is marked wherever it occurs, not only as part of its phrase.
 const MARKED_CHARS_MIN: usize = 3;
-/// Maximum number of parts in other spellings that are searched for, those that make up most of the query.
+/// Maximum number of parts in other spellings to search for: those that make up most of the query.
 const SPELLINGS_MAX: usize = 8;
-/// Maximum number of ways to split one word that are searched for.
+/// Maximum number of ways to split one word that are tried.
 const SPLITS_MAX: usize = 3;
-/// If a word is a smaller share of its query than this, the query is a sentence. Its last word is taken for the beginning of a
-/// longer one only if no language has it.
+/// If a word is a smaller share of its query than this, the query is a sentence. Then its last word counts as the beginning
+/// of a longer one only if it is not a word in any language.
 const SENTENCE_SHARE: f32 = 0.3;
 
 /// Maximum number of passages of a collection in which words are searched for by their beginning, because this reads every
@@ -38,7 +39,7 @@ const PREFIXES_MAX: usize = 200_000;
 pub(super) struct LiteralMatches {
     /// In the order of their words.
     parts: Vec<Part>,
-    /// Terms that match beside those of the query.
+    /// Terms that match in addition to those of the query.
     pub(super) terms: Vec<QueryTerm>,
 }
 
@@ -51,25 +52,25 @@ struct Part {
     words: Vec<u32>,
     /// Its share of the query's words, by their count.
     share: f32,
-    /// What its passages have of the part at least, as a share of it.
+    /// The minimum share of the part that its passages get.
     minimum: f32,
-    /// What they gain, as a share of the part.
+    /// What its passages gain in addition, as a share of the part.
     gain: f32,
     /// Whether no passage has its words as the query spells them, so that they are not counted yet.
     is_uncounted: bool,
-    /// Whether it is a number whose groups say little without it.
+    /// Whether it is a number whose groups mean little by themselves.
     is_number: bool,
-    /// Whether its passages have the word itself, or the beginning of a code, and not the beginning of any longer word.
+    /// Whether its passages have the word itself or the beginning of a code, as opposed to a longer word that begins with it.
     is_whole: bool,
     found: Arc<PassageSet>,
 }
 
-/// What a passage has of a query by its literal parts, as shares of the query's words.
+/// What a passage's literal parts contribute, as shares of the query's words.
 #[derive(Debug, Clone, Copy, Default)]
 struct Raise {
-    /// At least, by the words of the parts that may be counted already.
+    /// A minimum: words of these parts may already be counted.
     minimum: f32,
-    /// In addition.
+    /// What is added in any case.
     added: f32,
 }
 
@@ -86,8 +87,8 @@ impl LiteralMatches {
         self.parts.iter().map(|part| weighed(part).unwrap_or_default().max(part.share)).collect()
     }
 
-    /// Raises the share of the query's words that a passage has by the literal parts that it has, which have these `shares`. Of
-    /// parts that begin with the same word, only one counts.
+    /// Raises the share of the query's words that a passage has, for the literal parts in it. `shares` are the shares of the
+    /// parts. If several parts begin with the same word, only one counts.
     pub(super) fn raise(&self, share: f32, shares: &[f32], passage: PassageId) -> f32 {
         let (mut minimum, mut added, mut missing, mut from) = (0.0, 0.0, 0.0, 0);
         for same_word in self.parts.chunk_by(|a, b| a.at == b.at) {
@@ -99,12 +100,12 @@ impl LiteralMatches {
             let best = found.into_iter().map(|(part, share)| part.raise(share)).fold(Raise::default(), Raise::max);
             (minimum, added, from) = (minimum + best.minimum, added + best.added, from + same_word.len());
         }
-        // A passage that repeats the words has more than all of them.
+        // The share can be above 1, because a passage may repeat the words.
         let share = if missing > 0.0 { share.min(1.0 - (1.0 - OTHER_NUMBER) * missing.min(1.0)) } else { share };
         share.max(minimum) + added
     }
 
-    /// Whether a number with this word is searched for.
+    /// Whether the query has a number that contains this word.
     pub(super) fn has_number(&self, word: u32) -> bool {
         self.parts.iter().any(|part| part.is_number && part.words.contains(&word))
     }
@@ -138,7 +139,7 @@ impl LiteralMatches {
 }
 
 impl Part {
-    /// Returns what a passage that has it has of the query, where its share of the query's words is `share`.
+    /// Returns what the part contributes to a passage that has it. `share` is the part's share of the query's words.
     fn raise(&self, share: f32) -> Raise {
         match self.is_uncounted {
             true => Raise { minimum: 0.0, added: share * (self.minimum + self.gain) },
@@ -148,8 +149,8 @@ impl Part {
 }
 
 impl Plan<'_> {
-    /// Finds the passages with the literal parts of the query. Without translations there are none: then the passages with the
-    /// query's words are listed as they are written anyway.
+    /// Finds the passages with the literal parts of the query. Without translations it finds none, because in that case
+    /// another list already has the passages with the query's literal words.
     pub(super) fn literal_matches(&self) -> Result<LiteralMatches, Error> {
         let mut matches = LiteralMatches::default();
         let parts = &self.resolved.literal_parts;
@@ -212,7 +213,8 @@ fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Transl
     if is_searched { part.phrases.clone() } else { Vec::new() }
 }
 
-/// Returns the terms of a phrase that are marked in passages. Of several, short ones are not: the passages have them elsewhere too.
+/// Returns the terms of a phrase to mark in passages. If there are several, leaves out short ones, because passages also
+/// have them elsewhere.
 fn query_terms(phrase: TermPhrase) -> impl Iterator<Item = QueryTerm> {
     let last = phrase.terms.len() - 1;
     let prefix = move |at: usize| phrase.prefix && at == last;

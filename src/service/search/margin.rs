@@ -26,7 +26,7 @@ pub(super) fn rescore(
     let around_target = mean(candidates.iter().map(|candidate| candidate.score).take(k));
     let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
     let embeddings: HashMap<PassageId, Embedding> = collection.store.embeddings_of(&passages)?.into_iter().collect();
-    // A passage that was deleted meanwhile has no embedding to score.
+    // A passage that was deleted in the meantime has no embedding to score.
     candidates.retain(|candidate| embeddings.contains_key(&candidate.passage));
     let (everywhere, ef_search) = (SearchFilter::default(), collection.current().hnsw.ef_search);
     let scope = Scope { filter: &everywhere, words: None };
@@ -47,7 +47,7 @@ fn mean(scores: impl Iterator<Item = f32>) -> Option<f32> {
     (count > 0).then(|| sum / count as f32)
 }
 
-/// Computes the "ratio" margin. A passage that is alone in its collection gets the neighborhood of the target. If the mean
+/// Computes the "ratio" margin. A passage that is alone in its collection uses the neighborhood of the target. If the mean
 /// cosine is not positive, the ratio is meaningless, so it is 0.
 fn ratio(cosine: f32, around_target: Option<f32>, around_passage: Option<f32>) -> f32 {
     let Some(around_target) = around_target else { return 0.0 };

@@ -11,7 +11,7 @@ use crate::embed::{DependentToken, Embedder, PassageWords, TermMatcher, merge_ma
 use crate::ranking::{Question, SignificantWord, TokenMatch};
 use crate::service::error::Error;
 
-/// Maximum number of letters after a short word that may be its ending. More make another word.
+/// Maximum number of letters after a short word that may be its ending. With more letters it is another word.
 const ENDING_MAX: usize = 3;
 
 /// The query's tokens and words in the model, to mark what matches them.
@@ -21,7 +21,8 @@ pub(super) struct QueryMatcher {
     pub(super) question: Option<Question>,
     /// The significant words of the query, with the words of the collection that mean the same.
     pub(super) words: Vec<SignificantWord>,
-    /// Terms that match beside those of the query: other spellings of its words, and the beginning of a word that it ends with.
+    /// Terms that match in addition to those of the query: other spellings of its words, and the beginning of a word that it
+    /// ends with.
     pub(super) terms: Vec<QueryTerm>,
 }
 
@@ -81,8 +82,8 @@ impl<'a> Marking<'a> {
         Ok(in_characters(text, &merge_marks(marks)))
     }
 
-    /// Whether a piece of a text is a token of the query, but not of its word: "url" is not of "Urlaub", nor "Ham" of "Hamburg" of
-    /// "ham".
+    /// Whether a piece of a text is a token of the query but belongs to another word: the "Url" of "Urlaub" does not match
+    /// "url", nor does the "Ham" of "Hamburg" match "ham".
     fn is_other_word(&self, token: u32, text: &str, range: &Range<usize>) -> bool {
         let rest = text.get(range.end..).unwrap_or_default();
         let more = rest.chars().take(ENDING_MAX + 1).take_while(|c| c.is_alphanumeric()).count();

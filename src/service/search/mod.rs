@@ -76,7 +76,7 @@ impl CollectionHandle {
             }
         }
         if requests.iter().any(|request| request.mode != SearchMode::Lexical) {
-            // An index that still catches up can be searched.
+            // An index that is still catching up can be searched.
             collection.store.is_complete().map_err(|error| collection.report_damage(error.into()))?;
         }
         let (texts, queries): (Vec<_>, Vec<_>) = words.into_iter().map(|words| (words.texts, words.query)).unzip();
@@ -123,7 +123,7 @@ fn answer(
     embedder: &Embedder,
     budget: &AnswerBudget,
 ) -> Result<SearchResults, Error> {
-    // Checked before the search: an answer may only be called complete if the collection was complete all the time.
+    // Checked before the search, because an answer only counts as complete if the collection was complete the whole time.
     let complete = request.mode == SearchMode::Lexical || collection.store.is_complete()?;
     let started = Instant::now();
     let mut resolved = resolve::resolve(collection, request, query, embedded, embedder)?;

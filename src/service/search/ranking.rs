@@ -42,13 +42,13 @@ pub(super) struct Plan<'a> {
     pub(super) collection: &'a OpenCollection,
     pub(super) request: &'a SearchRequest,
     pub(super) resolved: &'a mut ResolvedQuery,
-    /// What the model offers for comparisons besides embeddings.
+    /// What the model offers for comparisons in addition to embeddings.
     pub(super) evidence: ModelEvidence<'a>,
     /// The passages that have the required words, for the lists that do not search by words.
     pub(super) words: Option<RequiredPassages>,
 }
 
-/// What a model offers for comparing questions with passages, besides embeddings.
+/// What a model offers for comparing questions with passages, in addition to embeddings.
 #[derive(Clone, Copy)]
 pub(super) struct ModelEvidence<'a> {
     /// Compares them token by token (late interaction), if the model can.
@@ -122,8 +122,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether a deeper search cannot find a better score than the last one. That is not so if each language has a list of its
-    /// own, or if the score comes from a margin, boosts or the ranks in several lists.
+    /// Whether a deeper search cannot find a better score than the last one. It can if each language has a separate list, or
+    /// if the score comes from a margin, boosts or the ranks in several lists.
     fn scores_descend(&self) -> bool {
         let request = self.request;
         !request.balance_languages
@@ -138,9 +138,9 @@ impl Plan<'_> {
         SearchFilter { languages, filter: self.request.filter.clone() }
     }
 
-    /// Searches each language separately, so that documents in other languages are found however many documents of one language
-    /// are nearer. Then lets the languages take turns. In mode `full` relevance means the same in all languages, so the
-    /// candidates of a single search take turns.
+    /// Searches each language separately, so that documents in other languages are found no matter how many documents of one
+    /// language are nearer. Then lets the languages take turns. In mode `full` relevance means the same in all languages, so
+    /// the candidates of a single search take turns.
     fn rank_balanced(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
         if let SearchMode::Full { candidates } = self.request.mode {
             let ranking = self.rank_and_boost(filter, depth.max(candidates))?;
@@ -176,8 +176,8 @@ impl Plan<'_> {
         Ok(ranking)
     }
 
-    /// Returns how many documents to rank to get the right first `depth`. The lists of `hybrid` and the candidates of a margin
-    /// are long enough anyway.
+    /// Returns how many documents to rank so that the first `depth` are right. The lists of `hybrid` and the candidates of a
+    /// margin are long enough anyway.
     fn rank_depth(&self, depth: usize) -> usize {
         let request = self.request;
         let reorders = !request.boosts.is_empty() || !self.resolved.preferred.is_empty() || request.diversity > 0.0;
@@ -299,7 +299,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Converts the error that words cannot be searched yet, adding how far their preparation is.
+    /// Converts the error that words cannot be searched yet, and adds how far their preparation has come.
     pub(super) fn add_preparation_progress(&self, error: StoreError) -> Error {
         match error {
             StoreError::LexicalIncomplete { filled: done, until: total } => {

@@ -26,21 +26,21 @@ pub(super) struct ResolvedQuery {
     pub(super) tokens: Vec<u32>,
     /// The text's words, to find their translations and names that sound like them.
     pub(super) words: Vec<QueryWord>,
-    /// The tokens that say little in a passage without their word.
+    /// The tokens that say little if a passage lacks their word.
     pub(super) dependent_tokens: Vec<DependentToken>,
     /// The parts of the text that should be found as they are written.
     pub(super) literal_parts: Vec<LiteralPart>,
-    /// The text and its topic in the form in which a title is equal to them. Empty if the topic is too long for a title.
+    /// The text and its topic in the form in which they are compared with titles. Empty if the topic is too long for a title.
     pub(super) plain_titles: Vec<String>,
     /// Tokens of the text that mark nothing, because they are fragments of words.
     pub(super) fragments: Vec<u32>,
     /// The terms for the lexical list.
     pub(super) terms: Option<QueryTerms>,
-    /// Languages whose documents go before others that are about as good, the most preferred first.
+    /// Languages whose documents come before others that are about as good, the most preferred first.
     pub(super) preferred: Vec<Language>,
     /// Documents that must not be hits.
     pub(super) excluded: HashSet<DocumentId>,
-    /// Whether a text was too long, so that a part of it had no influence.
+    /// Whether a text was so long that a part of it was ignored.
     pub(super) truncated: bool,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn resolve(
             resolved.truncated |= resolved.terms.as_ref().is_some_and(|terms| terms.truncated);
             if request.mode != SearchMode::Lexical {
                 let embedding = embedded.next().ok_or(Error::EncoderAnswers { expected: 1, got: 0 })?;
-                // The embedding of a text without a known character is as near to any other such text, so only words count.
+                // The embedding of a text without any known character is equally near to all such texts, so only words count.
                 let says_something = !resolved.tokens.is_empty() || !matches!(request.mode, SearchMode::Full { .. });
                 resolved.embedding = says_something.then_some(embedding);
             }
@@ -137,9 +137,9 @@ pub(super) fn resolve(
 }
 
 impl ResolvedQuery {
-    /// Reads what mode `full` needs of a query beside its embedding and terms.
+    /// Reads what mode `full` needs of a query in addition to its embedding and terms.
     fn read_words(&mut self, query: &QueryText, language: Option<Language>, embedder: &Embedder) -> Result<(), Error> {
-        // The model reads no more either.
+        // The model does not read more, either.
         let [whole, topic] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
         let respelled = with_known_umlauts(topic, |word| embedder.knows(word));
         let read = respelled.as_deref().unwrap_or(topic);
@@ -166,8 +166,8 @@ impl ResolvedQuery {
 }
 
 /// Returns the language whose rules stem the words of a query: the query's own language, if it is one of the requested
-/// languages, or of the collection's if none are requested. Otherwise the first of these. The collection's languages are sorted
-/// by their number of documents, most first.
+/// languages, or of the collection's if none are requested. Otherwise returns the first of these. The collection's languages
+/// are sorted by their number of documents, most first.
 fn stemming_language(
     collection: &OpenCollection,
     request: &SearchRequest,

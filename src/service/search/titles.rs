@@ -15,7 +15,7 @@ const TITLE_ODDS: f64 = 3.0;
 const TITLES_MAX: usize = 10;
 /// Minimum share of the query's words that a passage must have for its document's title to be read.
 const TITLE_SHARE_MIN: f32 = 0.7;
-/// Maximum bytes of a title beyond twice the length of the query: marks around its words.
+/// Maximum bytes of a title beyond twice the length of the query, for punctuation around its words.
 const TITLE_MARKS_MAX: u64 = 16;
 /// Maximum bytes of documents that are read for their titles.
 const TITLED_BYTES_MAX: u64 = 256 << 10;
@@ -45,7 +45,7 @@ impl Plan<'_> {
         let (store, titles) = (&self.collection.store, &self.resolved.plain_titles);
         let sizes = store.sizes_of(passages)?;
         if sizes.len() != passages.len() {
-            // One was deleted meanwhile, so the sizes cannot be told apart.
+            // One was deleted in the meantime, so the sizes cannot be matched to the passages.
             return Ok(Vec::new());
         }
         let lengths = || titles.iter().map(|title| title.len() as u64);

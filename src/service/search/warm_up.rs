@@ -1,7 +1,7 @@
 //! Prepares the first searches after a start. Without this, the first search of a collection would read the tokens and words of
 //! all its passages and copy their embeddings, which takes some seconds for 100,000 passages.
 //!
-//! The prepared data takes memory, so only collections that were searched lately in mode `full` are prepared
+//! The prepared data takes memory, so only collections that were recently searched in mode `full` are prepared
 //! (`OpenCollection::mark_searched`).
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::tokens::{scorer_of, with_tokens};
 use crate::embed::Embedder;
 use crate::service::open_collection::OpenCollection;
 
-/// How often to try to copy the embeddings if changes run, and the pause before the next time.
+/// How often to try to copy the embeddings while changes run, and the pause before the next attempt.
 const ATTEMPTS: u32 = 60;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 

@@ -213,7 +213,7 @@ impl ArchiveWriter {
     }
 }
 
-/// Opens an archive, which somebody may have removed by hand.
+/// Opens an archive, which may have been removed by hand.
 pub(crate) fn open_archive(path: &Path) -> Result<File, Error> {
     open_file(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => invalid("is missing; delete the snapshot, and upload a copy of the archive if there is one"),

@@ -1,7 +1,7 @@
 //! Creates a snapshot: copies the collections' databases one after the other, each as of one moment, and compresses them. A
 //! snapshot of the whole server also has the aliases and the trained classifiers. It has no keys, because archives leave the
-//! server. Writes and searches continue meanwhile. If a collection is deleted meanwhile, a snapshot of the whole server leaves
-//! it out, and the job's details name it. After a restart the job removes the partial archive and starts over.
+//! server. Writes and searches continue in the meantime. If a collection is deleted in the meantime, a snapshot of the whole
+//! server leaves it out, and the job's details name it. After a restart the job removes the partial archive and starts over.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -63,7 +63,7 @@ impl Service {
                             collections += description.manifest.collections.len();
                             found.push(snapshot_info(id.clone(), &description)?);
                         }
-                        // It was deleted meanwhile.
+                        // It was deleted in the meantime.
                         Err(Error::SnapshotNotFound { .. }) => (),
                         Err(error @ Error::InvalidSnapshot { .. }) => {
                             tracing::warn!(snapshot = %id, error = with_causes(&error), "a snapshot is left out of the list");
@@ -91,7 +91,7 @@ impl Service {
     }
 
     /// Opens a snapshot's archive for sending, and returns its length. It can be read to the end even if the snapshot is
-    /// deleted meanwhile.
+    /// deleted in the meantime.
     pub async fn open_snapshot(&self, id: &SnapshotId) -> Result<(File, u64), Error> {
         let id = id.clone();
         self.state
@@ -282,7 +282,7 @@ impl State {
             let (new, described) = (self.snapshot_file(id, DESCRIPTION_PARTIAL), self.snapshot_file(id, DESCRIPTION));
             let write = || {
                 write_durably(&new, &serde_json::to_vec_pretty(&description)?)?;
-                // Unlike renaming, this never replaces the description of a snapshot that was uploaded meanwhile.
+                // Unlike renaming, this never replaces the description of a snapshot that was uploaded in the meantime.
                 let linked = std::fs::hard_link(&new, &described);
                 std::fs::remove_file(&new)?;
                 linked

@@ -1,4 +1,4 @@
-//! Restores a snapshot. Unpacks and checks everything beside the running collections, copies the rows into databases that our
+//! Restores a snapshot. Unpacks and checks everything next to the running collections, copies the rows into databases that our
 //! own migrations created, and builds the indexes. Then swaps in all new collections in one transaction of the catalog. A crash
 //! before that leaves the old state, and folders that the next start removes. A crash after it leaves the new state. A replaced
 //! collection stays open for the requests and jobs that read it, and is removed once nobody does.

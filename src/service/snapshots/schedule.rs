@@ -1,8 +1,8 @@
 //! Makes snapshots of the whole server at regular intervals and copies them to a target. Makes none if the server has not
 //! changed since the newest snapshot there. Failures are logged and counted, and retried after growing pauses.
 //!
-//! Until it has been copied, a snapshot stays in the data directory, and a note beside it records that it must be copied. After
-//! a restart or a failure, the next attempt continues with that snapshot.
+//! Until it has been copied, a snapshot stays in the data directory, and a note next to it records that it must be copied.
+//! After a restart or a failure, the next attempt continues with that snapshot.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;

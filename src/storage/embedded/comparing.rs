@@ -15,9 +15,9 @@ use crate::store::PassageSet;
 const LOOKUP_COST: usize = 5;
 
 impl Embedded {
-    /// Finds up to `limit` nearest passages, nearest first, by comparing with all passages of a set, or with all in the index,
-    /// except for excluded ones. Uses the values of the index only, or less if the search may be rough. Returns `None` if
-    /// searching the graph is faster.
+    /// Finds up to `limit` nearest passages, nearest first, by comparing with all passages of a set, or with all in the
+    /// index, except for excluded ones. Uses only the values of the index, or coarser ones if the search may be rough.
+    /// Returns `None` if searching the graph is faster.
     pub(super) fn search_by_scan(
         &self,
         search: &NearestSearch<'_>,
@@ -25,7 +25,7 @@ impl Embedded {
         set: Option<&PassageSet>,
         excluded: &HashSet<PassageId>,
     ) -> Result<Option<Vec<Neighbor>>, StorageError> {
-        // A request that sets the width of a graph search wants a graph search.
+        // If a request sets the width of a graph search, it wants a graph search.
         if search.parameters.ef_search.is_some() {
             return Ok(None);
         }
@@ -115,9 +115,9 @@ impl Embedded {
         }
     }
 
-    /// Returns the nearest `limit` of `found` by their stored values. Passages that were deleted meanwhile keep their score.
-    /// They will not become hits, but without them the list would be shorter than requested, which would mean that there are no
-    /// more passages.
+    /// Returns the nearest `limit` of `found` by their stored values. Passages that were deleted in the meantime keep their
+    /// score. They will not become hits, but without them the list would be shorter than requested, which would mean that
+    /// there are no more passages.
     pub fn rescore(&self, query: &Embedding, limit: usize, found: Vec<Neighbor>) -> Result<Vec<Neighbor>, StorageError> {
         let passages: Vec<PassageId> = found.iter().map(|neighbor| neighbor.passage).collect();
         let stored = self.store.embeddings_of(&passages)?;

@@ -70,8 +70,8 @@ impl FilterSets {
         entries.iter().find(|entry| entry.filter == *filter).cloned()
     }
 
-    /// Puts an entry last, unless there is a newer one of the same filter meanwhile. Drops the first entries if the cache is
-    /// too large.
+    /// Puts an entry last, unless there is a newer one of the same filter in the meantime. Drops the first entries if the
+    /// cache is too large.
     fn put(&self, entry: Entry) {
         let mut entries = self.lock();
         let index = entries.iter().position(|other| other.filter == entry.filter);

@@ -63,7 +63,7 @@ impl Embedded {
         Ok(Nearest { neighbors, documents, method })
     }
 
-    /// Finds the nearest passages, however many of them are of one document.
+    /// Finds the nearest passages, no matter how many of them belong to one document.
     pub(super) fn nearest_passages(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
         let NearestSearch { query, limit, .. } = *search;
         let nearest = |neighbors, method| Ok(Nearest { neighbors, documents: Vec::new(), method });
@@ -174,7 +174,8 @@ impl Embedded {
             set = set.without(&self.store.passages_of(&added)?).into();
             wanted = wanted.saturating_mul(GROWTH);
         }
-        // Goes through all of them in order, because any number of the nearest may be of the same document or no longer match.
+        // Goes through all of them in order, because any number of the nearest may belong to the same document or no longer
+        // match.
         self.add_in_order(search, &self.compare_set(search.query, &set)?, found)?;
         Ok(DenseMethod::Scan)
     }
@@ -243,7 +244,7 @@ fn graph_search_cost(set: &PassageSet, passages: usize, candidates: usize) -> us
     candidates.saturating_mul(COMPARED_PER_CANDIDATE).saturating_mul(passages) / set.len().max(1)
 }
 
-/// Returns the search width that the request sets, or else that of the collection.
+/// Returns the search width that the request sets, or else the collection's.
 fn requested_ef(search: &NearestSearch<'_>) -> usize {
     search.parameters.ef_search.unwrap_or(search.ef_search)
 }

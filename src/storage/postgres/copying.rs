@@ -65,7 +65,7 @@ impl Postgres {
             let mut batch = Batch::default();
             let languages = languages_of(writing, &kept)?;
             for moved in kept {
-                // If its text has changed meanwhile, the job copies it again later.
+                // If its text has changed in the meantime, the job copies it again later.
                 if let Some(language) = languages.get(&moved.key.0) {
                     keep_passages(writing, &mut batch, moved, language.as_deref())?;
                 }

@@ -23,7 +23,7 @@ impl Postgres {
         let rows = match keys.is_empty() {
             true => Vec::new(),
             false => self.write_patiently(OPERATION, |writing| {
-                // Selects again, because a write may have extended their time meanwhile.
+                // Selects again, because a write may have extended their time in the meantime.
                 let sql = format!(
                     "select document from {documents} where document = any($1) and expires_at_ms <= $2
                      order by expires_at_ms, document"

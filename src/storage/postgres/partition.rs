@@ -290,7 +290,7 @@ impl Postgres {
             std::thread::sleep(time.saturating_duration_since(Instant::now()));
             while let Some(running) = running.upgrade().filter(|running| !running.is_closed.load(Ordering::SeqCst)) {
                 std::thread::sleep(CANCEL_EVERY);
-                // The lock keeps statements from being unregistered meanwhile, so that no later statement of the same
+                // The lock keeps statements from being unregistered in the meantime, so that no later statement of the same
                 // connection is ended instead.
                 for token in running.tokens.lock().values() {
                     server.cancel(token);

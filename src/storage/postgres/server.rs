@@ -27,7 +27,7 @@ const PGVECTOR_MIN: (u32, u32) = (0, 8);
 const MIGRATION_LOCK: i64 = 0x6472_6167_6f6d_616e;
 /// How long a caller waits for a free connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the database may take to notice that a server that had it for itself is gone.
+/// How long the database may take to notice that a server with exclusive use of it is gone.
 const PATIENCE_S: u64 = 3;
 
 /// The migrations in order. Released ones never change.
@@ -65,8 +65,8 @@ pub struct PostgresServer {
     replica: Option<Replica>,
 }
 
-/// What the database server's clock showed at some time. From then on, this machine's monotonic clock counts, which does not jump
-/// when somebody sets the time.
+/// What the database server's clock showed at some time. From then on, this machine's monotonic clock counts, which does not
+/// jump when someone sets the time.
 #[derive(Debug, Clone, Copy)]
 struct ClockReading {
     at: Instant,
@@ -227,7 +227,7 @@ fn prepare(session: &mut Session, read_only: bool) -> Result<VectorTypes, StoreE
 fn check_server(session: &mut Session) -> Result<(), Fault> {
     let sql = "select current_setting('server_version_num')::integer, current_setting('server_version'),
                current_setting('server_encoding'), pg_is_in_recovery()";
-    let Some(row) = session.row(sql, &[])? else { return Err(unsuitable("it does not say its version").into()) };
+    let Some(row) = session.row(sql, &[])? else { return Err(unsuitable("it does not report its version").into()) };
     let (number, version, encoding): (i32, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     if number < SERVER_MIN {
         let problem = format!("it must have version {} or newer, got {version}", SERVER_MIN / 10_000);

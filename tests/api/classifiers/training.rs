@@ -1,4 +1,4 @@
-//! What training makes of labels: rare ones, many of them, and spellings that look alike.
+//! How training treats labels: rare ones, many of them, and spellings that look alike.
 
 use serde_json::json;
 

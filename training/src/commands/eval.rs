@@ -44,7 +44,7 @@ struct TaskArguments {
     /// The run's tokenizer.json.
     #[arg(long, requires = "weights")]
     tokenizer: Option<PathBuf>,
-    /// Weights of the question encoder, if a stage trained one beside `--weights`.
+    /// Weights of the question encoder, if a stage trained one next to `--weights`.
     #[arg(long, requires = "weights")]
     question_weights: Option<PathBuf>,
     /// The model to ask the server for; defaults to the loaded one.
@@ -89,7 +89,7 @@ enum Task {
     Short(TaskArguments),
     /// Measures P@1 on Tatoeba between English and the other languages (EMS table IV).
     ///
-    /// Files in LASER's layout: `tatoeba.XXX-eng.XXX` beside `tatoeba.XXX-eng.eng`, aligned by line, XXX an ISO 639-3 code.
+    /// Files in LASER's layout: `tatoeba.XXX-eng.XXX` next to `tatoeba.XXX-eng.eng`, aligned by line, XXX an ISO 639-3 code.
     /// Languages outside the 62 are skipped. Prints the mean over the languages, and over the codes of table IV.
     Tatoeba(TaskArguments),
     /// Measures precision, recall and F1 of mined translation pairs, by margin scoring (EMS table IX, BUCC 2018).

@@ -115,7 +115,7 @@ pub struct LanguageEvalArguments {
 }
 
 impl LanguageEvalArguments {
-    /// Prints how well the head in a file, or in a bundle, detects the languages of the evaluation texts, beside the
+    /// Prints how well the head in a file, or in a bundle, detects the languages of the evaluation texts, next to the
     /// alternatives. For a bundle without a head, only the alternatives.
     pub fn run(&self) -> Result<(), Error> {
         let (head, tokenizer) = match (&self.bundle, &self.head, &self.tokenizer) {

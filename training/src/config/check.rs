@@ -216,7 +216,7 @@ fn check_both_encoders(stage: &StageConfig) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks a stage that trains a question encoder beside frozen passages: no objective may need embeddings of both sides from it.
+/// Checks a stage that trains a question encoder next to frozen passages: no objective may need embeddings of both sides from it.
 fn check_questions(stage: &StageConfig) -> Result<(), Error> {
     if stage.resting_passages.is_none() {
         return Ok(());
@@ -272,7 +272,7 @@ fn check_order(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that a question encoder that learns beside the passages has something to read, and that no later stage changes the
+/// Checks that a question encoder that learns with the passages has something to read, and that no later stage changes the
 /// encoder of passages without it.
 fn check_both_encoders_order(config: &Config, stage: &StageConfig, before: &[StageConfig]) -> Result<(), Error> {
     match &stage.question_encoder {

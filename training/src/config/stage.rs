@@ -73,9 +73,9 @@ pub struct StageConfig {
     pub unified_generative: Option<ObjectiveConfig>,
     /// SMLM (lightweight, eq. 1).
     pub masked_word: Option<ObjectiveConfig>,
-    /// Lightweight, eq. 5; the paper's weight beside UGT's 1 is 2.
+    /// Lightweight, eq. 5; the paper's weight is 2, with 1 for UGT.
     pub alignment: Option<ObjectiveConfig>,
-    /// Lightweight, eq. 6; the paper's weight beside UGT's 1 is 2.
+    /// Lightweight, eq. 6; the paper's weight is 2, with 1 for UGT.
     pub similarity: Option<ObjectiveConfig>,
     /// DuEAM's translation mining without an anchor (L_B of eq. 2 alone).
     pub translation_mining: Option<ObjectiveConfig>,
@@ -83,7 +83,7 @@ pub struct StageConfig {
     pub anchor: Option<AnchorConfig>,
     /// Distillation from a teacher.
     pub distillation: Option<DistillationConfig>,
-    /// Freezes the encoder of the right sides and trains a separate question encoder beside it.
+    /// Freezes the encoder of the right sides and trains a separate question encoder next to it.
     pub resting_passages: Option<RestingPassagesConfig>,
     /// Trains a separate question encoder together with the encoder of passages.
     pub question_encoder: Option<QuestionEncoderConfig>,

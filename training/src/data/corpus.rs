@@ -3,7 +3,7 @@
 //! - `NAME.xx-yy.tsv[.zst]`: one pair per line, `xx-text<TAB>yy-text`.
 //! - `NAME.q.xx-yy.tsv[.zst]`: the same format with a question and a passage that answers it; xx may equal yy.
 //! - `NAME.xx.txt[.zst]`: the same line number in every file of NAME is the same segment; an empty line is a missing one.
-//! - `NAME.xx-yy.xx[.zst]` beside `NAME.xx-yy.yy[.zst]`: OPUS Moses, line by line.
+//! - `NAME.xx-yy.xx[.zst]` next to `NAME.xx-yy.yy[.zst]`: OPUS Moses, line by line.
 //!
 //! Files of languages outside the 62 are skipped and listed by `find`. Burmese in Zawgyi is converted to Unicode.
 

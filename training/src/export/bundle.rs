@@ -1,7 +1,7 @@
 //! Writes a bundle: graphs, parity checks, golden texts, measured quality, model card, manifest.
 //!
-//! Everything is written and verified in a folder beside the final one, which is renamed at the very end, so an existing bundle
-//! is always complete. A failed export leaves the folder with the ending `partial` behind for inspection.
+//! Everything is written and verified in a temporary folder next to the final one and renamed at the very end, so an
+//! existing bundle is always complete. A failed export leaves the folder with the ending `partial` behind for inspection.
 
 use std::path::{Path, PathBuf};
 
@@ -205,7 +205,7 @@ fn measure_all(
     if let Some(baseline) = options.baseline {
         let tokens_max = baseline.shape.tokens_max;
         let ranges = calibrate(baseline, &calibration_texts(options, &encoder.tokenizer, tokens_max)?)?;
-        // A separate folder, so that no other model's token table is beside the graph.
+        // A separate folder, so that no other model's token table is next to the graph.
         let scratch = tempfile::tempdir().map_err(|source| Error::file(folder, source))?;
         let graph = scratch.path().join(MODEL_INT8);
         write_graph(&graph, &int8_graph(baseline, &ranges, None)?)?;

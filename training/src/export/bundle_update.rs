@@ -12,7 +12,7 @@ use crate::error::Error;
 /// Small files that the list of files in a model card leaves out.
 const UNLISTED: [&str; 2] = [GOLDEN, MODEL_CARD];
 
-/// A new bundle that is being written, in a temporary folder beside its final path.
+/// A new bundle that is being written, in a temporary folder next to its final path.
 #[derive(Debug)]
 pub struct BundleUpdate {
     /// The existing bundle.

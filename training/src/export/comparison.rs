@@ -1,4 +1,4 @@
-//! The comparison in a model card: the exported graph beside the previous bundle and a simpler baseline, all evaluated the same
+//! The comparison in a model card: the exported graph, the previous bundle and a simpler baseline, all evaluated the same
 //! way, through their int8 graphs, in one run.
 
 use std::fmt;
@@ -33,7 +33,7 @@ pub struct ComparedGraph<'a> {
     pub name: String,
     /// Number of parameters, if known.
     pub parameters: Option<usize>,
-    /// The graph's file. Its token table may be a separate file beside the graph.
+    /// The graph's file. Its token table may be a separate file next to the graph.
     pub graph: &'a Path,
 }
 
@@ -85,7 +85,7 @@ impl Measured {
     }
 }
 
-/// Size of a graph's file, plus the token table beside it, if any.
+/// Size of a graph's file, plus the token table next to it, if any.
 fn bytes_of(graph: &Path) -> Result<usize, Error> {
     let bytes =
         |path: &Path| Ok::<usize, Error>(std::fs::metadata(path).map_err(|source| Error::file(path, source))?.len() as usize);

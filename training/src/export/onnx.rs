@@ -34,12 +34,12 @@ pub fn fp32_graph(weights: &EncoderWeights) -> Result<ModelProto, Error> {
     Ok(encoder(weights, Mode::Fp32, None)?.graph.finish("encoder"))
 }
 
-/// Writes the float16 graph. Its token table is `table`, in a file beside it.
+/// Writes the float16 graph. Its token table is `table`, in a file next to it.
 pub fn fp16_graph(weights: &EncoderWeights, table: &TableFile) -> Result<ModelProto, Error> {
     Ok(encoder(weights, Mode::Fp16, Some(table))?.graph.finish("encoder"))
 }
 
-/// Writes the int8 graph, with the activation ranges found by `calibrate`. Its token table is `table`, in a file beside it;
+/// Writes the int8 graph, with the activation ranges found by `calibrate`. Its token table is `table`, in a file next to it;
 /// without `table`, the graph contains it.
 pub fn int8_graph(weights: &EncoderWeights, ranges: &Ranges, table: Option<&TableFile>) -> Result<ModelProto, Error> {
     Ok(encoder(weights, Mode::Int8(ranges), table)?.graph.finish("encoder"))

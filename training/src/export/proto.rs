@@ -126,7 +126,7 @@ pub struct TensorProto {
     /// The values.
     #[prost(bytes = "vec", optional, tag = "9")]
     pub raw_data: Option<Vec<u8>>,
-    /// Where the values are if they are in another file: its `location` beside the model, `offset` and `length`.
+    /// Where the values are if they are in another file: its `location` next to the model, `offset` and `length`.
     #[prost(message, repeated, tag = "13")]
     pub external_data: Vec<StringStringEntryProto>,
     /// 0 or nothing if the values are in this file, 1 if they are in another one.

@@ -1,4 +1,4 @@
-//! Adds a question encoder to an existing bundle: its graphs are written beside the bundle's own, which stay bit-identical, and
+//! Adds a question encoder to an existing bundle: its graphs are written next to the bundle's own, which stay bit-identical, and
 //! so do all embeddings made with them.
 
 use std::path::Path;

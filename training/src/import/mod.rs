@@ -166,7 +166,7 @@ fn source_file(path: &Path) -> Result<SourceFile, Error> {
     Ok(SourceFile { name, sha256: sha256_file(path)? })
 }
 
-/// A path beside the folder `out`, whose parent is created.
+/// A path next to the folder `out`, whose parent is created.
 fn beside(out: &Path, ending: &str) -> Result<PathBuf, Error> {
     let mut name = out.file_name().unwrap_or_default().to_owned();
     name.push(ending);

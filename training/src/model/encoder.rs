@@ -4,7 +4,7 @@
 //! Weights: `embeddings.token.weight` [vocabulary, d]; `embeddings.position.weight` [tokens_max + 1, d], row 0 for padding;
 //! `embeddings.norm.*` [d] (post-norm; imported weights may lack it); per layer i `layers.i.attention.{query,key,value,output}`
 //! [d, d], `layers.i.feed_forward.up` [ff, d], `layers.i.feed_forward.down` [d, ff], `layers.i.{attention,feed_forward}.norm`
-//! [d]. A question encoder that learns beside this one has the same weights, except the token table, under `questions.`.
+//! [d]. A question encoder that learns together with this one has the same weights, except the token table, under `questions.`.
 
 use tch::{Kind, Tensor};
 
@@ -26,7 +26,7 @@ pub const LATE_TOKENS: &str = "embeddings.late.weight";
 /// Like `TOKEN_WEIGHTS`, for `LATE_TOKENS`. [vocabulary]
 pub const LATE_WEIGHTS: &str = "embeddings.late.log_weight";
 
-/// Prefix of the weights of a question encoder that learns beside the encoder of passages.
+/// Prefix of the weights of a question encoder that learns together with the encoder of passages.
 pub const QUESTIONS: &str = "questions.";
 
 const POSITIONS: &str = "embeddings.position.weight";

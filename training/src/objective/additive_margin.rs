@@ -2,7 +2,7 @@
 //! framework.
 //!
 //! Like the contrastive objective, but a translation must be nearer than every other sentence by a margin. On the sentence
-//! embedding it is LaBSE-EMS-vanilla, through the projection LaBSE-EMS-MLP, and with XTR beside it LaBSE-EMS-joint.
+//! embedding it is LaBSE-EMS-vanilla, through the projection LaBSE-EMS-MLP, and with XTR added LaBSE-EMS-joint.
 
 use tch::{Kind, Reduction, Tensor};
 

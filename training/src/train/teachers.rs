@@ -24,7 +24,7 @@ pub struct Teachers {
     pub passages: Option<Frozen>,
 }
 
-/// A frozen encoder. If it has a question encoder that learned beside it, that one reads what the learning one does.
+/// A frozen encoder. If it has a question encoder that learned together with it, that one reads what the learning one does.
 #[derive(Debug)]
 pub struct Frozen {
     parameters: Parameters,

@@ -1,4 +1,4 @@
-"""The client that is awaited, under asyncio or trio. It makes the calls that `operations.py` builds, as `client.py` does."""
+"""The asynchronous client, for asyncio and trio. Like `client.py`, it makes the calls that `operations.py` builds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _awaited_job(operation: Callable[P, Call[wire.JobInfo]]) -> Callable[Concate
 
 
 class AsyncClient(Connection):
-    """A client that is awaited. Close it with `aclose`, or use it in an `async with`."""
+    """The asynchronous client. Close it with `aclose`, or use it in an `async with`."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class AsyncClient(Connection):
         retries: int = 3,
         **httpx_options: Any,
     ) -> None:
-        """`timeout` is in seconds of silence; `httpx_options`, such as `verify` and `proxy`, go to httpx.AsyncClient."""
+        """A request ends after `timeout` seconds of silence. `httpx_options`, such as `proxy`, go to httpx.AsyncClient."""
         super().__init__(url, retries)
         self._http = httpx.AsyncClient(**self._settings(api_key, timeout), **httpx_options)
 
@@ -93,7 +93,7 @@ class AsyncClient(Connection):
         json: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Makes any request, for what has no method here: the answer as it is read from JSON, or as text."""
+        """Makes any request, for operations that have no method here. Returns the value of the JSON answer, or its text."""
         return await self._make(generic(method, path, query, json, headers))
 
     async def _make(self, work: Call[T] | Flow[T]) -> T:
@@ -117,7 +117,7 @@ class AsyncClient(Connection):
                 error = failed
 
     async def _open(self, call: Call[Any], stream: bool = False) -> httpx.Response:
-        """Sends a call, again when that may help, until there is a good answer. Unless it is a stream, it is read whole."""
+        """Sends a call until it succeeds or a retry cannot help. Reads the whole answer unless it is a stream."""
         attempts = Attempts(call, self.retries)
         while True:
             try:
@@ -162,9 +162,11 @@ class AsyncClient(Connection):
         content_encoding: str | None = None,
         types: str | None = None,
     ) -> AsyncJob:
-        """Sends a file: NDJSON, CSV or TSV, also packed, which its name says unless you do. `progress` is for `wait`.
+        """Imports an NDJSON, CSV or TSV file, compressed or not. `wait` calls `progress`.
 
-        `types` says what the columns of CSV and TSV hold: `year:int,published:date`.
+        The file's name tells the format and the compression, unless `content_type` and `content_encoding` do.
+
+        `types` gives the types of CSV and TSV columns: `year:int,published:date`.
         """
         call = operations.import_file(
             collection, str(path), content_type=content_type, content_encoding=content_encoding, types=types
@@ -172,7 +174,7 @@ class AsyncClient(Connection):
         return AsyncJob(self, await self._make(call), progress)
 
     async def download_snapshot(self, snapshot: str, path: str | Path) -> None:
-        """Writes the archive of a snapshot to a file, which is there once it is complete."""
+        """Writes the archive of a snapshot to a file. The file appears only when it is complete."""
         partial = anyio.Path(partial_path(path))
         try:
             async with await anyio.open_file(partial, "wb") as file:
@@ -227,7 +229,7 @@ class AsyncClient(Connection):
 
 
 class AsyncJob:
-    """Work that goes on after the answer. `info` is what was last heard of it."""
+    """Work that continues after the answer. `info` is the job's last known state."""
 
     def __init__(self, client: AsyncClient, info: wire.JobInfo, progress: Progress | None = None) -> None:
         self.client, self.info, self.progress = client, info, progress
@@ -240,7 +242,7 @@ class AsyncJob:
         return self.info["id"]
 
     async def wait(self, timeout: float | None = None, progress: Progress | None = None) -> Self:
-        """Waits until it has succeeded, as `dragoman.operations.wait_for_job` says."""
+        """Waits until the job has succeeded. See `dragoman.operations.wait_for_job`."""
         flow = operations.wait_for_job(self.id, timeout=timeout, progress=progress or self.progress)
         self.info = await self.client._make(flow)
         return self
@@ -254,15 +256,15 @@ class AsyncJob:
         return self
 
     def results(self, status: operations.LineStatus | None = None) -> AsyncIterator[wire.LineResult]:
-        """What became of each line of an import."""
+        """The result of each line of an import."""
         return self.client._lines(operations.job_results(self.id, status=status))
 
     def pairs(self) -> AsyncIterator[wire.MinedPair]:
-        """The translation pairs that it found, the best first."""
+        """The translation pairs that the job found, best first."""
         return self.client._lines(operations.job_pairs(self.id))
 
     def clusters(self) -> AsyncIterator[wire.DuplicateCluster]:
-        """The clusters of duplicates that it found."""
+        """The clusters of duplicates that the job found."""
         return self.client._lines(operations.job_clusters(self.id))
 
 

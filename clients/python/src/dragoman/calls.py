@@ -1,6 +1,6 @@
-"""What a call is, before anybody makes it: one request, pages of a list, lines of a stream, or several requests in a row.
+"""Calls as data: one request, the pages of a list, the lines of a stream, or several requests in a row.
 
-Nothing here reads or writes. The operations in `operations.py` build these; `client.py` makes them, blocking or awaited.
+Nothing here does I/O. `operations.py` builds the calls; `client.py` and `async_client.py` make them.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from .errors import DragomanError
 
 T = TypeVar("T")
 
-#: Longest wait before a request is sent again, whatever Retry-After says.
+#: The longest wait before a retry, whatever Retry-After says.
 RETRY_WAIT_MAX_S = 30.0
 
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One request, and how its answer is read."""
+    """One request, and how to read its answer."""
 
     method: str
     path: str
     query: Mapping[str, str | int] = field(default_factory=dict)
     body: object = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: Whether sending it twice does what sending it once does.
+    #: Whether sending it twice has the same effect as sending it once.
     repeatable: bool = False
-    #: A file instead of a body.
+    #: A file to send instead of `body`.
     file: str | None = None
     read: Callable[[bytes], T] = json.loads
 
@@ -47,7 +47,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True)
 class Pages(Generic[T]):
-    """A list that comes in pages: `page` is the call for one, `member` where its entries are."""
+    """A list that comes in pages: `page` builds the call for one page, and `member` names the array of its entries."""
 
     page: Callable[[str | None], Call[dict[str, Any]]]
     member: str
@@ -62,12 +62,12 @@ class Lines(Generic[T]):
 
 @dataclass(frozen=True)
 class Pause:
-    """A step of a flow that waits."""
+    """A step of a flow: wait."""
 
     seconds: float
 
 
-#: Several requests in a row. A flow yields calls and pauses, and is sent the answers, or has their errors thrown in.
+#: Several requests in a row. A flow yields calls and pauses; the client sends it each answer, or throws the error into it.
 Flow = Generator["Call[Any] | Pause", Any, T]
 
 
@@ -78,9 +78,9 @@ def ask(call: Call[T]) -> Flow[T]:
 
 
 def path(*parts: str) -> str:
-    """The path of a route, with what the caller names escaped: `path("collections", name)`.
+    """The path of a route, with each part escaped: `path("collections", name)`.
 
-    Refuses names that would make it the path of another route: HTTP clients take out `.` and `..`, escaped or not.
+    Refuses names that would lead to another route: HTTP clients remove `.` and `..`, escaped or not.
     """
     for part in parts:
         if part in ("", ".", ".."):
@@ -89,13 +89,13 @@ def path(*parts: str) -> str:
 
 
 def partial_path(file: str | Path) -> Path:
-    """Where a download is written until it is complete: beside its file."""
+    """Where a download is written until it is complete: next to its file."""
     file = Path(file)
     return file.with_name(f"{file.name}.partial")
 
 
 def given(**members: object) -> dict[str, Any]:
-    """The members that are not None: the API knows optional members as left out, never as null."""
+    """The members that are not None: a request to the API omits an optional member rather than sending null."""
     return {name: value for name, value in members.items() if value is not None}
 
 
@@ -104,12 +104,12 @@ def get(*parts: str, **query: str | int | None) -> Call[Any]:
 
 
 def ask_by_post(body: Mapping[str, Any], *parts: str) -> Call[Any]:
-    """A question that is sent as POST because of its size. It changes nothing."""
+    """A query that is sent as POST because of its size. It changes nothing."""
     return Call("POST", path(*parts), body=given(**body), repeatable=True)
 
 
 def write(body: Mapping[str, Any], *parts: str, key: str | None = None, query: Mapping[str, str] | None = None) -> Call[Any]:
-    """A POST that takes an idempotency key; one is made up when the caller has none. With it, it may be sent again."""
+    """A POST with an idempotency key, so that it can be retried. Without `key`, the key is random."""
     headers = {"idempotency-key": key or str(uuid.uuid4())}
     return Call("POST", path(*parts), query or {}, body, headers, repeatable=True)
 
@@ -123,7 +123,7 @@ def nothing(_body: bytes) -> None:
 
 
 class Attempts:
-    """Decides whether and when a request that failed is sent again."""
+    """Decides whether and when to retry a failed request."""
 
     def __init__(self, call: Call[Any], retries: int) -> None:
         self.call, self.left, self.wait_s = call, retries, 0.2
@@ -131,8 +131,8 @@ class Attempts:
     def wait_after(self, error: DragomanError) -> float | None:
         """Seconds until the next attempt, or None when the error is final.
 
-        Sent again is what may be repeated, when no connection was made or it broke, or when the server says that it
-        has no room now. A timeout is final: the caller said how long to wait.
+        A repeatable request is retried when the connection failed or broke, or when the server says that it is busy.
+        A timeout is final: the caller said how long to wait.
         """
         busy = error.status in (429, 503) and error.retry_after_s is not None
         if self.left == 0 or not self.call.repeatable or not (busy or error.code == "unreachable"):
@@ -143,7 +143,7 @@ class Attempts:
 
 
 class LineSplitter:
-    """Cuts chunks of bytes at line feeds alone: a text within JSON may hold the line separators of Unicode as they are."""
+    """Splits bytes only at line feeds: a JSON string may contain the line separators of Unicode unescaped."""
 
     def __init__(self) -> None:
         self.rest = b""

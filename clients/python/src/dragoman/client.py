@@ -1,7 +1,7 @@
-"""The client that blocks. It makes the calls that `operations.py` builds; `async_client.py` does the same, awaited.
+"""The synchronous client. It makes the calls that `operations.py` builds; `async_client.py` makes the same calls with `await`.
 
-A method is an operation bound to a way of making it: `search = _blocking(operations.search)`. So its arguments and the type of
-its answer are written once, and type checkers see them on both clients.
+Each method binds an operation to a way of making its call: `search = _blocking(operations.search)`. So the arguments and the type
+of the answer are written once, and type checkers see them on both clients.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _blocking_job(operation: Callable[P, Call[wire.JobInfo]]) -> Callable[Concat
 
 
 class Client(Connection):
-    """A client that blocks. Close it, or use it in a `with`; threads may share it."""
+    """The synchronous client. Close it, or use it in a `with`. Threads may share it."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Client(Connection):
         retries: int = 3,
         **httpx_options: Any,
     ) -> None:
-        """`timeout` is in seconds of silence; `httpx_options`, such as `verify` and `proxy`, go to httpx.Client."""
+        """A request ends after `timeout` seconds of silence. `httpx_options`, such as `proxy`, go to httpx.Client."""
         super().__init__(url, retries)
         self._http = httpx.Client(**self._settings(api_key, timeout), **httpx_options)
 
@@ -98,7 +98,7 @@ class Client(Connection):
         json: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Makes any request, for what has no method here: the answer as it is read from JSON, or as text."""
+        """Makes any request, for operations that have no method here. Returns the value of the JSON answer, or its text."""
         return self._make(generic(method, path, query, json, headers))
 
     def _make(self, work: Call[T] | Flow[T]) -> T:
@@ -122,7 +122,7 @@ class Client(Connection):
                 error = failed
 
     def _open(self, call: Call[Any], stream: bool = False) -> httpx.Response:
-        """Sends a call, again when that may help, until there is a good answer. Unless it is a stream, it is read whole."""
+        """Sends a call until it succeeds or a retry cannot help. Reads the whole answer unless it is a stream."""
         attempts = Attempts(call, self.retries)
         while True:
             try:
@@ -169,9 +169,11 @@ class Client(Connection):
         content_encoding: str | None = None,
         types: str | None = None,
     ) -> Job:
-        """Sends a file: NDJSON, CSV or TSV, also packed, which its name says unless you do. `progress` is for `wait`.
+        """Imports an NDJSON, CSV or TSV file, compressed or not. `wait` calls `progress`.
 
-        `types` says what the columns of CSV and TSV hold: `year:int,published:date`.
+        The file's name tells the format and the compression, unless `content_type` and `content_encoding` do.
+
+        `types` gives the types of CSV and TSV columns: `year:int,published:date`.
         """
         call = operations.import_file(
             collection, str(path), content_type=content_type, content_encoding=content_encoding, types=types
@@ -179,7 +181,7 @@ class Client(Connection):
         return Job(self, self._make(call), progress)
 
     def download_snapshot(self, snapshot: str, path: str | Path) -> None:
-        """Writes the archive of a snapshot to a file, which is there once it is complete."""
+        """Writes the archive of a snapshot to a file. The file appears only when it is complete."""
         partial = partial_path(path)
         try:
             with open(partial, "wb") as file:
@@ -234,7 +236,7 @@ class Client(Connection):
 
 
 class Job:
-    """Work that goes on after the answer. `info` is what was last heard of it."""
+    """Work that continues after the answer. `info` is the job's last known state."""
 
     def __init__(self, client: Client, info: wire.JobInfo, progress: Progress | None = None) -> None:
         self.client, self.info, self.progress = client, info, progress
@@ -247,7 +249,7 @@ class Job:
         return self.info["id"]
 
     def wait(self, timeout: float | None = None, progress: Progress | None = None) -> Self:
-        """Waits until it has succeeded, as `dragoman.operations.wait_for_job` says."""
+        """Waits until the job has succeeded. See `dragoman.operations.wait_for_job`."""
         self.info = self.client._make(operations.wait_for_job(self.id, timeout=timeout, progress=progress or self.progress))
         return self
 
@@ -260,15 +262,15 @@ class Job:
         return self
 
     def results(self, status: operations.LineStatus | None = None) -> Iterator[wire.LineResult]:
-        """What became of each line of an import."""
+        """The result of each line of an import."""
         return self.client._lines(operations.job_results(self.id, status=status))
 
     def pairs(self) -> Iterator[wire.MinedPair]:
-        """The translation pairs that it found, the best first."""
+        """The translation pairs that the job found, best first."""
         return self.client._lines(operations.job_pairs(self.id))
 
     def clusters(self) -> Iterator[wire.DuplicateCluster]:
-        """The clusters of duplicates that it found."""
+        """The clusters of duplicates that the job found."""
         return self.client._lines(operations.job_clusters(self.id))
 
 

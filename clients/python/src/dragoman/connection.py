@@ -1,4 +1,4 @@
-"""What both clients share: where the server is, how a call becomes a request, and how answers and faults are read."""
+"""What both clients share: the server's address, how to turn a call into a request, and how to read answers and failures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Connection:
-    """What both clients know: where the server is, and how to ask it. The key is in the headers of the connection alone."""
+    """The server's address and the retries. The key is only in the headers of the connection."""
 
     def __init__(self, url: str, retries: int) -> None:
         parsed = httpx.URL(url)
@@ -44,7 +44,7 @@ class Connection:
 
 
 def fault(error: httpx.TransportError) -> DragomanError:
-    """What went wrong on the way. A connection that is made too slowly is no timeout of the server's work."""
+    """The error for a failed connection. Connecting too slowly counts as `unreachable`, not as `timeout`."""
     late = isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout)
     return DragomanError("timeout" if late else "unreachable", str(error) or type(error).__name__)
 
@@ -53,11 +53,11 @@ def read(call: Call[T], body: bytes) -> T:
     try:
         return call.read(body)
     except ValueError as error:
-        raise DragomanError("bad_answer", f"the answer is no JSON: {error}") from error
+        raise DragomanError("bad_answer", f"the answer is not JSON: {error}") from error
 
 
 def read_any(body: bytes) -> Any:
-    """The answer to a request that is not wrapped: JSON, nothing, or text such as lines of JSON."""
+    """Reads the answer to `request`: JSON, nothing, or text such as lines of JSON."""
     try:
         return json.loads(body) if body else None
     except ValueError:
@@ -73,7 +73,7 @@ def generic(
 
 
 def named(method: Callable[..., Any], operation: Callable[..., Any]) -> None:
-    """Gives a method the name, the description and the arguments of its operation, for `help` and editors."""
+    """Gives a method the name, the docstring and the arguments of its operation, for `help` and editors."""
     method.__name__, method.__doc__ = operation.__name__, operation.__doc__
     method.__qualname__, method.__annotations__ = operation.__name__, operation.__annotations__
     signature = inspect.signature(operation)

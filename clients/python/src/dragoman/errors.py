@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions: the server's problems as it words them, and the few that the client has by itself."""
+"""Failures as exceptions: the server's own errors in its words, and the few that the client adds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .wire import DocumentResult, JobInfo
 
 @dataclass(frozen=True)
 class Violation:
-    """One wrong place in a request: `pointer` into the body, or `parameter` of path, query or headers."""
+    """One invalid place in a request: a `pointer` into the body, or a `parameter` of the path, the query or the headers."""
 
     detail: str
     pointer: str | None = None
@@ -19,16 +19,16 @@ class Violation:
 
     @property
     def field(self) -> str | None:
-        """The place, whichever way it is named: `/query`, `limit`."""
+        """The pointer or the parameter, whichever is set: `/query`, `limit`."""
         return self.parameter if self.pointer is None else self.pointer
 
 
 @dataclass(eq=False)
 class DragomanError(Exception):
-    """A request that failed. `code` is what programs switch on.
+    """A request failed. Programs should check `code`.
 
-    The server's codes are a closed list (`/docs/errors` of a server explains them); `status` is the answer's. Three codes are the
-    client's own, without a status: `unreachable`, `timeout`, and `bad_answer` for what no Dragoman says. A job that failed
+    The server's codes are a closed list, which it explains at `/docs/errors`; `status` is the HTTP status. The client adds three
+    codes without a status: `unreachable`, `timeout`, and `bad_answer` when the answer cannot be from Dragoman. A failed job
     raises its own code, with `job` set.
     """
 
@@ -38,7 +38,7 @@ class DragomanError(Exception):
     violations: list[Violation] = field(default_factory=list)
     request_id: str | None = None
     retry_after_s: float | None = None
-    #: Of an upsert of several batches: what became of the documents before those that this is about.
+    #: When an upsert of several batches fails: the results of the documents before the failed batch.
     results: list[DocumentResult] = field(default_factory=list)
     job: JobInfo | None = None
 
@@ -49,7 +49,7 @@ class DragomanError(Exception):
 
 
 def from_answer(status: int, headers: Any, body: bytes) -> DragomanError:
-    """Reads a problem (RFC 9457), or an error in OpenAI's shape, which `/v1/embeddings` answers."""
+    """Reads a problem (RFC 9457), or an error in OpenAI's format, which `/v1/embeddings` uses."""
     request_id = headers.get("x-request-id")
     wait = headers.get("retry-after", "")
     retry_after_s = float(wait) if wait.isdigit() else None

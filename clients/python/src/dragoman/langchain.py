@@ -1,6 +1,6 @@
-"""A vector store for LangChain (`pip install dragoman-client[langchain]`). The server cuts, embeds and ranks the texts.
+"""A vector store for LangChain (`pip install dragoman-client[langchain]`). The server splits, embeds and ranks the texts.
 
-The asynchronous methods are those of `VectorStore`: they run these in a thread, which a `Client` allows.
+The asynchronous methods come from `VectorStore`: they run the methods below in a thread, which a `Client` allows.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .errors import DragomanError
 class DragomanVectorStore(VectorStore):
     """A collection as a vector store.
 
-    `content` says what a found document holds: the whole `text`, or the `passage` of it that answers. `options` are those of
-    every search (`mode`, `languages`, `prefer_language` and so on); arguments of a search come before them. A `filter` is one of
-    Dragoman's.
+    `content` says what a found document holds: the whole `text`, or only the `passage` that answers. `options` apply to every
+    search (`mode`, `languages`, `prefer_language` and so on); the arguments of a search override them. A `filter` has Dragoman's
+    format.
     """
 
     def __init__(self, client: Client, collection: str, *, content: Literal["text", "passage"] = "text", **options: Any) -> None:
@@ -37,10 +37,10 @@ class DragomanVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Stores texts, in place of those with the same ids, and gives their ids. One that cannot be stored is an error."""
+        """Stores texts, replacing those with the same ids, and returns their ids. Raises an error if it cannot store one."""
         every = list(texts)
         if any(also is not None and len(also) != len(every) for also in (metadatas, ids)):
-            raise ValueError("texts, metadatas and ids must be as many")
+            raise ValueError("texts, metadatas and ids must have the same length")
         documents: list[wire.DocumentInput] = [{"text": text} for text in every]
         for document, metadata in zip(documents, metadatas or [], strict=False):
             document["metadata"] = metadata
@@ -57,7 +57,7 @@ class DragomanVectorStore(VectorStore):
         return [result["id"] for result in results]
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """Deletes documents by ids or by a `filter`; without either, all of them."""
+        """Deletes documents by ids or by a `filter`; without either, deletes all documents."""
         everything: wire.FilterNode = {"and": []}
         if ids is not None:
             self.client.delete_documents(self.collection, ids=ids)
@@ -70,7 +70,7 @@ class DragomanVectorStore(VectorStore):
         return [Document(id=id, page_content=found[id]["text"], metadata=found[id]["metadata"]) for id in ids if id in found]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
-        """The nearest documents with their scores: in mode `full`, the relevance between 0 and 1."""
+        """The nearest documents with their scores. In mode `full` a score is the relevance, between 0 and 1."""
         include: list[wire.HitPart] = [self.content, "metadata"]
         found = self.client.search(self.collection, query, **{**self.options, **kwargs, "limit": k, "include": include})
         return [(self._document(hit), hit["score"]) for hit in found["hits"]]
@@ -88,7 +88,7 @@ class DragomanVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> DragomanVectorStore:
-        """Makes the store with `client` and `collection`, and stores the texts. There is no `embedding`: the server embeds."""
+        """Makes the store from `client` and `collection`, and stores the texts. It takes no `embedding`: the server embeds."""
         if embedding is not None:
             raise ValueError("the server embeds the texts: embedding must be None")
         store = cls(**kwargs)
@@ -102,5 +102,5 @@ class DragomanVectorStore(VectorStore):
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         mode = self.options.get("mode", "full")
         if mode != "full":
-            raise ValueError(f"scores of mode {mode} are no relevance between 0 and 1; those of mode full are")
+            raise ValueError(f"scores of mode {mode} are no relevance between 0 and 1; only those of mode full are")
         return lambda score: score

@@ -1,7 +1,7 @@
 """A vector store and an embedding for LlamaIndex (`pip install dragoman-client[llama-index]`).
 
-Texts and queries are embedded by the server, so nodes that are added to the store need no embedding. A `VectorStoreIndex` embeds
-what it inserts by itself all the same: give it a `DragomanEmbedding`, or add nodes to the store and make the index from that.
+The server embeds texts and queries, so nodes that you add to the store need no embedding. A `VectorStoreIndex`, however, embeds
+every node that it inserts: give it a `DragomanEmbedding`, or add the nodes to the store and make the index from the store.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COMPARISONS = {
     FilterOperator.IN: "in",
     FilterOperator.ANY: "any",
 }
-#: Names that a filter takes for the document's own values.
+#: Names that a filter reads as the document's own fields rather than as metadata.
 OWN_VALUES = ("id", "language", "created_at", "updated_at")
 EVERYTHING: wire.FilterNode = {"and": []}
 
@@ -72,7 +72,7 @@ class DragomanVectorStore(BasePydanticVectorStore):
         return self._client
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Stores nodes, in place of those with the same ids, and gives their ids. One that cannot be stored is an error."""
+        """Stores nodes, replacing those with the same ids, and returns their ids. Raises an error if it cannot store one."""
         documents: list[wire.DocumentInput] = [
             {
                 "id": node.node_id,
@@ -91,9 +91,9 @@ class DragomanVectorStore(BasePydanticVectorStore):
         return [result["id"] for result in results]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Searches for the query's text, or for its embedding when there is no text. `kwargs` are options of the search."""
+        """Searches for the query's text, or for its embedding if it has no text. `kwargs` are search options."""
         if query.mode not in MODES:
-            raise ValueError(f"there is no mode {query.mode.value}; there are {', '.join(mode.value for mode in MODES)}")
+            raise ValueError(f"there is no mode {query.mode.value}; the modes are {', '.join(mode.value for mode in MODES)}")
         options: wire.SearchOptions = {"limit": query.similarity_top_k, "include": ["text", "metadata"]}
         if query.query_str:
             options["mode"] = MODES[query.mode]
@@ -101,7 +101,7 @@ class DragomanVectorStore(BasePydanticVectorStore):
                 options["weights"] = {"dense": query.alpha, "lexical": 1 - query.alpha}
         elif query.query_embedding is not None:
             options["vector"] = query.query_embedding
-        # A retriever sends empty lists of ids where it means all.
+        # A retriever sends empty lists of ids when it means all documents.
         restrictions = _restrictions(query.node_ids or None, query.filters)
         if query.doc_ids:
             restrictions.append({"field": "ref_doc_id", "in": query.doc_ids})
@@ -127,13 +127,13 @@ class DragomanVectorStore(BasePydanticVectorStore):
     ) -> None:
         restrictions = _restrictions(node_ids, filters)
         if not restrictions:
-            raise ValueError("say node_ids or filters; clear() deletes everything")
+            raise ValueError("give node_ids or filters; clear() deletes everything")
         self._client.delete_documents(self.collection, filter={"and": restrictions})
 
     def clear(self) -> None:
         self._client.delete_documents(self.collection, filter=EVERYTHING)
 
-    # The base class would block the event loop in these.
+    # The base class's versions of these methods would block the event loop.
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         return await asyncio.to_thread(self.add, nodes, **kwargs)
@@ -157,7 +157,7 @@ class DragomanVectorStore(BasePydanticVectorStore):
 
 
 class DragomanEmbedding(BaseEmbedding):
-    """The server's model as an embedding, for whatever asks for one."""
+    """The server's model as an embedding, for code that needs one."""
 
     _client: Client = PrivateAttr()
 
@@ -192,7 +192,7 @@ def _restrictions(ids: Sequence[str] | None, filters: MetadataFilters | None) ->
 
 
 def _restricts(filters: MetadataFilters) -> bool:
-    """Whether there is a condition among them. Without one they match everything."""
+    """Whether the filters contain a condition. Without one they match everything."""
     return any(not isinstance(part, MetadataFilters) or _restricts(part) for part in filters.filters)
 
 

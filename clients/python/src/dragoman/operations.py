@@ -1,4 +1,4 @@
-"""The operations of the API, each written once. `client.py` makes methods of them; their arguments are the wire's members."""
+"""The operations of the API, each written once. Both clients turn them into methods. Arguments are named as in the API."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from . import wire
 from .calls import Call, Flow, Lines, Pages, Pause, ask, ask_by_post, delete, get, given, path, write
 from .errors import DragomanError
 
-#: What a server takes at once unless it is configured otherwise (`batch_documents_max`, `body_bytes_max`), with room to spare.
+#: A batch stays well below the server's default limits (`batch_documents_max`, `body_bytes_max`).
 BATCH_DOCUMENTS, BATCH_BYTES = 1000, 16 * 1024 * 1024
-#: Values that one filter may list.
+#: The most values that one filter may list.
 FILTER_VALUES_MAX = 10_000
 
 LineStatus = Literal["created", "updated", "failed"]
@@ -38,12 +38,12 @@ ENCODINGS = {".gz": "gzip", ".zst": "zstd"}
 def create_collection(
     name: str, *, idempotency_key: str | None = None, **options: Unpack[wire.CollectionOptions]
 ) -> Call[wire.CollectionInfo]:
-    """Creates a collection. Without options the loaded model embeds its texts."""
+    """Creates a collection. Without options, the server's model embeds its texts."""
     return write(given(name=name, **options), "collections", key=idempotency_key)
 
 
 def get_or_create_collection(name: str, **options: Unpack[wire.CollectionOptions]) -> Flow[wire.CollectionInfo]:
-    """The collection of this name, made with these options if there is none. One that exists stays as it is."""
+    """Returns the collection of this name, and creates it with these options if there is none. Never changes an existing one."""
     try:
         return (yield from ask(create_collection(name, **options)))
     except DragomanError as error:
@@ -80,10 +80,10 @@ def upsert(
     batch_documents: int = BATCH_DOCUMENTS,
     batch_bytes: int = BATCH_BYTES,
 ) -> Flow[wire.UpsertResult]:
-    """Stores one document or any number of them, in as many requests as they need.
+    """Stores one document or any number of them, in as many requests as necessary.
 
-    The answer has one result per document, in their order, those of failed documents with the reason. When no document could be
-    stored, an error names what is wrong with each. An error that ends everything has the `results` of the documents before it.
+    The answer has one result per document, in the same order; the result of a failed document gives the reason. If no document
+    can be stored, an error lists what is wrong with each. If a request fails, its error has the `results` so far.
     """
     results: list[wire.DocumentResult] = []
     refusals: list[DragomanError] = []
@@ -105,7 +105,7 @@ def upsert(
 def _upsert_batch(
     collection: str, batch: Sequence[wire.DocumentInput], wait: wire.WaitFor | None, start: int, refusals: list[DragomanError]
 ) -> Flow[list[wire.DocumentResult]]:
-    """Sends a batch, or halves of it when the server takes less at once. `start` is how many documents went before."""
+    """Sends a batch, or its halves if it is too large for the server. `start` is the number of documents sent before."""
     try:
         answer: wire.UpsertResult = yield write(
             {"documents": batch}, "collections", collection, "documents", query=given(wait=wait)
@@ -127,7 +127,7 @@ def _upsert_batch(
 
 
 def _place(pointer: str) -> int:
-    """The document that a pointer into a batch is about, or -1."""
+    """The index of the document that a pointer into a batch names, or -1."""
     _, *parts = pointer.split("/")
     return int(parts[1]) if parts[:1] == ["documents"] and len(parts) > 1 and parts[1].isdigit() else -1
 
@@ -138,13 +138,13 @@ def _moved_pointer(pointer: str, start: int) -> str:
 
 
 def _moved(error: DragomanError, start: int) -> DragomanError:
-    """The error as if all documents had been in one request."""
+    """The error with its pointers counted as if all documents were in one request."""
     error.violations = [type(place)(place.detail, _moved_pointer(place.pointer or "", start)) for place in error.violations]
     return error
 
 
 def _as_results(error: DragomanError, batch: Sequence[wire.DocumentInput], start: int) -> list[wire.DocumentResult]:
-    """A batch of which nothing was stored, told as one of which something was."""
+    """The results of a batch of which no document was stored."""
     results: list[wire.DocumentResult] = []
     for place, document in enumerate(batch, start):
         reason = next(violation for violation in error.violations if _place(violation.pointer or "") == place)
@@ -179,7 +179,7 @@ def get_document(collection: str, id: str) -> Call[wire.StoredDocument]:
 def patch_document(
     collection: str, id: str, patch: wire.DocumentPatch, *, if_match: int | None = None, wait: wire.WaitFor | None = None
 ) -> Call[wire.StoredDocument]:
-    """Changes metadata, language or title. `if_match` is the version that it must still have."""
+    """Changes metadata, language or title. With `if_match`, the document must still have this version."""
     to = path("collections", collection, "documents", id)
     return Call("PATCH", to, given(wait=wait), patch, _if_match(if_match), repeatable=if_match is None)
 
@@ -195,9 +195,9 @@ def delete_documents(
     filter: wire.FilterNode | None = None,
     idempotency_key: str | None = None,
 ) -> Flow[int]:
-    """Deletes the documents with these ids, or those that match the filter, and gives how many there were."""
+    """Deletes the documents with these ids, or those that match the filter, and returns how many it deleted."""
     if (ids is None) == (filter is None):
-        raise ValueError("say either ids or filter; to delete everything, the filter is {'and': []}")
+        raise ValueError("give either ids or filter; to delete everything, the filter is {'and': []}")
     parts: list[dict[str, Any]] = [{"filter": filter}] if filter is not None else [{"ids": part} for part in _parts(ids or [])]
     deleted = 0
     for number, part in enumerate(parts):
@@ -215,7 +215,7 @@ def update_documents(
     change: wire.DocumentsChange,
     idempotency_key: str | None = None,
 ) -> Call[wire.UpdatedDocuments]:
-    """Changes metadata and expiry of the documents with one of at most 10,000 ids, or of those that match the filter."""
+    """Changes the metadata and the expiry of the documents with these ids (at most 10,000), or of those that match the filter."""
     body = {**given(ids=list(ids) if ids is not None else None, filter=filter), **change}
     return write(body, "collections", collection, "documents", "update", key=idempotency_key)
 
@@ -238,7 +238,7 @@ def list_documents(
     order_by: wire.OrderBy | None = None,
     limit: int | None = None,
 ) -> Pages[wire.StoredDocument]:
-    """All documents, or those that match the filter and have one of at most 10,000 ids; `limit` per request."""
+    """All documents, or those that match the filter and have one of these ids (at most 10,000); `limit` per request."""
     with_id: wire.FilterNode | None = {"field": "id", "in": list(ids)} if ids is not None else None
     both = {"and": [filter, with_id]} if filter and with_id else filter or with_id
     body = given(filter=both, order=order, descending=descending, order_by=order_by, limit=limit)
@@ -266,7 +266,7 @@ def _if_match(version: int | None) -> dict[str, str]:
 
 
 def search(collection: str, query: str | None = None, **options: Unpack[wire.SearchOptions]) -> Call[wire.SearchResult]:
-    """Searches for a text in any language; or for `vector`, or for what is `like` a document, in place of the query."""
+    """Searches for a text in any language. `vector` searches for a vector instead, and `like` for documents like another."""
     return ask_by_post({"query": query, **options}, "collections", collection, "search")
 
 
@@ -295,18 +295,18 @@ def import_file(
     content_encoding: str | None = None,
     types: str | None = None,
 ) -> Call[wire.JobInfo]:
-    """Sends a file of documents: NDJSON, CSV or TSV, as it is or packed with gzip or zstd, which its name says unless you do."""
+    """Imports an NDJSON, CSV or TSV file, plain or compressed with gzip or zstd. Its name tells the format unless you do."""
     name = PurePath(file)
     encoding = content_encoding or ENCODINGS.get(name.suffix)
     kind = content_type or CONTENT_TYPES.get(PurePath(name.stem).suffix if name.suffix in ENCODINGS else name.suffix)
     if kind is None:
-        raise ValueError(f"{name.name}: neither .ndjson, .jsonl, .csv nor .tsv; say content_type")
+        raise ValueError(f"{name.name}: neither .ndjson, .jsonl, .csv nor .tsv; give content_type")
     headers = given(**{"content-type": kind, "content-encoding": encoding})
     return Call("POST", path("collections", collection, "import"), query=given(types=types), headers=headers, file=file)
 
 
 def export_documents(collection: str, *, include: Literal["vector"] | None = None) -> Lines[wire.DocumentInput]:
-    """All documents as an import takes them, in the order of their ids."""
+    """All documents in the format of an import, ordered by id."""
     return Lines(get("collections", collection, "export", include=include))
 
 
@@ -326,12 +326,12 @@ def cancel_job(job: str) -> Call[wire.JobInfo]:
 
 
 def job_results(job: str, *, status: LineStatus | None = None) -> Lines[wire.LineResult]:
-    """What became of each line of an import."""
+    """The result of each line of an import."""
     return Lines(get("jobs", job, "results", status=status))
 
 
 def job_pairs(job: str) -> Lines[wire.MinedPair]:
-    """The translation pairs that a job found, the best first."""
+    """The translation pairs that a job found, best first."""
     return Lines(get("jobs", job, "pairs"))
 
 
@@ -343,9 +343,9 @@ def job_clusters(job: str) -> Lines[wire.DuplicateCluster]:
 def wait_for_job(
     job: str, *, timeout: float | None = None, progress: Callable[[wire.JobInfo], object] | None = None
 ) -> Flow[wire.JobInfo]:
-    """Looks at a job until it has succeeded, soon at first, then every two seconds, and shows it to `progress` each time.
+    """Waits until a job has succeeded. Polls quickly at first, then every two seconds, and calls `progress` each time.
 
-    One that fails or is canceled raises its own code. One that takes longer than `timeout` seconds raises `timeout`, and goes on.
+    A failed or canceled job raises its own code. A job that takes longer than `timeout` seconds raises `timeout`, but continues.
     """
     end = None if timeout is None else time.monotonic() + timeout
     for polls in itertools.count():
@@ -365,7 +365,7 @@ def wait_for_job(
 
 
 def create_snapshot(collections: Sequence[str] | None = None) -> Call[wire.JobInfo]:
-    """A snapshot of these collections, or of the whole server. The job's `details` have its id."""
+    """Makes a snapshot of these collections, or of the whole server. The job's `details` have the snapshot's id."""
     return Call("POST", path("snapshots"), body=given(collections=list(collections) if collections is not None else None))
 
 
@@ -399,7 +399,7 @@ def create_classifier(
     idempotency_key: str | None = None,
     **options: Unpack[wire.ClassifierOptions],
 ) -> Call[wire.ClassifierInfo]:
-    """Makes a classifier, whose `job` trains it."""
+    """Creates a classifier and starts the `job` that trains it."""
     return write(given(name=name, kind=kind, **options), "classifiers", key=idempotency_key)
 
 
@@ -412,7 +412,7 @@ def list_classifiers(*, limit: int | None = None) -> Pages[wire.ClassifierInfo]:
 
 
 def train_classifier(classifier: str) -> Call[wire.JobInfo]:
-    """Trains a classifier again, in its place."""
+    """Trains a classifier again; the result replaces it."""
     return Call("POST", path("classifiers", classifier, "train"))
 
 
@@ -425,7 +425,7 @@ def predict(
     scores: int | None = None,
     explain: int | None = None,
 ) -> Call[wire.PredictResult]:
-    """The labels of texts, or of stored documents."""
+    """Predicts the labels of texts, or of stored documents."""
     body = {"texts": list(texts) if texts is not None else None, "documents": documents, "threshold": threshold}
     return ask_by_post({**body, "scores": scores, "explain": explain}, "classifiers", classifier, "predict")
 
@@ -463,39 +463,39 @@ def delete_classifier(classifier: str) -> Call[None]:
 
 
 def embed(texts: Sequence[str], *, input_type: InputType | None = None) -> Flow[list[list[float]]]:
-    """The embeddings of texts, of unit length, in their order: as documents, or as the queries that these are looked for by."""
+    """The embeddings of texts in the same order, with unit length. `input_type` says whether they are documents or queries."""
     answer = yield ask_by_post({"input": list(texts), "input_type": input_type}, "embeddings")
     return [item["embedding"] for item in answer["data"]]
 
 
 def detect_languages(texts: Sequence[str]) -> Flow[list[wire.LanguageDetection]]:
-    """The language of each text; an empty answer where it is none that the model knows."""
+    """The language of each text; empty if it is no language that the model knows."""
     answer = yield ask_by_post({"texts": list(texts)}, "detect")
     return list(answer["detections"])
 
 
 def compare_pairs(pairs: Sequence[wire.TextPair]) -> Flow[list[wire.PairSimilarity]]:
-    """How alike the two texts of each pair are: the cosine of their embeddings."""
+    """The similarity of the two texts of each pair: the cosine of their embeddings."""
     answer = yield ask_by_post({"pairs": list(pairs)}, "similarity")
     return list(answer["results"])
 
 
 def compare_sets(first: Sequence[str], second: Sequence[str] | None = None) -> Call[wire.SimilarityMatrix]:
-    """How alike each text of one list is to each of another, or of the same."""
+    """The similarity of each text of one list to each of another list, or of the same list."""
     return ask_by_post({"first": list(first), "second": list(second) if second is not None else None}, "similarity", "matrix")
 
 
 def mine_pairs(
     first: wire.MiningSide, second: wire.MiningSide, *, idempotency_key: str | None = None, **options: Unpack[wire.MiningOptions]
 ) -> Call[wire.JobInfo]:
-    """Looks for translation pairs between two sides, as a job."""
+    """Starts a job that looks for translation pairs between two sides."""
     return write(given(first=first, second=second, **options), "mine", key=idempotency_key)
 
 
 def find_duplicates(
     collection: str, *, idempotency_key: str | None = None, **options: Unpack[wire.DuplicatesOptions]
 ) -> Call[wire.JobInfo]:
-    """Looks for documents of a collection that say the same, as a job."""
+    """Starts a job that looks for documents of a collection that say the same."""
     return write(given(**options), "collections", collection, "duplicates", key=idempotency_key)
 
 

@@ -1,6 +1,6 @@
-"""What goes over the wire, under the names that openapi/openapi.json gives: plain dictionaries with types.
+"""The bodies of requests and answers, named as in openapi/openapi.json: plain dictionaries with types.
 
-A member that is `NotRequired` is omitted where there is nothing to say; it is never null. A newer server may send more members.
+A `NotRequired` member is omitted when it has no value; it is never null. A newer server may send more members.
 """
 
 from typing import Any, Literal
@@ -13,7 +13,7 @@ HitPart = Literal["title", "text", "metadata", "passage", "vector"]
 WaitFor = Literal["stored", "indexed"]
 JobStatus = Literal["queued", "running", "succeeded", "failed", "canceled"]
 
-# `and`, `or`, `not` and `in` are words of Python, so this type is written as a call.
+# `and`, `or`, `not` and `in` are Python keywords, so this type is written as a call.
 FilterNode = TypedDict(
     "FilterNode",
     {
@@ -51,7 +51,7 @@ class PassageOptions(TypedDict, total=False):
 
 
 class CollectionOptions(TypedDict, total=False):
-    """What a new collection may say besides its name."""
+    """The options of a new collection."""
 
     description: str
     model: str
@@ -123,7 +123,7 @@ class DocumentInput(TypedDict, total=False):
 
 
 class DocumentPatch(TypedDict, total=False):
-    """Metadata is merged as RFC 7396 says; None removes a title or an expiry."""
+    """Metadata is merged as in RFC 7396; None removes a title or an expiry."""
 
     title: str | None
     metadata: Metadata
@@ -133,7 +133,7 @@ class DocumentPatch(TypedDict, total=False):
 
 
 class DocumentsChange(TypedDict, total=False):
-    """Metadata is merged as RFC 7396 says; an expiry of None removes it."""
+    """Metadata is merged as in RFC 7396; an expiry of None removes the expiry."""
 
     metadata: Metadata
     expires_at: str | None
@@ -242,7 +242,7 @@ class DecayInput(TypedDict, total=False):
 
 
 class BoostInput(TypedDict, total=False):
-    """What gets the weight: documents that match `filter`, or whose `field` is near to an origin, as `decay` says."""
+    """Which documents get the weight: those that match `filter`, or those whose `field` is near an origin (see `decay`)."""
 
     filter: FilterNode
     field: str
@@ -251,7 +251,7 @@ class BoostInput(TypedDict, total=False):
 
 
 class HitOptions(TypedDict, total=False):
-    """Which hits, in what order, and what they carry: of a search and of a recommendation."""
+    """Which hits a search or a recommendation returns, in what order, and with which parts."""
 
     limit: int
     offset: int
@@ -271,7 +271,7 @@ class HitOptions(TypedDict, total=False):
 
 
 class SearchOptions(HitOptions, total=False):
-    """What a search may say besides its query; `vector` or `like` stands in place of one."""
+    """The options of a search. `vector` or `like` replaces the query."""
 
     vector: list[float]
     like: str
@@ -366,7 +366,7 @@ class JobInfo(TypedDict):
 
 
 class LineResult(TypedDict):
-    """What became of one line of an import."""
+    """The result of one line of an import."""
 
     line: int
     id: NotRequired[str]
@@ -476,7 +476,7 @@ class DocumentsById(TypedDict):
 
 
 class LanguageDetection(TypedDict, total=False):
-    """Empty for a text in none of the languages that the model knows."""
+    """Empty if the text is in none of the languages that the model knows."""
 
     language: str
     confidence: float

@@ -2,9 +2,9 @@
 //! stored and embedded when it runs, lets `crate::projection` lay them out, and writes the result to a file in the collection's
 //! folder.
 //!
-//! A document is placed by the mean of its passages' embeddings. If the collection has more documents than the projection may
-//! show, the documents whose ids have the lowest hashes are chosen, so that a later projection shows the same ones. The job
-//! starts over after a restart of the server, or if the collection is re-embedded or replaced meanwhile.
+//! A document is placed by the mean of its passages' embeddings. If the collection has more documents than the projection
+//! may show, the documents whose ids have the lowest hashes are chosen, so that a later projection shows the same ones. The
+//! job starts over after a restart of the server, or if the collection is re-embedded or replaced in the meantime.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Service {
         request: ProjectionRequest,
         key: Option<RequestKey>,
     ) -> Result<Job, Error> {
-        // Held so that no other job for the same collection is accepted meanwhile.
+        // Held so that no other job for the same collection is accepted in the meantime.
         let _naming = self.state.names_lock.lock().await;
         self.accept_job(key, self.prepare_projection(name, request)).await
     }
@@ -130,7 +130,7 @@ impl JobKind for ProjectJob {
             if projected.is_err() {
                 context.sync_catalog().await?;
             }
-            // This lookup fails if the collection was deleted meanwhile.
+            // This lookup fails if the collection was deleted in the meantime.
             if Arc::ptr_eq(&context.state()?.collection(name)?, &collection) {
                 return projected;
             }

@@ -8,9 +8,9 @@ pub enum ProjectionError {
         "collection {collection} has no projection with center {center}: POST /v1/collections/{collection}/projections computes one"
     )]
     NotFound { collection: CollectionName, center: ProjectionCenter },
-    #[error("a projection needs at least {expected} documents with embeddings, collection {collection} has {got}")]
+    #[error("a projection needs at least {expected} documents with embeddings, but collection {collection} has {got}")]
     TooFewDocuments { collection: CollectionName, expected: usize, got: usize },
-    #[error("job {job} computes the projection of collection {collection} with center {center} already")]
+    #[error("job {job} is already computing the projection of collection {collection} with center {center}")]
     AlreadyRunning { collection: CollectionName, center: ProjectionCenter, job: JobId },
 }
 

@@ -79,7 +79,7 @@ impl CollectionHandle {
             overlap_tokens: bounds.overlap_tokens,
         };
         let permit = service.job_permit()?;
-        // Held so that no other job for the same collection is accepted meanwhile.
+        // Held so that no other job for the same collection is accepted in the meantime.
         let _naming = service.state.names_lock.lock().await;
         let (state, id) = (Arc::clone(&service.state), plan.collection_id.clone());
         let counts = collection.run(move |collection| {
@@ -113,7 +113,7 @@ impl CollectionHandle {
     }
 }
 
-/// Estimates how many passages texts have that have this many within the bounds from before: as many as if all were full.
+/// Estimates how many passages texts will have if they have this many with the previous bounds, assuming that all are full.
 fn estimate_passages(passages: u64, before: PassageBounds, bounds: PassageBounds) -> u64 {
     let of_text = |bounds: PassageBounds| bounds.tokens_max.saturating_sub(bounds.overlap_tokens).max(1) as u64;
     let (before, after) = (of_text(before), of_text(bounds));
@@ -137,7 +137,7 @@ fn check_resources(
     Ok((memory_bytes, disk_bytes))
 }
 
-/// Returns the passage bounds for a model that reads `tokens_max` tokens: those from before, reduced if they are too large.
+/// Returns the passage bounds for a model that reads `tokens_max` tokens: the previous ones, reduced if they are too large.
 fn fit_bounds(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds {
     let whole = PassageBounds::adjacent(tokens_max);
     before.map_or(whole, |before| {
@@ -159,7 +159,7 @@ impl JobKind for ReembedJob {
             match build(context, &plan).await {
                 Err(JobError::Failed(Error::Store(error))) if is_retryable(&error) && context.state()?.server.is_some() => {
                     let cause = chain(&error);
-                    tracing::warn!(job = %context.job.id, cause, "a re-embedding was interrupted; it goes on");
+                    tracing::warn!(job = %context.job.id, cause, "a re-embedding was interrupted; it continues");
                     context.pause(RETRY_PAUSE).await?;
                 }
                 ended => return ended,
@@ -216,7 +216,7 @@ async fn replace(context: &JobContext, plan: &ReembedPlan, pair: Pair) -> Result
     let mut seen = copying.copy_all().await?;
     let saving = Arc::clone(next);
     blocking(move || saving.save()).await?;
-    // Copies what changed meanwhile, twice, so that the comparison during which writes wait has little to do.
+    // Copies what changed in the meantime, twice, so that the comparison during which writes wait has little to do.
     seen = copying.copy_changes(seen).await?;
     if !copying.is_equal().await? {
         // Something was deleted.

@@ -42,7 +42,7 @@ pub(super) async fn swap(
         copying.copy_all().await?;
     }
     if !copying.is_equal().await? {
-        // The check may take long, so writes go on.
+        // The check may take long, so writes continue.
         drop((names_lock, writes, blocked));
         return Err(different_counts(context, pair.old).await?.into());
     }
@@ -63,7 +63,7 @@ async fn different_counts(context: &JobContext, old: Arc<OpenCollection>) -> Res
 }
 
 impl ReembedPlan {
-    /// Swaps in the replacement. No write to the old collection may run meanwhile. Waiting writes continue with the
+    /// Swaps in the replacement. No write to the old collection may run during the call. Waiting writes continue with the
     /// replacement. Blocks.
     fn activate_replacement(
         &self,

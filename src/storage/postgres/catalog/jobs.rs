@@ -21,7 +21,7 @@ pub struct TakenOverJobs {
 pub enum JobOwnership {
     /// Run it.
     Own,
-    /// Stop it, because somebody canceled it, perhaps through another server.
+    /// Stop it, because it was canceled, perhaps through another server.
     Canceled,
     /// Drop it, because another server has taken it over.
     Lost,
@@ -60,7 +60,7 @@ impl PostgresCatalog {
         Ok(TakenOverJobs { jobs, server_died: before.iter().any(|id| !others.contains(id)) })
     }
 
-    /// Returns what this server must do with those of these jobs that are unfinished.
+    /// Returns what this server must do with each unfinished one of these jobs.
     pub fn job_ownership(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobOwnership)>, StoreError> {
         let ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
         let sql = "select id, cancel_requested, owner is not distinct from $2 from dragoman.jobs

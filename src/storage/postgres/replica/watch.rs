@@ -121,7 +121,7 @@ impl Watch {
         if problem.is_empty() {
             tracing::info!("the replica answers reads");
         } else {
-            let cause = fault.map(|fault| chain(&fault.into_store_error("looking at the replica")));
+            let cause = fault.map(|fault| chain(&fault.into_store_error("checking the replica")));
             tracing::warn!(problem, cause, "the replica answers no reads; the primary does");
         }
         self.last_reported = Some(problem);
@@ -162,20 +162,20 @@ impl Watch {
         };
         let (session, is_new) = self.replica.session().map_err(connection_problem)?;
         let row = session.row(REPLICA, &[]).map_err(Problem::Unreachable)?;
-        let Some(row) = row else { return Err(Problem::Unsuitable("it does not say what it is".to_owned())) };
+        let Some(row) = row else { return Err(Problem::Unsuitable("it does not report its state".to_owned())) };
         let read = || Ok::<(String, bool, i64), postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
         let (system, is_replica, applied) = read().map_err(|error| Problem::Unreachable(error.into()))?;
         if system != self.system {
-            return Err(Problem::Unsuitable("it belongs to another database system than the primary".to_owned()));
+            return Err(Problem::Unsuitable("it does not belong to the database system of the primary".to_owned()));
         }
         if !is_replica {
-            return Err(Problem::Unsuitable("it is not in recovery, so it is no replica, or was promoted".to_owned()));
+            return Err(Problem::Unsuitable("it is not in recovery, so it is not a replica, or it was promoted".to_owned()));
         }
         if is_new {
             let (primary, _) = self.primary.session().map_err(Problem::Primary)?;
             let there = database_oid(primary).map_err(Problem::Primary)?;
             if database_oid(session).map_err(Problem::Unreachable)? != there {
-                return Err(Problem::Unsuitable("it is asked for another database than the primary".to_owned()));
+                return Err(Problem::Unsuitable("its setting names a database other than the primary's".to_owned()));
             }
         }
         Ok(applied)
