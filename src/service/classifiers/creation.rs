@@ -24,11 +24,10 @@ impl Service {
     /// classifier that the first one created, in its current state.
     pub async fn create_classifier(&self, new: NewClassifier, request: Option<RequestKey>) -> Result<Classifier, Error> {
         self.check_running()?;
-        if let Some(request) = request.clone() {
-            if let Some(before) = self.state.run(move |state| state.classifier_created_before(&request)).await? {
+        if let Some(request) = request.clone()
+            && let Some(before) = self.state.run(move |state| state.classifier_created_before(&request)).await? {
                 return self.view_classifier(before);
             }
-        }
         let source = self.check_new(&new).await?;
         let permit = self.job_permit()?;
         let job = new_job_id()?;
