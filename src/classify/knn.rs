@@ -5,17 +5,24 @@ use std::collections::BTreeMap;
 
 use super::ClassifyError;
 use super::error::check_temperature;
-use crate::domain::NeighborWeight;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VoteRule {
-    /// How much a vote counts. A neighbor with a negative score has no weight with `NeighborWeight::Score`.
-    pub weight: NeighborWeight,
-    /// For `NeighborWeight::Softmax`; above 0. The lower it is, the more weight the nearest have. Because scores are cosines, 0.05
-    /// to 0.1 is usual.
-    pub temperature: f32,
+    pub weight: VoteWeight,
     /// Neighbors below this score do not vote; with -1, all vote.
     pub score_min: f32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum VoteWeight {
+    Equal,
+    /// The neighbor's score; none if it is negative.
+    Score,
+    /// The exponential of the score divided by a temperature.
+    Softmax {
+        /// Above 0. The lower it is, the more weight the nearest have. Because scores are cosines, 0.05 to 0.1 is usual.
+        temperature: f32,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +40,8 @@ pub fn vote<'a, L: Ord + 'a>(
     neighbors: impl IntoIterator<Item = (f32, &'a [L])>,
     rule: &VoteRule,
 ) -> Result<Votes<'a, L>, ClassifyError> {
-    if rule.weight == NeighborWeight::Softmax {
-        check_temperature(rule.temperature)?;
+    if let VoteWeight::Softmax { temperature } = rule.weight {
+        check_temperature(temperature)?;
     }
     let mut voting: Vec<(f32, &'a [L])> = Vec::new();
     for (example, (score, labels)) in neighbors.into_iter().enumerate() {
@@ -52,9 +59,9 @@ pub fn vote<'a, L: Ord + 'a>(
     let mut shares: BTreeMap<&'a L, (f64, f32)> = BTreeMap::new();
     for &(score, labels) in &voting {
         let weight = match rule.weight {
-            NeighborWeight::Equal => 1.0,
-            NeighborWeight::Score => f64::from(score.max(0.0)),
-            NeighborWeight::Softmax => (f64::from(score - nearest) / f64::from(rule.temperature)).exp(),
+            VoteWeight::Equal => 1.0,
+            VoteWeight::Score => f64::from(score.max(0.0)),
+            VoteWeight::Softmax { temperature } => (f64::from(score - nearest) / f64::from(temperature)).exp(),
         };
         all += weight;
         for label in labels {
@@ -86,7 +93,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ALL: VoteRule = VoteRule { weight: NeighborWeight::Equal, temperature: 1.0, score_min: -1.0 };
+    const ALL: VoteRule = VoteRule { weight: VoteWeight::Equal, score_min: -1.0 };
 
     #[track_caller]
     fn check(neighbors: &[(f32, &[u32])], rule: &VoteRule, expect: &[(u32, f32)]) {
@@ -100,11 +107,11 @@ mod tests {
         let neighbors: &[(f32, &[u32])] = &[(0.9, &[1]), (0.5, &[2]), (0.4, &[2]), (-0.2, &[3])];
         check(neighbors, &ALL, &[(2, 0.5), (1, 0.25), (3, 0.25)]);
         // 0.9 of 1.8 each: label 1 has the nearer neighbor. A neighbor with a negative cosine has no weight.
-        check(neighbors, &VoteRule { weight: NeighborWeight::Score, ..ALL }, &[(1, 0.5), (2, 0.5), (3, 0.0)]);
+        check(neighbors, &VoteRule { weight: VoteWeight::Score, ..ALL }, &[(1, 0.5), (2, 0.5), (3, 0.0)]);
         // Weights e⁰ = 1, e^-ln 2 = 1/2 and 1/4 of 7/4.
         let halves: &[(f32, &[u32])] =
             &[(0.9, &[7]), (0.9 - 0.1 * std::f32::consts::LN_2, &[5]), (0.9 - 0.2 * std::f32::consts::LN_2, &[5])];
-        check(halves, &VoteRule { weight: NeighborWeight::Softmax, temperature: 0.1, ..ALL }, &[(7, 4.0 / 7.0), (5, 3.0 / 7.0)]);
+        check(halves, &VoteRule { weight: VoteWeight::Softmax { temperature: 0.1 }, ..ALL }, &[(7, 4.0 / 7.0), (5, 3.0 / 7.0)]);
     }
 
     #[test]
@@ -125,13 +132,13 @@ mod tests {
         assert_eq!(voted(0.2), Votes { ranked: vec![(&1, 0.5), (&2, 0.5)], neighbors: 2 });
         assert_eq!(voted(0.5), Votes { ranked: Vec::new(), neighbors: 0 });
         // A vote without weight gets no share.
-        check(&[(-0.5, &[1])], &VoteRule { weight: NeighborWeight::Score, ..ALL }, &[(1, 0.0)]);
+        check(&[(-0.5, &[1])], &VoteRule { weight: VoteWeight::Score, ..ALL }, &[(1, 0.0)]);
     }
 
     #[test]
     fn nan_scores_and_a_zero_temperature_are_refused() {
         assert_eq!(vote::<u32>([(f32::NAN, &[][..])], &ALL), Err(ClassifyError::NotFinite { example: 0 }));
-        let cold = VoteRule { weight: NeighborWeight::Softmax, temperature: 0.0, ..ALL };
+        let cold = VoteRule { weight: VoteWeight::Softmax { temperature: 0.0 }, ..ALL };
         assert!(vote::<u32>([], &cold).unwrap_err().to_string().starts_with("temperature: expected a finite number above 0"));
     }
 
@@ -145,7 +152,7 @@ mod tests {
         fn shares_sum_to_one_and_ignore_the_order_of_neighbors(
             mut neighbors in prop::collection::vec((-1.0_f32..1.0, 0_u32..5), 1..30), temperature in 0.01_f32..2.0,
         ) {
-            let rule = VoteRule { weight: NeighborWeight::Softmax, temperature, ..ALL };
+            let rule = VoteRule { weight: VoteWeight::Softmax { temperature }, ..ALL };
             let ranked = |neighbors: &[(f32, u32)]| {
                 let labeled = neighbors.iter().map(|(score, label)| (*score, std::slice::from_ref(label)));
                 let votes = vote(labeled, &rule).unwrap();

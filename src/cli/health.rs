@@ -6,9 +6,8 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::Path;
-use std::sync::{Arc, mpsc};
-use std::thread::Builder;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -25,7 +24,7 @@ pub struct HealthCheck<'a> {
     pub listen: &'a str,
     /// Its certificate file, if it uses TLS.
     pub certificate: Option<&'a Path>,
-    /// Whether to check readiness, which means that all collections work fully. Otherwise the server only has to be alive.
+    /// Whether to check readiness: all collections work fully. Otherwise the server only has to be alive.
     pub ready: bool,
     pub timeout: Duration,
 }
@@ -48,31 +47,27 @@ pub enum HealthError {
 /// Calls the server; succeeds if it is alive (or ready).
 pub fn check(check: HealthCheck<'_>) -> Result<(), HealthError> {
     let address = address(check.listen)?;
-    let path = if check.ready { "/readyz" } else { "/healthz" };
-    let shown = check.certificate.map(|_| Arc::new(CertificateRecorder::default()));
-    let tls = shown.as_ref().map(connect).transpose().map_err(HealthError::Tls)?;
-    let unanswered = |source: io::Error| HealthError::NoResponse { address, source };
-    // On a thread, so that the time limit holds for the whole exchange, however slowly the server sends.
-    let (sender, receiver) = mpsc::channel();
-    Builder::new().spawn(move || sender.send(call(address, tls, path))).map_err(unanswered)?;
-    let Ok(answer) = receiver.recv_timeout(check.timeout) else {
-        return Err(HealthError::Timeout { address, timeout: check.timeout });
+    let deadline = Instant::now() + check.timeout;
+    let silent = |source: io::Error| match source.kind() {
+        // A read or write that reaches its timeout reports the former.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => HealthError::Timeout { address, timeout: check.timeout },
+        _ => HealthError::NoResponse { address, source },
     };
-    let answer = answer.map_err(unanswered)?;
-    if let Some((shown, file)) = shown.zip(check.certificate) {
-        warn_of_other_certificate(&shown, file);
-    }
+    let tcp = TcpStream::connect_timeout(&address, check.timeout).map_err(silent)?;
+    let path = if check.ready { "/readyz" } else { "/healthz" };
+    let answer = match check.certificate {
+        None => status_line(DeadlineStream { tcp, deadline }, path).map_err(silent)?,
+        Some(file) => {
+            let shown = Arc::new(CertificateRecorder::default());
+            let tls = connect(&shown).map_err(HealthError::Tls)?;
+            let answer = status_line(StreamOwned::new(tls, DeadlineStream { tcp, deadline }), path).map_err(silent)?;
+            warn_of_other_certificate(&shown, file);
+            answer
+        }
+    };
     match answer.split(' ').nth(1) {
         Some("200") => Ok(()),
         _ => Err(HealthError::Unhealthy { address, answer, path }),
-    }
-}
-
-fn call(address: SocketAddr, tls: Option<ClientConnection>, path: &str) -> io::Result<String> {
-    let tcp = TcpStream::connect(address)?;
-    match tls {
-        None => status_line(tcp, path),
-        Some(tls) => status_line(StreamOwned::new(tls, tcp), path),
     }
 }
 
@@ -109,6 +104,39 @@ fn status_line(mut stream: impl Read + Write, path: &str) -> io::Result<String> 
     Ok(String::from_utf8_lossy(line).trim_end().to_owned())
 }
 
+/// A connection with a deadline for the whole exchange, however slowly the server sends.
+struct DeadlineStream {
+    tcp: TcpStream,
+    deadline: Instant,
+}
+
+impl DeadlineStream {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        match self.deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            Some(left) => Ok(Some(left)),
+            None => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")),
+        }
+    }
+}
+
+impl Read for DeadlineStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.tcp.set_read_timeout(self.left()?)?;
+        self.tcp.read(buffer)
+    }
+}
+
+impl Write for DeadlineStream {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.tcp.set_write_timeout(self.left()?)?;
+        self.tcp.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tcp.flush()
+    }
+}
+
 fn connect(shown: &Arc<CertificateRecorder>) -> Result<ClientConnection, rustls::Error> {
     let verifier: Arc<dyn ServerCertVerifier> = Arc::clone(shown) as _;
     let config = ClientConfig::builder_with_provider(Arc::clone(&shown.provider)).with_safe_default_protocol_versions()?;
@@ -116,8 +144,8 @@ fn connect(shown: &Arc<CertificateRecorder>) -> Result<ClientConnection, rustls:
     ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::from(Ipv4Addr::LOCALHOST)))
 }
 
-/// Warns if the server presents a certificate other than the one in the file, because it has not loaded that file or cannot
-/// load it. The server still counts as healthy.
+/// Warns if the server presents another certificate than the one in the file, because it has not loaded it or cannot load it.
+/// The server still counts as healthy.
 fn warn_of_other_certificate(shown: &CertificateRecorder, file: &Path) {
     let own = CertificateDer::pem_file_iter(file).ok().and_then(|mut found| found.next()?.ok());
     let shown = shown.certificate.lock();

@@ -7,6 +7,7 @@
 pub mod error;
 pub mod fake;
 pub mod meter;
+mod options;
 pub mod queue;
 pub mod session;
 mod text_reader;
@@ -24,13 +25,12 @@ use tracing::Instrument as _;
 pub use error::EmbedError;
 pub use fake::{FakeControl, FakeOptions};
 pub use meter::EmbedMeter;
+pub use options::EmbedOptions;
 pub use queue::Priority;
 pub use text_reader::EmbedText;
 
 use crate::bundle::{Bundle, TRANSLATIONS};
-use crate::domain::{
-    DetectedLanguage, DeviceChoice, Embedded, Language, ModelInfo, PassageBounds, PassageSpan, PassageTerms, TokenSet,
-};
+use crate::domain::{DetectedLanguage, Embedded, Language, ModelInfo, PassageBounds, PassageSpan, PassageTerms, TokenSet};
 use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
 pub use crate::text::literal_parts::{literal_parts, plain_title};
@@ -54,22 +54,6 @@ const TURN_BYTES: usize = 64 << 10;
 
 /// Maximum number of queries times the tokens of the longest one in a forward pass of a question encoder. Queries are short.
 const QUESTION_BATCH_TOKENS_MAX: usize = 1_024;
-
-/// The operator's settings of an encoder.
-#[derive(Debug, Clone)]
-pub struct EmbedOptions {
-    /// Where to run: `auto` uses CUDA if available, `cpu` uses the CPU, and `cuda:n` uses that device or refuses to start.
-    pub device: DeviceChoice,
-    /// Number of CPU threads of the encoder; 0 means one per core. Up to `session::SESSIONS_MAX` threads run one batch each.
-    /// Additional threads share these forward passes.
-    pub threads: usize,
-    /// Maximum tokens in the concurrent forward passes, padding included: the number of texts times the tokens of the longest
-    /// one. A question encoder has its own budget of up to `QUESTION_BATCH_TOKENS_MAX` in addition. A query may have to wait
-    /// for one such batch of bulk work. On a CPU, more than about 2,048 tokens per session is not faster.
-    pub batch_tokens_max: usize,
-    /// Maximum number of waiting texts. Beyond it, callers get `EmbedError::QueueFull`.
-    pub queue_texts_max: usize,
-}
 
 /// A handle on the encoder's threads. Clones share it; dropping the last one stops them.
 #[derive(Clone)]

@@ -88,22 +88,25 @@ fn find(connection: &Connection, document: &PreparedDocument) -> Result<Option<S
     })
 }
 
+/// Returns the passages of a document, or none of them if one is damaged: then they are not kept, and sending the document again
+/// repairs them.
 fn passages(connection: &Connection, document: i64, with_embeddings: bool) -> Result<Vec<StoredPassage>, Fault> {
     let sql = "select id, start, end, embedding is null, iif(?2, embedding, null), headings
                from passages where document = ?1 order by ordinal";
-    query_all(connection, sql, params![document, with_embeddings], |row| {
-        let id = row.get(0)?;
+    let found = query_all(connection, sql, params![document, with_embeddings], |row| {
+        let (number, headings) = (row.get(0)?, row.get_ref(5)?.as_str_or_null());
         let sealed = row.get_ref(4)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
-        Ok(StoredPassage {
-            id: passage_id(id)?,
+        let (Ok(id), Ok(headings)) = (passage_id(number), headings) else { return Ok(None) };
+        Ok(Some(StoredPassage {
+            id,
             start: row.get(1)?,
             end: row.get(2)?,
-            headings: row.get(5)?,
+            headings: headings.map(ToOwned::to_owned),
             is_pending: row.get(3)?,
-            // A damaged embedding never counts as the same, so sending it again repairs it.
-            embedding: sealed.and_then(|sealed| unseal_embedding(id, sealed).ok()),
-        })
-    })
+            embedding: sealed.and_then(|sealed| unseal_embedding(number, sealed).ok()),
+        }))
+    })?;
+    Ok(found.into_iter().collect::<Option<_>>().unwrap_or_default())
 }
 
 impl NewDocument {

@@ -230,7 +230,7 @@ pub(crate) struct StoredDocument {
     pub(crate) updated_at_ms: i64,
     pub(crate) language: Option<String>,
     pub(crate) expires_at_ms: Option<i64>,
-    /// Its passages, in order. Only needed if text and title are unchanged.
+    /// Its passages, in order. SQLite reads them only if text and title are unchanged; PostgreSQL also removes them by this list.
     pub(crate) passages: Vec<StoredPassage>,
 }
 

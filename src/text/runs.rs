@@ -111,19 +111,6 @@ pub(super) fn is_common_letter(c: char) -> bool {
     }
 }
 
-/// Whether a character is certainly visible by itself, before and after any other such character. Says so of most letters in Latin,
-/// Greek, Cyrillic, Hebrew, Arabic, Chinese, Japanese and Korean texts, and of ASCII characters other than the beginning of a line
-/// break.
-pub(super) fn is_single_character(c: char) -> bool {
-    match c {
-        '\r' => false,
-        '\0'..='\u{7f}' => true,
-        '\u{386}'..='\u{3ff}' | '\u{5d0}'..='\u{5ea}' | '\u{620}'..='\u{64a}' | '\u{671}'..='\u{6d3}' => true,
-        '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fc}' | '\u{ac00}'..='\u{d7a3}' => true,
-        _ => is_common_letter(c),
-    }
-}
-
 /// Returns the class of a letter, digit or pictograph. Returns `None` for separators, and for marks, because they belong to the
 /// letter before them.
 pub(super) fn class(c: char) -> Option<Class> {
@@ -393,14 +380,6 @@ mod tests {
         }
         assert!(["größe", "2024", "ёлка", "νερό"].iter().all(|word| is_normalized_word(word)));
         assert!(["Größe", "two words", "हिन्दी", "٣", "ος"].iter().all(|text| !is_normalized_word(text)));
-    }
-
-    #[test]
-    fn single_characters_are_graphemes_of_their_own() {
-        let single = ('\0'..=char::MAX).filter(|c| is_single_character(*c));
-        for c in single.flat_map(|c| [[c, 'a'], ['a', c], [c, '가'], ['각', c], [c, 'ア'], ['س', c], [c, c]]) {
-            assert_eq!(String::from_iter(c).graphemes(true).count(), 2, "{c:?}");
-        }
     }
 
     #[test]

@@ -24,9 +24,9 @@ pub(super) fn stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>>
 }
 
 /// Whether the stem of a word in Latin, Greek or Cyrillic letters begins with the word's own first letter, but for an accent. Some
-/// rules also remove prefixes (Indonesian, Dutch) or change letters (Esperanto, Serbian).
+/// rules also remove prefixes (Dutch, Indonesian, Ukrainian) or change letters (Esperanto, Serbian, Turkish).
 pub(super) fn keeps_first_letter(language: Language) -> bool {
-    !matches!(language.code(), "ar" | "eo" | "fa" | "hi" | "hy" | "id" | "nl" | "sr" | "ta")
+    !matches!(language.code(), "ar" | "eo" | "fa" | "hi" | "hy" | "id" | "nl" | "sr" | "ta" | "tr" | "uk")
 }
 
 /// Whether there are stemming rules for a language.
@@ -71,25 +71,24 @@ mod tests {
         assert_eq!(stem(&english, "b52s"), None);
     }
 
-    /// Tries all pairs of letters as the beginning of words with random endings.
+    /// Tries all words that begin with three letters of the language's alphabet, with random endings.
     #[test]
     fn most_stems_keep_the_first_letter_without_its_accent() {
-        let letters = [
-            "abcdefghijklmnopqrstuvwxyzàáâäåæçèéêíñòóöøúüýšžčćęąłőűğışșţțăœß",
-            "абвгдежзийклмнопрстуфхцчшщъыьэюяёіїґє",
-            "αάβγδεζηθικλμνξοπρστυφχψω",
-        ];
         let mut random = SplitMix64::seed_from_u64(1);
         let first = |word: &str| fold(word).as_deref().unwrap_or(word).chars().next();
         for language in Language::all().filter(|language| keeps_first_letter(*language)) {
             let Some(stemmer) = stemmer(language) else { continue };
-            for letters in letters.map(|letters| letters.chars().collect::<Vec<_>>()) {
-                for (one, other) in letters.iter().flat_map(|one| letters.iter().map(move |other| (one, other))) {
-                    let rest = (0..random.next_u64() % 8).map(|_| letters[random.next_u64() as usize % letters.len()]);
-                    let word: String = [*one, *other].into_iter().chain(rest).collect();
-                    let stem = stem(&stemmer, &word).map(Cow::into_owned).unwrap_or_else(|| word.clone());
-                    assert_eq!(first(&stem), first(&word), "{language}: {word} {stem}");
-                }
+            let letters: Vec<char> = match language.code() {
+                "el" => "αάβγδεζηθικλμνξοπρστυφχψω".chars().collect(),
+                "ru" => "абвгдеёжзийклмнопрстуфхцчшщъыьэюя".chars().collect(),
+                _ => "abcdefghijklmnopqrstuvwxyzàäåæçéñöøüßčęış".chars().collect(),
+            };
+            for number in 0..letters.len().pow(3) {
+                let beginning = (0..3).map(|place| number / letters.len().pow(place));
+                let ending = (0..random.next_u64() % 6).map(|_| random.next_u64() as usize).collect::<Vec<_>>();
+                let word: String = beginning.chain(ending).map(|at| letters[at % letters.len()]).collect();
+                let stem = stem(&stemmer, &word).unwrap_or(Cow::Borrowed(&word));
+                assert_eq!(first(&stem), first(&word), "{language}: {word} {stem}");
             }
         }
     }

@@ -339,7 +339,7 @@ test('without WebGL2 the map says so, and its list is there', async () => {
     };
   });
   await page.goto(`${server.base}/#/collections/island/map`);
-  await page.waitForFunction(() => document.body.innerText.includes('has no WebGL2') && document.querySelectorAll('.points button').length > 10);
+  await page.waitForFunction(() => document.body.innerText.includes('needs WebGL2') && document.querySelectorAll('.points button').length > 10);
   await page.close();
 });
 

@@ -74,7 +74,7 @@ fn startup_reports_a_data_directory_of_another_user_with_both_users() {
     let command = as_another(&folder, &folder);
     let (user, mode) = if owner == 0 { (NOBODY, "755") } else { (owner, "500") };
     let error = failure(command);
-    let begin = format!("error: user {user} of group ");
+    let begin = format!("error: the server runs as user {user} of group ");
     let belongs = format!("cannot write the data directory {0}: {0} belongs to user {owner} of group ", folder.display());
     assert!(error.starts_with(&begin) && error.contains(&belongs), "{error}");
     assert!(error.contains(&format!("has mode {mode}; give it to the server's user")), "{error}");

@@ -34,6 +34,8 @@ fn a_backward_clock_jump_keeps_times_and_sequences_in_order() {
             let stored = store.get(&id(name)).unwrap().unwrap();
             assert!(stored.updated_at_ms >= stored.created_at_ms, "{stored:?}");
             assert!(stored.indexed);
+            let created_at_ms = if name == own { now_ms } else { 1_000 * HOUR_MS };
+            assert_eq!(stored.created_at_ms, created_at_ms, "{name}");
         }
         versions.push(store.get(&id("changed")).unwrap().unwrap().updated_at_ms);
         assert_eq!(store.get(&id("changed")).unwrap().unwrap().text, own);

@@ -60,7 +60,7 @@ function learned(training) {
 	if (!training) return '';
 	const {labels, examples, validation_quality: right, validation_examples: apart} = training;
 	const most = Math.max(...labels.map(each => each.examples), 1);
-	return card(`Learned from ${plural(examples, 'example')}`, right !== undefined && h('p', `Accuracy on ${plural(apart, 'validation example')}: ${percent(right)}.`),
+	return card(`Learned from ${plural(examples, 'example')}`, right !== undefined && h('p', `Quality on ${plural(apart, 'validation example')}: ${percent(right)}.`),
 		table('Examples by label', ['Label', '#Examples', 'Share'], labels.map(each => [each.label, number(each.examples), meter(each.examples / most)])));
 }
 

@@ -25,9 +25,10 @@ impl Service {
     pub async fn create_classifier(&self, new: NewClassifier, request: Option<RequestKey>) -> Result<Classifier, Error> {
         self.check_running()?;
         if let Some(request) = request.clone()
-            && let Some(before) = self.state.run(move |state| state.classifier_created_before(&request)).await? {
-                return self.view_classifier(before);
-            }
+            && let Some(before) = self.state.run(move |state| state.classifier_created_before(&request)).await?
+        {
+            return self.view_classifier(before);
+        }
         let source = self.check_new(&new).await?;
         let permit = self.job_permit()?;
         let job = new_job_id()?;

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::embedded_text::PredictionInput;
 use super::error::ClassifierError;
 use super::evaluated::EvaluatedPredictions;
 use super::examples::example_name;
 use super::neighbor_source::{NeighborSource, labeled_filter};
 use super::persisted::{damaged_row, read_evaluation};
 use super::planned::ClassifierJobPlan;
-use super::texts::{PredictionInput, embed_texts, inputs_from_documents, inputs_from_documents_patiently};
+use super::texts::{embed_texts, inputs_from_documents, inputs_from_documents_patiently};
 use super::trained::TrainedClassifier;
 use crate::domain::{
     ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::embedded_text::EmbeddedText;
 use super::error::ClassifierError;
 use super::neighbor_source::labeled_filter;
-use super::texts::EmbeddedText;
 use crate::classify::LabelNames;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, DocumentId, Embedding, LabelExamples, LabeledDocuments, Language, LanguageExamples,

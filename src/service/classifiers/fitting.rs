@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
 use super::examples::{Example, Examples};
 use super::neighbor_source::{LabelSource, LabeledNeighbor};
-use super::texts::{EmbeddedText, PredictionInput};
 use super::trained::{KNN_TEMPERATURE, LabelScores, count_votes, prototypes, vote_rule};
 use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature, reliability};
 use crate::domain::{ClassifierDefinition, LabelExamples, NeighborWeight, TrainingReport};

@@ -7,6 +7,7 @@
 
 mod apply;
 mod creation;
+mod embedded_text;
 mod error;
 mod evaluate;
 mod evaluated;

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::texts::{EmbeddedText, PredictionInput};
+use super::embedded_text::{EmbeddedText, PredictionInput};
 use crate::domain::{DocumentId, Field, Filter, LabeledDocuments, LabeledNeighborText, PassageId, Test, labels_at};
 use crate::parallel;
 use crate::service::error::Error;

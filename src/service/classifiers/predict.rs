@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::texts::{PredictionInput, embed_texts, inputs_from_documents};
+use super::embedded_text::PredictionInput;
+use super::texts::{embed_texts, inputs_from_documents};
 use crate::domain::{ClassifierName, PredictItems, PredictOptions, Prediction};
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;

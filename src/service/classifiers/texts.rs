@@ -1,57 +1,19 @@
-//! Texts with their embeddings: those to predict, and those that a classifier was created with. Embeds whole texts: the embedding
-//! of a text is the mean of its passages' embeddings, as for stored documents.
+//! Embeds whole texts: the embedding of a text is the mean of its passages' embeddings, as for stored documents.
 
 use std::sync::Arc;
 
-use super::error::ClassifierError;
-use super::persisted::damaged_row;
-use crate::domain::{CollectionName, Document, DocumentId, Embedded, Embedding, Language, PassageBounds, PassageContext};
+use super::embedded_text::PredictionInput;
+use crate::domain::{CollectionName, Document, Embedded, Embedding, Language, PassageBounds, PassageContext};
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
 use crate::service::embedding::priority;
 use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError, embed_with_retry};
 use crate::service::state::State;
-use crate::store::{ClassifierText, EmbeddedDocument};
+use crate::store::EmbeddedDocument;
 
 /// Maximum number of a request's passages in the encoder's queue at once, so that a request leaves room for others.
 const PASSAGES_PER_SUBMISSION: usize = 256;
-
-/// A text to predict the labels of.
-#[derive(Debug, Clone)]
-pub(super) struct PredictionInput {
-    /// The document that it belongs to, if any, with its collection.
-    pub(super) document: Option<(CollectionName, DocumentId)>,
-    /// Its position among the classifier's own texts, if it is one of them.
-    pub(super) position: Option<usize>,
-    /// The language, given or detected.
-    pub(super) language: Option<Language>,
-    pub(super) embedding: Embedding,
-}
-
-impl PredictionInput {
-    /// A text of a request.
-    pub(super) fn of_text(language: Option<Language>, embedding: Embedding) -> Self {
-        Self { document: None, position: None, language, embedding }
-    }
-
-    /// Returns the document that it belongs to, if that is in a collection.
-    pub(super) fn document_in(&self, collection: &CollectionName) -> Option<&DocumentId> {
-        self.document.as_ref().filter(|(own, _)| own == collection).map(|(_, id)| id)
-    }
-}
-
-/// A text of the request that created the classifier, with its embedding.
-pub(super) type EmbeddedText = ClassifierText<Embedding>;
-
-/// Returns the texts with their embeddings. Fails if one has none.
-pub(super) fn embedded_texts(texts: impl IntoIterator<Item = ClassifierText>) -> Result<Vec<EmbeddedText>, ClassifierError> {
-    let embedded = texts.into_iter().map(|ClassifierText { description, text, labels, language, embedding }| {
-        let embedding = embedding.ok_or_else(|| damaged_row("a text has no embedding"))?;
-        Ok(EmbeddedText { description, text, labels, language, embedding })
-    });
-    embedded.collect()
-}
 
 struct SplitTexts {
     /// The passages of all texts, one text after the other.

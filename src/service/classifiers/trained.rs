@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::embedded_text::{EmbeddedText, PredictionInput, embedded_texts};
 use super::error::ClassifierError;
 use super::neighbor_source::{LabelSource, LabeledNeighbor, NeighborSource, in_parallel};
 use super::persisted::damaged_row;
-use super::texts::{EmbeddedText, PredictionInput, embedded_texts};
-use crate::classify::{LabelNames, Mlp, Prototypes, VoteRule, vote};
+use crate::classify::{LabelNames, Mlp, Prototypes, VoteRule, VoteWeight, vote};
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, KnnSettings, LabelProbability, LabeledNeighborText,
-    PredictOptions, Prediction, TrainingReport,
+    NeighborWeight, PredictOptions, Prediction, TrainingReport,
 };
 use crate::service::error::Error;
 use crate::service::limits::budget::AnswerBudget;
@@ -200,8 +200,14 @@ fn size(neighbor: &LabeledNeighborText) -> usize {
 
 /// Builds the vote rule with the temperature of the settings, or else the fitted one.
 pub(super) fn vote_rule(settings: &KnnSettings, fitted: Option<f32>) -> VoteRule {
-    let temperature = settings.temperature.or(fitted).unwrap_or(KNN_TEMPERATURE);
-    VoteRule { weight: settings.weight, temperature, score_min: settings.score_min }
+    let weight = match settings.weight {
+        NeighborWeight::Equal => VoteWeight::Equal,
+        NeighborWeight::Score => VoteWeight::Score,
+        NeighborWeight::Softmax => {
+            VoteWeight::Softmax { temperature: settings.temperature.or(fitted).unwrap_or(KNN_TEMPERATURE) }
+        }
+    };
+    VoteRule { weight, score_min: settings.score_min }
 }
 
 pub(super) fn count_votes(neighbors: &[LabeledNeighbor], rule: &VoteRule) -> Result<LabelScores, ClassifierError> {

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use super::embedded_text::{EmbeddedText, embedded_texts};
 use super::error::ClassifierError;
 use super::examples::{Examples, examples_from_texts, read_labeled_examples, sorted_counts};
 use super::fitting::{TrainingOutcome, calibrate_knn, calibration_error, fit_prototypes};
 use super::neighbor_source::{LabelSource, threads};
 use super::persisted::read_definition;
-use super::texts::{EmbeddedText, embed_texts_patiently, embedded_texts};
+use super::texts::embed_texts_patiently;
 use crate::classify::{LabelNames, Targets, Training, fit_temperature, strata_of_label_sets, stratified_split};
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, CollectionName, Embedding, JobFailure, JobId, JobStatus, JobType,

@@ -49,7 +49,7 @@ struct Note {
 
 #[derive(Debug, thiserror::Error)]
 enum ScheduleError {
-    #[error("cannot make a snapshot")]
+    #[error("cannot make or finish a snapshot")]
     Service(#[from] Error),
     #[error("cannot copy a snapshot")]
     Target(#[from] TargetError),

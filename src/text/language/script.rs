@@ -80,6 +80,13 @@ mod tests {
     }
 
     #[test]
+    fn a_text_without_letters_is_foreign() {
+        for text in ["", "12345", "!?…", "👍🏽", "+49 (0) 30 / 1234"] {
+            assert!(is_foreign(text), "{text:?}");
+        }
+    }
+
+    #[test]
     fn combining_marks_do_not_make_a_text_foreign() {
         assert!(!is_foreign("مَرْحَبًا"));
         assert!(!is_foreign("שָׁלוֹם"));
