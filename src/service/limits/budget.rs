@@ -75,8 +75,8 @@ impl RequestMemory {
     /// Takes bytes, if needed, until the answer has at least this many.
     pub fn answer_at_least(&self, bytes: u64) -> Result<(), LimitExceeded> {
         let mut account = self.0.lock();
-        account.answer = account.answer.max(bytes);
-        account.acquire_missing()
+        let missing = bytes.saturating_sub(account.answer);
+        account.add(missing, |account| &mut account.answer)
     }
 
     /// Takes up to this many bytes for the answer. Returns how many it got.
@@ -222,6 +222,17 @@ mod tests {
         assert!(large.add_answer(9 * MIB).is_err(), "more than this caller's share");
         drop(large);
         assert_eq!(bound.used(), 0);
+    }
+
+    #[test]
+    fn a_refused_size_of_the_answer_counts_nothing() {
+        let bound = SharedLimit::new("in_flight_bytes_max", 2 * MIB);
+        let request = memory(&bound);
+        assert!(request.answer_at_least(4 * MIB).is_err());
+        request.answer_at_least(UNCOUNTED_BYTES).unwrap();
+        assert_eq!(bound.used(), 0);
+        request.answer_at_least(UNCOUNTED_BYTES + 1).unwrap();
+        assert!(bound.used() > 0);
     }
 
     #[tokio::test]
