@@ -38,7 +38,8 @@ const RING_GROWTH: usize = 4;
 const SAMPLED_PART: usize = 8;
 /// One extra row per this many is requested, because a sample is only roughly right.
 const SLACK_PART: usize = 8;
-/// Number of estimates that are tested in one step.
+/// Number of estimates that are tested in one step. A constant, so that the test compiles to a few wide
+/// instructions.
 const LANES: usize = 16;
 /// Minimum number of values per row for signs to be used. The signs of fewer values say too little, and comparing so few is
 /// fast anyway.

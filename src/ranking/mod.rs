@@ -31,7 +31,8 @@ pub use word_index::{SignificantWord, WordIndex, WordScores};
 
 use crate::domain::PassageId;
 
-/// Number of scores that are tested in one step.
+/// Number of scores that are tested in one step. A constant, so that the test compiles to a few wide
+/// instructions.
 const CHUNK: usize = 32;
 
 /// Returns the `limit` passages with the highest scores above 0, highest first, and among equal scores the older first.
