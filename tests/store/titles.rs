@@ -121,6 +121,21 @@ fn damaged_titles_and_headings_are_reported() {
 }
 
 #[test]
+fn sending_a_document_again_repairs_headings_that_are_no_text() {
+    let (folder, store) = store();
+    let first = put(&store, titled(Some("Lervik")));
+    store.close().unwrap();
+    let database = Connection::open(folder.path().join("documents.sqlite")).unwrap();
+    database.execute_batch("update passages set headings = cast(x'ff' as text) where headings is not null").unwrap();
+    drop(database);
+    let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
+    assert!(!store.check(10).unwrap().is_empty());
+    let again = put(&store, titled(Some("Lervik")));
+    assert_eq!((again.removed, again.pending.len()), (keys(&first.pending), 2));
+    assert!(store.check(10).unwrap().is_empty());
+}
+
+#[test]
 fn an_invalid_stored_title_is_reported_as_corruption() {
     let (folder, store) = store();
     put(&store, titled(Some("Lervik")));
