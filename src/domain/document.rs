@@ -16,7 +16,7 @@ pub fn check_title(title: &str) -> Result<(), String> {
         return Err(format!("must have at most {TITLE_CHARS_MAX} characters, got {got}"));
     }
     if title.trim().is_empty() {
-        return Err("must contain something besides white space; for no title leave it out, or send null in a patch".to_owned());
+        return Err("must not be blank; to have no title, leave it out or send null in a patch".to_owned());
     }
     // Unicode's line and paragraph separators would also break it into two lines.
     let breaks = |c: &char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
@@ -227,8 +227,8 @@ mod tests {
         check("時刻表\u{200d}", None);
         check(&"é".repeat(TITLE_CHARS_MAX), None);
         check(&"é".repeat(TITLE_CHARS_MAX + 1), Some("at most 1000 characters, got 1001"));
-        check("", Some("besides white space"));
-        check(" \u{3000}", Some("besides white space"));
+        check("", Some("not be blank"));
+        check(" \u{3000}", Some("not be blank"));
         check("two\nlines", Some("got one at character 4"));
         check("a\u{2028}b", Some("character 2"));
         check("\0", Some("character 1"));

@@ -117,17 +117,17 @@ pub struct Facets {
 }
 
 impl Facets {
-    /// Counts values for each request with `count`, which also gets the bytes that are left. Ends as soon as the values exceed
+    /// Counts the values of each field with `count`, which also gets the bytes that are left. Ends as soon as the values exceed
     /// `bytes_max` bytes.
-    pub fn collect<E>(
+    pub fn collect<F, E>(
         documents: u64,
-        requests: &[FacetRequest],
+        fields: impl IntoIterator<Item = F>,
         bytes_max: u64,
-        mut count: impl FnMut(&FacetRequest, u64) -> Result<Facet, E>,
+        mut count: impl FnMut(F, u64) -> Result<Facet, E>,
     ) -> Result<Self, E> {
-        let mut facets = Self { documents, counts: Vec::with_capacity(requests.len()), bytes: 0 };
-        for request in requests {
-            let counted = count(request, bytes_max.saturating_sub(facets.bytes))?;
+        let mut facets = Self { documents, counts: Vec::new(), bytes: 0 };
+        for field in fields {
+            let counted = count(field, bytes_max.saturating_sub(facets.bytes))?;
             facets.bytes += counted.values.iter().map(FacetValue::bytes).sum::<u64>();
             facets.counts.push(counted);
             if facets.bytes > bytes_max {

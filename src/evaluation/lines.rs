@@ -50,7 +50,7 @@ pub fn rows<const N: usize>(path: &Path, fields: [&'static str; N]) -> Result<Ve
             field_error(path, number + 1, "line", &expected, &got.to_string())
         })?;
         if let Some(blank) = row.iter().position(|part| part.trim().is_empty()) {
-            return Err(field_error(path, number + 1, fields[blank], "something besides white space", "nothing"));
+            return Err(field_error(path, number + 1, fields[blank], "a value that is not blank", "nothing"));
         }
         rows.push(row);
     }
@@ -107,7 +107,7 @@ mod tests {
     fn errors_name_the_line_and_field_of_an_invalid_row() {
         check_rows("1\ta\n2\n", "set.tsv:2: line: expected 2 tab-separated fields (score, text), got 1");
         check_rows("1\ta\tb\n", "set.tsv:1: line: expected 2 tab-separated fields (score, text), got 3");
-        check_rows("1\t \n", "set.tsv:1: text: expected something besides white space, got nothing");
+        check_rows("1\t \n", "set.tsv:1: text: expected a value that is not blank, got nothing");
         check_rows("", "set.tsv:1: line: expected 2 tab-separated fields, got the end of the file");
     }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::error::{ApiError, Violation};
+use super::error::{ApiError, DATABASE_UNREACHABLE, Violation};
 use crate::domain::Code;
 use crate::service;
 
@@ -43,7 +43,7 @@ pub async fn check_health() -> Json<Health> {
 /// Check readiness
 ///
 /// Responds with 200 once every collection can be searched in full, and with 503 while some are still recovering after a start,
-/// with their progress in `errors`, or while the data directory is gone.
+/// with their progress in `errors`, or while the data directory or the database server is gone.
 #[utoipa::path(
     get, path = "/readyz", tag = "health",
     responses((status = 200, description = "Every collection can be searched in full.", body = Health)),
@@ -62,6 +62,8 @@ pub async fn check_readiness(State(api): State<Api>) -> Result<Json<Health>, Api
     let errors: Vec<Violation> = progress.collect();
     let detail = if readiness.directory_lost {
         service::Error::DirectoryLost.to_string()
+    } else if readiness.store_unreachable {
+        DATABASE_UNREACHABLE.to_owned()
     } else {
         format!("the server is not ready; collections still recovering: {}", errors.len())
     };

@@ -13,7 +13,7 @@ pub(super) struct Concept {
     /// most likely first; new ones follow.
     pub(super) words: Vec<(u32, f32)>,
     sorted: usize,
-    /// The lower half has the total number of entries in their postings, and the upper half the version of the index for which
+    /// The lower half has the total number of passages with these words, and the upper half the version of the index for which
     /// it was counted. They are counted when a question needs the number, because changes are more frequent than questions.
     pub(super) counted: AtomicU64,
 }

@@ -6,6 +6,7 @@
 //! table has are recognized in other scripts by their sound (`sounds`).
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -67,6 +68,9 @@ pub struct WordIndex {
     lengths: Vec<u16>,
     /// Sum of the `lengths` of existing passages.
     length_sum: u64,
+    /// The posting ids of all passages' words, slot by slot, and where those of each slot begin. Removing a passage needs them.
+    own: Vec<u32>,
+    own_starts: Vec<usize>,
     /// The id of each word's posting. Whoever writes documents chooses the words, so their hashes are randomized.
     words: HashMap<u32, u32>,
     /// The postings by id.
@@ -94,6 +98,8 @@ struct Posting {
     start: usize,
     length: u32,
     room: u32,
+    /// Number of its entries whose passages still exist.
+    live: u32,
 }
 
 /// How well passages answer a question.
@@ -149,9 +155,11 @@ impl WordIndex {
         let slot = self.passages.len() as u32;
         self.version = self.version.wrapping_add(1);
         let mut total = 0;
+        self.own_starts.push(self.own.len());
         for word in words.iter() {
             let posting_id = self.posting_id(word, translations);
             self.push(posting_id, (slot << WORD_COUNT_BITS) | u32::from(word.count));
+            self.own.push(posting_id);
             total += usize::from(word.count);
         }
         let length = u16::try_from(total).unwrap_or(u16::MAX);
@@ -168,7 +176,7 @@ impl WordIndex {
             for sense in translations.senses(key) {
                 self.concepts.entry(sense.concept).or_default().add(posting_id, sense.probability());
             }
-            self.postings.push(Posting { word: key, has_sound: false, start: 0, length: 0, room: 0 });
+            self.postings.push(Posting { word: key, has_sound: false, start: 0, length: 0, room: 0, live: 0 });
             posting_id
         });
         let has_sound = &mut self.postings[posting_id as usize].has_sound;
@@ -182,10 +190,18 @@ impl WordIndex {
         self.version = self.version.wrapping_add(1);
         self.passages[slot as usize] = None;
         self.length_sum -= u64::from(self.lengths[slot as usize]);
+        for posting_id in &self.own[self.own_range(slot as usize)] {
+            self.postings[*posting_id as usize].live -= 1;
+        }
         let dead = self.passages.len() - self.slots.len();
         if dead > DEAD_MIN.max(self.passages.len() / 2) {
             self.arrange();
         }
+    }
+
+    /// Returns where the posting ids of a slot's words are in `own`.
+    fn own_range(&self, slot: usize) -> Range<usize> {
+        self.own_starts[slot]..self.own_starts.get(slot + 1).copied().unwrap_or(self.own.len())
     }
 
     /// Arranges the entries if many are new. Called after changes and before searches.
@@ -207,6 +223,7 @@ impl WordIndex {
         }
         self.entries[posting.start + length] = entry;
         posting.length += 1;
+        posting.live += 1;
     }
 
     fn posting(&self, posting_id: u32) -> &[u32] {
@@ -224,9 +241,14 @@ impl WordIndex {
         self.slots.is_empty()
     }
 
-    /// Whether a passage has this word, by its number, also as part of another, or had until its last passage was removed.
+    /// Whether a passage has this word, by its number, also as part of another.
     pub fn has(&self, word: u32) -> bool {
-        self.words.contains_key(&word)
+        self.posting_of(word).is_some()
+    }
+
+    /// Returns the id of a word's posting if a passage has the word.
+    fn posting_of(&self, word: u32) -> Option<u32> {
+        self.words.get(&word).copied().filter(|posting_id| self.frequency(*posting_id) > 0)
     }
 
     /// Whether a passage has a word, by its number, also as part of another. `None` if the index does not have the passage.
@@ -237,8 +259,7 @@ impl WordIndex {
         Some(self.words.get(&word).is_some_and(is_in))
     }
 
-    /// Whether a word of a query, by its number, or a word that probably means the same is among the words of the collection, or was
-    /// until its last passage was removed.
+    /// Whether a word of a query, by its number, or a word that probably means the same is among the words of the collection.
     pub fn finds(&self, word: u32, translations: &Translations) -> bool {
         let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, translations));
         self.has(word) || expansion(word.into()).words.iter().any(|(_, same)| *same >= PROBABLY)
@@ -312,7 +333,7 @@ impl WordIndex {
             found.extend(words.map(|(other, of_other)| entry(other, probability * of_other)));
             expected += probability * self.entries(concept) as f32;
         }
-        let own = self.words.get(&word.key).copied();
+        let own = self.posting_of(word.key);
         if let (Some(own), true) = (own, found.is_empty()) {
             expected = self.frequency(own) as f32;
         }
@@ -326,7 +347,7 @@ impl WordIndex {
         // The probabilities of several shared concepts add up. A word certainly means itself.
         let sum = |of_word: &[u64]| of_word.iter().map(|entry| f32::from_bits(*entry as u32)).sum::<f32>().min(1.0);
         let words = found.chunk_by(|a, b| posting_id(*a) == posting_id(*b)).map(|of_word| (posting_id(of_word[0]), sum(of_word)));
-        let words: Vec<(u32, f32)> = words.filter(|(_, same)| *same >= SAME_MIN).collect();
+        let words: Vec<(u32, f32)> = words.filter(|(id, same)| *same >= SAME_MIN && self.frequency(*id) > 0).collect();
         let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
         let visits = words.iter().map(|(posting_id, _)| self.frequency(*posting_id)).sum();
         let counts = !(word.parts > 0 && words.is_empty());
@@ -352,11 +373,12 @@ impl WordIndex {
         others.map(same).collect()
     }
 
+    /// Returns the number of passages that have a word.
     fn frequency(&self, posting_id: u32) -> usize {
-        self.postings[posting_id as usize].length as usize
+        self.postings[posting_id as usize].live as usize
     }
 
-    /// Returns the number of entries in the postings of a concept's words.
+    /// Returns how many passages have the words of a concept. A passage counts once for each word.
     fn entries(&self, concept: &Concept) -> u64 {
         let (entries, version) = (u64::from(u32::MAX), u64::from(self.version) << u32::BITS);
         let counted = concept.counted.load(Ordering::Relaxed);
@@ -408,7 +430,7 @@ impl WordIndex {
                 lengths.push(self.lengths[slot]);
             }
         }
-        let length = self.postings.iter().map(|posting| (posting.length + posting.length / ROOM_PART) as usize).sum();
+        let length = self.postings.iter().map(|posting| (posting.live + posting.live / ROOM_PART) as usize).sum();
         let (mut entries, mut postings) = (Vec::with_capacity(length), Vec::with_capacity(self.postings.len()));
         let mut new_ids = vec![None; self.postings.len()];
         for old in self.by_concept() {
@@ -424,7 +446,7 @@ impl WordIndex {
                 let room = length + length / ROOM_PART;
                 entries.resize(start + room as usize, 0);
                 let Posting { word, has_sound, .. } = self.postings[old as usize];
-                postings.push(Posting { word, has_sound, start, length, room });
+                postings.push(Posting { word, has_sound, start, length, room, live: length });
             }
         }
         let new_id = |posting_id: u32| new_ids[posting_id as usize];
@@ -439,6 +461,13 @@ impl WordIndex {
             concept.words = kept.collect();
             concept.sort();
         }
+        let kept = (0..self.passages.len()).filter(|slot| new_slots[*slot].is_some());
+        let (mut own, mut own_starts) = (Vec::with_capacity(self.own.len()), Vec::with_capacity(self.len()));
+        for slot in kept {
+            own_starts.push(own.len());
+            own.extend(self.own[self.own_range(slot)].iter().filter_map(|old| new_id(*old)));
+        }
+        (self.own, self.own_starts) = (own, own_starts);
         self.arranged = entries.len();
         (self.passages, self.lengths, self.postings, self.entries) = (passages, lengths, postings, entries);
         self.version = self.version.wrapping_add(1);

@@ -100,9 +100,37 @@ fn a_change_invalidates_cached_expansions() {
     index.remove(PassageId(5));
     assert_eq!(nearest(&index, &[BATEAU]), [0]);
     assert!(
-        index.scores(&question(&[BOAT]), None, &translations()).sufficient < before,
-        "after the removal the word is in a larger share of the passages, so it weighs less"
+        index.scores(&question(&[BOAT]), None, &translations()).sufficient > before,
+        "after the removal a smaller share of the passages means the word, so it weighs more"
     );
+}
+
+#[test]
+fn removed_passages_leave_no_trace() {
+    let passages: [&[u32]; 4] = [&[BOAT, 1], &[SHIP, 2, 2], &[TREE, BOAT, 3], &[KUBERNETES]];
+    let (fresh, mut changed) = (index(&passages), index(&[&[BATEAU, 60], &[BATEAU], &[TREE], &[KUBERNETES, 70]]));
+    for (passage, words) in (0..).zip(passages) {
+        for words in [&[BOAT, 61], words] {
+            changed.insert(PassageId(passage), &WordCounts::from_words(words.to_vec()), &translations());
+        }
+    }
+    let check = |index: &WordIndex| {
+        for word in [BOAT, BATEAU, SHIP, TREE, KUBERNETES, 1, 2, 60, 61, 70] {
+            let scores = |index: &WordIndex| {
+                let scores = index.scores(&question(&[word, TREE]), None, &translations());
+                [0, 1, 2, 3].map(|passage| index.score(&scores, PassageId(passage)))
+            };
+            assert_eq!(scores(index), scores(&fresh), "{word}");
+            assert_eq!(index.has(word), fresh.has(word), "{word}");
+            assert_eq!(index.finds(word, &translations()), fresh.finds(word, &translations()), "{word}");
+        }
+    };
+    check(&changed);
+    changed.arrange();
+    check(&changed);
+    changed.insert(PassageId(9), &WordCounts::from_words(vec![60, BOAT]), &translations());
+    changed.remove(PassageId(9));
+    check(&changed);
 }
 
 #[test]

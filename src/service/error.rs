@@ -23,7 +23,7 @@ use crate::store::{StoreError, file_limit_note};
 pub enum Error {
     #[error("there is no collection {name}")]
     CollectionNotFound { name: CollectionName },
-    #[error("collection {name} has been replaced, for example by a restored snapshot")]
+    #[error("collection {name} has been replaced by a restored snapshot or a re-embedding")]
     CollectionReplaced { name: CollectionName },
     /// The collection, classifier or job that a request with this idempotency key created has since been deleted.
     #[error("what the request with idempotency key {key:?} created has been deleted")]
@@ -131,6 +131,8 @@ pub enum Error {
     JobState { id: JobId, problem: &'static str },
     #[error("{} is truncated: it has {got} lines, but the job wrote {expected}", path.display())]
     ResultsTruncated { path: PathBuf, expected: u64, got: u64 },
+    #[error("the results of job {id} are not on this server; read them from the server that ran the job")]
+    ResultsElsewhere { id: JobId },
     #[error("the body ended before it was complete; nothing was accepted")]
     BodyIncomplete,
     #[error("the body is not valid {}: {source}", encoding.name())]

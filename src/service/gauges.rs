@@ -31,12 +31,16 @@ pub struct CollectionGauges {
 
 impl Service {
     /// Measures every collection: reads the counters of its database and the sizes of its files. Leaves out collections that
-    /// cannot be read.
+    /// cannot be read. While the database server is unreachable, there are no collections and no jobs.
     pub async fn gauges(&self) -> Result<Gauges, Error> {
         let open = self.state.open_collections();
         let seen = self.state.run(move |state| {
             let mut collections = Vec::with_capacity(open.len());
             for collection in open {
+                // Each of them would wait for a connection.
+                if state.is_store_unreachable() {
+                    break;
+                }
                 let mut counts = match collection.store.counts() {
                     Ok(counts) => counts,
                     Err(_) if collection.should_stop() => continue,
@@ -56,7 +60,8 @@ impl Service {
                 let log_bytes = collection.embedded().map_or(0, |embedded| embedded.store.log_bytes());
                 collections.push(CollectionGauges { name: collection.row.name.clone(), counts, index_bytes, log_bytes });
             }
-            Ok((collections, state.catalog.job_counts()?))
+            let jobs = if state.is_store_unreachable() { Vec::new() } else { state.catalog.job_counts()? };
+            Ok((collections, jobs))
         });
         let (collections, jobs) = seen.await?;
         Ok(Gauges {

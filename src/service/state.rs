@@ -48,6 +48,8 @@ pub struct Readiness {
     pub damaged: Vec<CollectionName>,
     /// Whether the data directory is no longer at its path, so that writes are refused.
     pub directory_lost: bool,
+    /// Whether the database server does not answer, if there is one.
+    pub store_unreachable: bool,
 }
 
 /// A collection whose database cannot be opened.
@@ -173,10 +175,10 @@ impl Service {
         damaged.extend(self.state.broken.read().keys().cloned());
         damaged.sort();
         let stopping = self.state.stopping.load(Ordering::Acquire);
-        let reachable = self.state.server.as_ref().is_none_or(|server| server.is_reachable());
+        let store_unreachable = self.state.is_store_unreachable();
         let directory_lost = self.state.is_directory_lost();
-        let ready = recovering.is_empty() && !stopping && reachable && !directory_lost;
-        Readiness { ready, recovering, damaged, directory_lost }
+        let ready = recovering.is_empty() && !stopping && !store_unreachable && !directory_lost;
+        Readiness { ready, recovering, damaged, directory_lost, store_unreachable }
     }
 
     /// Embeds texts for `/v1/embeddings`. A few texts go ahead of bulk work, many count as bulk work.
@@ -203,6 +205,11 @@ impl Service {
 }
 
 impl State {
+    /// Whether there is a database server that does not answer.
+    pub(super) fn is_store_unreachable(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| !server.is_reachable())
+    }
+
     /// Runs `work`, which blocks.
     pub(super) fn run<T: Send + 'static, W: FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static>(
         self: &Arc<Self>,

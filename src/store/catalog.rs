@@ -29,6 +29,9 @@ pub struct Catalog {
 }
 
 const CATALOG_FILE: &str = "catalog.sqlite";
+/// The types of jobs that go on with the replacement of their collection, as an SQL list. Jobs of other types name passages, which
+/// the replacement does not have, or find the collection by its name.
+pub(crate) const FOLLOWING_JOBS: &str = "('import', 'classify', 'evaluate')";
 const CHECKING: &str = "checking the catalog";
 
 impl Catalog {
@@ -78,8 +81,9 @@ impl Catalog {
         Arc::clone(&self.lock)
     }
 
-    /// Replaces the row with id `old` by `new`, which has another id, database and model, in one transaction. Aliases and
-    /// idempotency records of the old id then point to the new one. Returns whether the old row existed.
+    /// Replaces the row with id `old` by `new`, which has another id, database and model, in one transaction. Aliases,
+    /// idempotency records and unfinished jobs (`FOLLOWING_JOBS`) of the old id then point to the new one. Returns whether the
+    /// old row existed.
     pub fn swap_in(&self, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
         let (name, fingerprint) = new.model.as_ref().map_or(("", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
         let bounds = new.passages;
@@ -103,6 +107,12 @@ impl Catalog {
             )?;
             transaction.execute("update aliases set collection = ?2 where collection = ?1", [&old.0, &new.id.0])?;
             transaction.execute("update idempotency_records set answer = ?2 where answer = ?1", [&old.0, &new.id.0])?;
+            // A collection's id is a UUID, so an occurrence in a request always means the collection.
+            let sql = format!(
+                "update jobs set request = replace(request, ?1, ?2)
+                 where finished_at_ms is null and type in {FOLLOWING_JOBS} and instr(request, ?1) > 0"
+            );
+            transaction.execute(&sql, [&old.0, &new.id.0])?;
             transaction.commit()?;
             Ok(changed > 0)
         })

@@ -1,21 +1,26 @@
-//! Counts the documents with each value of a field. SQLite does the counting, and moves values to disk if there are many. Adds
-//! up numbers and dates as they arrive, without collecting them.
+//! Counts the documents with each value of a field, and adds up numbers and dates. One scan of the matching documents serves all
+//! fields.
 
-use rusqlite::types::{Value, ValueRef};
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, Row, params_from_iter};
+use serde_json::Value;
 
 use super::StoreError;
 use super::documents::DocumentStore;
 use super::error::Fault;
-use super::filter::{Condition, walk};
-use super::rows::{from_sql, query_all, query_number, to_sql};
+use super::filter::Condition;
+use super::json_path::find_in_json;
+use super::rows::{corrupt_document, query_number};
+use super::value_counts::{CountedValue, ValueCounts};
 use crate::domain::{
-    Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, MetadataPath, NumberOrTime, Scalar, SearchFilter,
-    ValueSummary, timestamps,
+    Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, MetadataPath, NumberOrTime, SearchFilter, ValueSummary,
+    timestamps,
 };
 
-/// Stands for no language. No document has this value.
-const NONE: &str = "";
+/// Maximum bytes of distinct values in memory, for all fields of a request together. If the values of a field do not fit, they
+/// are counted in several scans, and may take as much again.
+const COUNTED_BYTES_MAX: usize = 32 << 20;
+/// The columns that `FieldCounter` reads.
+const COLUMNS: &str = "d.key, d.language, d.created_at_ms, d.updated_at_ms, d.metadata";
 
 impl DocumentStore {
     /// Counts values among the matching documents, all in a single state of the database. The id has no values, and the
@@ -24,147 +29,150 @@ impl DocumentStore {
     pub fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
         let condition = self.compile(filter);
         self.scan("counting values", |connection| {
-            let sql = format!("select count(*) from documents d where {}", condition.sql);
-            let documents = query_number(connection, &sql, params_from_iter(&condition.values))?;
-            Facets::collect(documents, requests, bytes_max, |request, left| count(connection, &condition, request, left))
+            if requests.is_empty() {
+                let sql = format!("select count(*) from documents d where {}", condition.sql);
+                let documents = query_number(connection, &sql, params_from_iter(&condition.values))?;
+                return Ok(Facets { documents, counts: Vec::new(), bytes: 0 });
+            }
+            let documents = Documents { connection, condition: &condition };
+            let counter = |request| FieldCounter::new(request, COUNTED_BYTES_MAX / requests.len());
+            let mut counters: Vec<FieldCounter<'_>> = requests.iter().map(counter).collect();
+            let mut number = 0;
+            documents.scan(|row| {
+                number += 1;
+                counters.iter_mut().try_for_each(|counter| counter.add(row))
+            })?;
+            Facets::collect(number, counters, bytes_max, |counter, left| counter.into_facet(left, &documents))
         })
     }
 }
 
-fn count(connection: &Connection, condition: &Condition, facet: &FacetRequest, bytes_max: u64) -> Result<Facet, Fault> {
-    let (values, missing) = match &facet.field {
-        Field::Language => languages(connection, condition, facet.limit)?,
-        Field::Metadata(path) if facet.limit > 0 => metadata(connection, condition, path, (facet.limit, bytes_max))?,
-        Field::Metadata(path) => (Vec::new(), missing(connection, condition, path)?),
-        Field::Id | Field::CreatedAt | Field::UpdatedAt => (Vec::new(), 0),
-    };
-    let mut counted = Facet { field: facet.field.clone(), values, missing, stats: None, histogram: None };
-    if facet.stats || facet.histogram.is_some() {
-        let summary = summary(connection, condition, facet)?;
-        counted.stats = facet.stats.then(|| summary.stats());
-        counted.histogram = summary.histogram();
+/// The documents whose values are counted.
+struct Documents<'c> {
+    connection: &'c Connection,
+    condition: &'c Condition,
+}
+
+impl Documents<'_> {
+    /// Passes each document to `take`.
+    fn scan(&self, mut take: impl FnMut(&Row<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
+        let sql = format!("select {COLUMNS} from documents d where {}", self.condition.sql);
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut rows = statement.query(params_from_iter(&self.condition.values))?;
+        while let Some(row) = rows.next()? {
+            take(row)?;
+        }
+        Ok(())
     }
-    Ok(counted)
 }
 
-fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Result<(Vec<FacetValue>, u64), Fault> {
-    let sql = format!(
-        "select coalesce(d.language, '{NONE}') as value, count(*) as documents from documents d where {}
-         group by value order by documents desc, value",
-        condition.sql
-    );
-    let mut counts = query_all(connection, &sql, params_from_iter(&condition.values), |row| {
-        Ok((row.get::<_, String>(0)?, from_sql(row.get(1)?)))
-    })?;
-    let none = counts.iter().position(|(language, _)| language == NONE);
-    let missing = none.map_or(0, |index| counts.remove(index).1);
-    counts.truncate(limit);
-    let values = counts.into_iter().map(|(language, documents)| FacetValue { value: Scalar::Text(language), documents });
-    Ok((values.collect(), missing))
+/// Counts the values of one field.
+struct FieldCounter<'r> {
+    request: &'r FacetRequest,
+    missing: u64,
+    /// The values, unless none are wanted.
+    values: Option<ValueCounts>,
+    summary: Option<ValueSummary>,
 }
 
-/// Counts the values at `path`: at most `limit` of them, and no more once their texts exceed `bytes_max` bytes.
-fn metadata(
-    connection: &Connection,
-    condition: &Condition,
-    path: &MetadataPath,
-    (limit, bytes_max): (usize, u64),
-) -> Result<(Vec<FacetValue>, u64), Fault> {
-    let (from, keys, last) = elements(path, condition);
-    // A value that occurs twice in a document's array is one row of `found`.
-    let sql = format!(
-        "with found as materialized (
-             select distinct d.key as document,
-                 case coalesce(e.type, {last}.type) when 'integer' then 'number' when 'real' then 'number'
-                     else coalesce(e.type, {last}.type) end as kind,
-                 case when {last}.type = 'array' then e.atom else {last}.atom end as value
-             {from}
-         )
-         select kind, value, count(*) as documents from found where kind in ('text', 'number', 'true', 'false')
-         group by kind, value order by documents desc, kind, value limit ?"
-    );
-    let own = keys.into_iter().chain([Value::Integer(to_sql(limit as u64))]);
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(params_from_iter(own))?;
-    let (mut values, mut bytes) = (Vec::new(), 0);
-    while let Some(row) = rows.next()? {
-        let kind: String = row.get(0)?;
-        let value = match (kind.as_str(), row.get_ref(1)?) {
-            ("true", _) => Scalar::Bool(true),
-            ("false", _) => Scalar::Bool(false),
-            (_, ValueRef::Integer(integer)) => Scalar::Integer(integer),
-            (_, ValueRef::Real(real)) => Scalar::Real(real),
-            (_, ValueRef::Text(text)) => Scalar::Text(String::from_utf8_lossy(text).into_owned()),
-            (_, ValueRef::Null | ValueRef::Blob(_)) => continue,
+impl<'r> FieldCounter<'r> {
+    /// Counts nothing yet. The distinct values take at most `bytes_max` bytes of memory.
+    fn new(request: &'r FacetRequest, bytes_max: usize) -> Self {
+        Self {
+            request,
+            missing: 0,
+            values: (request.limit > 0).then(|| ValueCounts::new(request.limit, bytes_max)),
+            summary: (request.stats || request.histogram.is_some()).then(|| ValueSummary::new(request.histogram)),
+        }
+    }
+
+    /// Adds a document, with the `COLUMNS`.
+    fn add(&mut self, row: &Row<'_>) -> Result<(), Fault> {
+        match &self.request.field {
+            Field::CreatedAt => return self.summarize(row.get(0)?, NumberOrTime::Time(row.get(2)?)),
+            Field::UpdatedAt => return self.summarize(row.get(0)?, NumberOrTime::Time(row.get(3)?)),
+            Field::Id => return Ok(()),
+            Field::Language | Field::Metadata(_) => (),
+        }
+        let (key, values): (i64, _) = (row.get(0)?, values_of(&self.request.field, row)?);
+        let Some(values) = values else {
+            self.missing += 1;
+            return Ok(());
         };
-        let counted = FacetValue { value, documents: from_sql(row.get(2)?) };
-        bytes += counted.bytes();
-        values.push(counted);
-        if bytes > bytes_max {
-            break;
+        for value in values {
+            if let Some(measured) = measured(&value).filter(|_| self.summary.is_some()) {
+                self.summarize(key, measured)?;
+            }
+            if let Some((counts, value)) = self.values.as_mut().zip(CountedValue::of(value)) {
+                counts.add(key, value);
+            }
         }
+        Ok(())
     }
-    Ok((values, missing(connection, condition, path)?))
-}
 
-/// Counts the matching documents whose value at `path` does not exist or is null.
-fn missing(connection: &Connection, condition: &Condition, path: &MetadataPath) -> Result<u64, Fault> {
-    let (tables, conditions, keys, last) = walk(path);
-    let sql = format!(
-        "select count(*) from documents d where not exists (select 1 from {tables} where {conditions} and {last}.type <> 'null')
-         and {}",
-        condition.sql
-    );
-    query_number(connection, &sql, params_from_iter(keys.iter().chain(&condition.values)))
-}
-
-/// Builds the `from` and `where` of a statement over the values at `path` in matching documents. It has a row for each value,
-/// or for each element of an array, document by document. Also returns the values of its parameters, and the name of the table
-/// with the values; table `e` has the elements.
-fn elements(path: &MetadataPath, condition: &Condition) -> (String, Vec<Value>, String) {
-    let (tables, conditions, keys, last) = walk(path);
-    let from = format!(
-        "from documents d cross join {tables}
-         left join json_each(case when {last}.type = 'array' then {last}.value end) e on true
-         where {conditions} and {}",
-        condition.sql
-    );
-    (from, keys.into_iter().chain(condition.values.iter().cloned()).collect(), last)
-}
-
-/// Adds up the numbers and dates of a field.
-fn summary(connection: &Connection, condition: &Condition, facet: &FacetRequest) -> Result<ValueSummary, Fault> {
-    let own = |column| (format!("select d.key, d.{column} from documents d where {}", condition.sql), condition.values.clone());
-    let mut summary = ValueSummary::new(facet.histogram);
-    let (is_own, (sql, values)) = match &facet.field {
-        Field::CreatedAt => (true, own("created_at_ms")),
-        Field::UpdatedAt => (true, own("updated_at_ms")),
-        Field::Metadata(path) => {
-            let (from, values, last) = elements(path, condition);
-            let value = format!("case when {last}.type = 'array' then e.atom else {last}.atom end");
-            // Leaves out booleans, because true would count as the number 1.
-            let counts = format!("coalesce(e.type, {last}.type) in ('integer', 'real', 'text')");
-            (false, (format!("select d.key, {value} {from} and {counts}"), values))
+    fn summarize(&mut self, document: i64, value: NumberOrTime) -> Result<(), Fault> {
+        if self.summary.as_mut().is_none_or(|summary| summary.add(document, value)) {
+            return Ok(());
         }
-        Field::Id | Field::Language => return Ok(summary),
-    };
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(params_from_iter(values))?;
-    while let Some(row) = rows.next()? {
-        let measured = match row.get_ref(1)? {
-            ValueRef::Integer(ms) if is_own => NumberOrTime::Time(ms),
-            ValueRef::Integer(integer) => NumberOrTime::Number(integer as f64),
-            ValueRef::Real(real) => NumberOrTime::Number(real),
-            ValueRef::Text(text) => match std::str::from_utf8(text).ok().and_then(timestamps::parse) {
-                Some(ms) => NumberOrTime::Time(ms),
-                None => continue,
-            },
-            ValueRef::Null | ValueRef::Blob(_) => continue,
+        let (field, max) = (self.request.field.to_string(), HistogramInterval::BUCKETS_MAX);
+        Err(StoreError::TooManyBuckets { field, max }.into())
+    }
+
+    /// Returns the counts, with no more values once their texts exceed `bytes_max` bytes. Scans the documents again if the values
+    /// had no room in memory together.
+    fn into_facet(mut self, bytes_max: u64, documents: &Documents<'_>) -> Result<Facet, Fault> {
+        let field = &self.request.field;
+        if let Some(counts) = &mut self.values {
+            while counts.next_part(COUNTED_BYTES_MAX) {
+                documents.scan(|row| {
+                    let key = row.get(0)?;
+                    let values = values_of(field, row)?.unwrap_or_default().into_iter().filter_map(CountedValue::of);
+                    values.for_each(|value| counts.add(key, value));
+                    Ok(())
+                })?;
+            }
+        }
+        let mut bytes = 0;
+        let mut within = |value: &FacetValue| {
+            let goes_on = bytes <= bytes_max;
+            bytes += value.bytes();
+            goes_on
         };
-        if !summary.add(row.get(0)?, measured) {
-            let (field, max) = (facet.field.to_string(), HistogramInterval::BUCKETS_MAX);
-            return Err(StoreError::TooManyBuckets { field, max }.into());
-        }
+        let values = self.values.map_or_else(Vec::new, ValueCounts::into_values);
+        Ok(Facet {
+            field: field.clone(),
+            values: values.into_iter().take_while(|value| within(value)).collect(),
+            missing: self.missing,
+            stats: self.summary.as_ref().filter(|_| self.request.stats).map(ValueSummary::stats),
+            histogram: self.summary.as_ref().and_then(ValueSummary::histogram),
+        })
     }
-    Ok(summary)
+}
+
+/// Returns the values of a document's field: the elements of an array, or the only value. `None` if there is no value or null.
+fn values_of(field: &Field, row: &Row<'_>) -> Result<Option<Vec<Value>>, Fault> {
+    match field {
+        Field::Language => Ok(row.get::<_, Option<String>>(1)?.map(|language| vec![Value::String(language)])),
+        Field::Metadata(path) => values_at(path, row),
+        Field::Id | Field::CreatedAt | Field::UpdatedAt => Ok(None),
+    }
+}
+
+fn values_at(path: &MetadataPath, row: &Row<'_>) -> Result<Option<Vec<Value>>, Fault> {
+    let json = row.get_ref(4)?.as_str().unwrap_or_default();
+    match find_in_json(json, path.keys()) {
+        Ok(None | Some(Value::Null)) => Ok(None),
+        Ok(Some(Value::Array(elements))) => Ok(Some(elements)),
+        Ok(Some(value)) => Ok(Some(vec![value])),
+        Err(_) => Err(corrupt_document(row.get(0)?, "its metadata is not a JSON object").into()),
+    }
+}
+
+/// Returns the number or the date that a value is.
+fn measured(value: &Value) -> Option<NumberOrTime> {
+    match value {
+        Value::Number(number) => number.as_f64().map(NumberOrTime::Number),
+        Value::String(text) => timestamps::parse(text).map(NumberOrTime::Time),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
 }

@@ -20,13 +20,18 @@ const GROUPS_MAX: usize = 16;
 const UNSPACED_MAX: usize = 4;
 /// Minimum number of letters of the beginning of a word.
 const BEGINNING_MIN: usize = 3;
-/// Maximum number of letters of a unit after a number.
+/// Maximum number of letters of a unit after a number, and minimum number of letters of a word before one.
 const UNIT_MAX: usize = 4;
+const NAME_MIN: usize = 3;
 /// Signs between the thousands of a number.
 const THOUSANDS_SIGNS: [&str; 5] = [".", ",", "'", "’", "٬"];
 /// Signs around an amount that do not belong to it, and those that may also follow it.
 const AROUND: &str = "()[]{}\"“”„«»‘’";
 const AFTER: &str = ".,;:!?…";
+/// Signs at the end of a name that tell it from another name.
+const NAME_SIGNS: [char; 2] = ['+', '#'];
+/// Maximum number of sizes of a thing.
+const DIMENSIONS_MAX: usize = 3;
 /// Number of digits of a date without separators.
 const COMPACT_DATE: usize = 8;
 /// Maximum number of characters of a date in numbers.
@@ -80,6 +85,7 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<Lit
         let numbers = runs.iter().filter(|run| run.text.contains(char::is_numeric)).count();
         let condition = if numbers > 1 { SearchCondition::Number } else { SearchCondition::Always };
         let ways = as_written.into_iter().chain(other).chain(grouped(text)).chain(ungrouped(text)).chain(dates(text));
+        let ways = ways.chain(dimensions(text));
         return part(ways.collect(), at, runs, condition).into_iter().collect();
     }
     let is_short = |run: &Run<'_>| run.class == Class::Unspaced && run.characters().len() <= UNSPACED_MAX;
@@ -90,8 +96,8 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<Lit
     short.collect()
 }
 
-/// Returns the numbers of a query with the unit after each: "500 ml", also written as one. Every such word of a few letters counts as
-/// a unit.
+/// Returns the numbers of a query with the unit after each, also written as one, and those with the word before them: "500 ml",
+/// "platform 17". Every word of a few letters counts as a unit. Longer numbers after a word are rather years.
 fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
     let texts: Vec<&str> = normal.split_whitespace().collect();
     let is_around = |c: char| AROUND.contains(c);
@@ -103,20 +109,30 @@ fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
         *at += count;
         Some(*at - count)
     });
-    let pairs = texts.windows(2).map(|two| [two[0].trim_start_matches(is_around), two[1].trim_end_matches(follows)]);
-    let amounts = pairs.zip(counts).filter(|([number, unit], _)| is_number(number) && is_unit(unit));
-    let amount = |([number, unit], at): ([&str; 2], usize)| {
-        let apart = TermPhrase { terms: vec![number.to_owned(), unit.to_owned()], prefix: false, folded: true };
-        let phrases = vec![apart, TermPhrase::single_word([number, unit].concat())];
-        LiteralPart {
-            phrases,
+    let is_amount =
+        |number: &str, unit: &str| is_number(number.trim_start_matches(is_around)) && is_unit(unit.trim_end_matches(follows));
+    let is_named = |name: &str, number: &str| {
+        let is_word = name.chars().all(|c| c.is_alphabetic() && class(c) == Some(Class::Word));
+        is_word && name.chars().nth(NAME_MIN - 1).is_some() && is_number(number) && number.len() < GROUPED_MIN
+    };
+    let part = |((two, next), at): ((&[&str], Option<&&str>), usize)| {
+        let [first, second] = [two[0].trim_start_matches(is_around), two[1].trim_end_matches(follows)];
+        let has_unit = is_amount(two[0], two[1]);
+        if !has_unit && (!is_named(first, second) || next.is_some_and(|next| is_amount(two[1], next))) {
+            return None;
+        }
+        let apart = TermPhrase { terms: vec![first.to_owned(), second.to_owned()], prefix: false, folded: true };
+        let joined = has_unit.then(|| TermPhrase::single_word([first, second].concat()));
+        Some(LiteralPart {
+            phrases: std::iter::once(apart).chain(joined).collect(),
             at,
-            words: vec![plain_key(number), plain_key(unit)],
+            words: vec![plain_key(first), plain_key(second)],
             share: 2.0 * share,
             condition: SearchCondition::Always,
-        }
+        })
     };
-    amounts.map(amount).take(PARTS_MAX).collect()
+    let nexts = texts.iter().skip(2).map(Some).chain([None]);
+    texts.windows(2).zip(nexts).zip(counts).filter_map(part).take(PARTS_MAX).collect()
 }
 
 /// Returns the last of the `count` words of a query as the beginning of a longer one, unless something follows it.
@@ -231,18 +247,48 @@ fn dates(text: &str) -> Vec<TermPhrase> {
     ways.into_iter().map(|terms| TermPhrase { terms, prefix: false, folded: false }).collect()
 }
 
+/// Returns the other ways to write the sizes of a thing, with a letter or a sign between the numbers: "M8x40" for "M8×40", and the
+/// other way round.
+fn dimensions(text: &str) -> Vec<TermPhrase> {
+    let groups: Vec<&str> = text.split(['x', '×']).collect();
+    let is_last = |at: usize| at + 1 == groups.len();
+    let ends_in_digits = |(at, group): (usize, &&str)| {
+        let (starts, ends) = (group.starts_with(|c: char| c.is_ascii_digit()), group.ends_with(|c: char| c.is_ascii_digit()));
+        group.bytes().all(|byte| byte.is_ascii_alphanumeric()) && (starts || at == 0) && (ends || is_last(at))
+    };
+    // "0x1f" is a number.
+    if !(2..=DIMENSIONS_MAX).contains(&groups.len()) || groups[0] == "0" || !groups.iter().enumerate().all(ends_in_digits) {
+        return Vec::new();
+    }
+    let own = |groups: &[&str]| groups.iter().map(|group| (*group).to_owned()).collect::<Vec<_>>();
+    let with_letters = own(&groups.join(" x ").split(' ').collect::<Vec<_>>());
+    let mut ways = vec![vec![groups.join("x")], own(&groups), with_letters];
+    // Not the way that it is written.
+    ways.remove(usize::from(text.contains('×')));
+    ways.into_iter().map(|terms| TermPhrase { terms, prefix: false, folded: false }).collect()
+}
+
 /// Splits an ASCII text into groups of this length; the last one may be shorter.
 fn groups(text: &str, length: usize) -> impl Iterator<Item = String> {
     text.as_bytes().chunks(length).map(|group| String::from_utf8_lossy(group).into_owned())
 }
 
 /// Returns a title in the form in which two spellings of it are equal: its words without case, width and punctuation, and
-/// without emoji next to other words.
+/// without emoji next to other words. The signs of "C++" and "C#" are part of the word.
 pub fn plain_title(title: &str) -> String {
     let normal = normalized(title);
-    let (pictures, words): (Vec<Run<'_>>, Vec<_>) = runs(&normal).partition(|run| run.class == Class::Pictograph);
-    let said = if words.is_empty() { pictures } else { words };
-    said.iter().map(|run| run.text).collect::<Vec<_>>().join(" ")
+    let mut plain: Vec<&str> = Vec::new();
+    for text in normal.split_whitespace() {
+        let before = plain.len();
+        plain.extend(runs(text).filter(|run| run.class != Class::Pictograph).map(|run| run.text));
+        let text = text.trim_end_matches(|c: char| AROUND.contains(c) || AFTER.contains(c));
+        let signs = &text[text.trim_end_matches(NAME_SIGNS).len()..];
+        plain.extend((plain.len() > before && !signs.is_empty()).then_some(signs));
+    }
+    if plain.is_empty() {
+        plain = runs(&normal).map(|run| run.text).collect();
+    }
+    plain.join(" ")
 }
 
 #[cfg(test)]
@@ -268,7 +314,7 @@ mod tests {
         assert_eq!(parts("release 2.1.10"), [part(&["2 1 10", "v2 1 10"], 75)]);
         assert_eq!(parts("(AB-1234)"), [part(&["ab 1234"], 100)]);
         assert_eq!(parts("٣-٤ ١٢"), [part(&["3 4"], 67)]);
-        assert_eq!(parts("12 apples 7."), [], "a number alone is a word");
+        assert_eq!(parts("12: 7."), [], "a number alone is a word");
     }
 
     #[test]
@@ -285,10 +331,34 @@ mod tests {
     fn a_number_and_its_unit_are_searched_together_and_as_one_word() {
         assert_eq!(parts("juice 500 ml cold"), [part(&["500 ml", "500ml"], 50), part(&["cold*"], 25)]);
         assert_eq!(parts("juice (500  ml).")[0].0, ["500 ml", "500ml"], "signs beside it and a second space");
-        for query in ["top 10 C++ now", "5 C# now", ".5 kg now"] {
+        for query in ["10 C++ now", "5 C# now", ".5 kg now"] {
             assert!(parts(query).iter().all(|(phrases, _)| !phrases[0].contains(' ')), "{query}");
         }
         assert_eq!(parts("500 millilitres now"), [part(&["now*"], 33)]);
+    }
+
+    #[test]
+    fn a_number_is_searched_together_with_the_word_before_it() {
+        assert_eq!(parts("Gleis 17"), [part(&["gleis 17"], 100)]);
+        assert_eq!(parts("is room 12 available?"), [part(&["room 12"], 50)]);
+        for query in ["olympia 1936", "on 5", "c++ 17", "第 5"] {
+            assert!(!parts(query).iter().any(|(phrases, _)| phrases[0] == query), "{query}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_searched_with_a_letter_or_a_sign_between_them() {
+        assert_eq!(parts("M8×40"), [part(&["m8 40", "m8x40", "m8 x 40"], 100)]);
+        assert_eq!(parts("M8x40")[0].0, ["m8 40", "m8 x 40"]);
+        assert_eq!(parts("2×3x4")[0].0[1..], ["2x3x4", "2 x 3 x 4"]);
+        for query in ["x86", "0x1f", "box12", "4x", "3xy5"] {
+            assert!(parts(query).iter().all(|(phrases, _)| !phrases.iter().any(|way| way.contains(" x "))), "{query}");
+        }
+    }
+
+    #[test]
+    fn the_signs_of_a_name_are_part_of_a_title() {
+        assert_eq!(["C", "C++.", "c#!", "(A+)", "C + #"].map(plain_title), ["c", "c ++", "c #", "a +", "c"]);
     }
 
     #[test]

@@ -297,7 +297,7 @@ async fn invalid_training_data_and_settings_are_refused() {
     let blank = json!([{"text": "x", "labels": [" "]}]);
     check(of(json!({"examples": blank})), "invalid_request", "/examples/0/labels/0", &["1 to 256"]).await;
     let nothing = json!([{"text": " ", "labels": ["a"]}]);
-    check(of(json!({"examples": nothing})), "invalid_request", "/examples/0/text", &["white space"]).await;
+    check(of(json!({"examples": nothing})), "invalid_request", "/examples/0/text", &["not be blank"]).await;
     let language = json!([{"text": "x", "labels": ["a"], "language": "xx"}]);
     check(of(json!({"examples": language})), "unknown_language", "/examples/0/language", &["xx"]).await;
     check(of(json!({"examples": one, "mlp": {}})), "invalid_request", "/mlp", &["kind mlp"]).await;
@@ -352,7 +352,7 @@ async fn a_classifier_name_is_unique_until_the_classifier_is_deleted() {
     let bad = |body: Value| server.predict("topics", body);
     bad(json!({})).await.assert_error(422, "invalid_request", "", &["exactly one"]);
     bad(json!({"texts": []})).await.assert_error(422, "invalid_request", "/texts", &["1 to"]);
-    bad(json!({"texts": ["a", ""]})).await.assert_error(422, "invalid_request", "/texts/1", &["white space"]);
+    bad(json!({"texts": ["a", ""]})).await.assert_error(422, "invalid_request", "/texts/1", &["not be blank"]);
     bad(json!({"texts": ["a"], "explain": 101})).await.assert_error(422, "invalid_request", "/explain", &["0 to 100"]);
     let absent = json!({"documents": {"collection": "news", "ids": ["nobody"]}});
     bad(absent).await.assert_error(404, "document_not_found", "", &["nobody"]);

@@ -91,7 +91,7 @@ async fn a_partly_failed_upsert_returns_207() {
 async fn an_upsert_whose_documents_all_fail_returns_422() {
     let server = Server::with_news().await;
     let answer = server.post(PATH, &json!({"documents": [{"text": ""}, {"id": "", "text": "Bonjour"}]})).await;
-    answer.assert_error(422, "invalid_request", "/documents/0/text", &["white space", "1 more"]);
+    answer.assert_error(422, "invalid_request", "/documents/0/text", &["not be blank", "1 more"]);
     assert_eq!(answer.places(), ["/documents/0/text", "/documents/1/id"]);
 }
 
@@ -104,7 +104,7 @@ async fn invalid_documents_are_refused_with_the_offending_field() {
         let answer = server.post(PATH, &json!({"documents": [document]})).await;
         answer.assert_error(422, code, &format!("/documents/0{member}"), words);
     };
-    check(json!({"text": "\u{3000}\t"}), "invalid_request", "/text", &["white space"]).await;
+    check(json!({"text": "\u{3000}\t"}), "invalid_request", "/text", &["not be blank"]).await;
     check(json!({"text": "語".repeat(34)}), "invalid_request", "/text", &["at most 100 bytes", "got 102"]).await;
     check(json!({"text": "a", "id": "a\nb"}), "invalid_request", "/id", &["control characters"]).await;
     check(json!({"text": "a", "id": "x".repeat(513)}), "invalid_request", "/id", &["1 to 512 bytes", "got 513"]).await;
@@ -180,7 +180,7 @@ async fn malformed_documents_fail_without_failing_the_others() {
         (2, "/documents/2", &["array", "expected an object"]),
         (3, "/documents/3/language", &["null", "leave it out"]),
         (4, "/documents/4/txt", &["unknown field `txt`", "/documents/4/title: invalid type: integer `7`"]),
-        (5, "/documents/5/id", &["control", "/documents/5/text: must contain", "/documents/5/language: "]),
+        (5, "/documents/5/id", &["control", "/documents/5/text: must not be blank", "/documents/5/language: "]),
     ] {
         let error = &results[index]["error"];
         assert_eq!((&error["code"], &error["pointer"]), (&json!("invalid_request"), &json!(place)), "{error}");

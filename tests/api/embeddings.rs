@@ -87,7 +87,7 @@ async fn invalid_requests_are_refused_in_the_openai_error_format() {
     let invalid = "invalid_request";
     check(json!({"input": []}), Some("input"), invalid, &["1 to 2 texts", "got 0"]).await;
     check(json!({"input": ["a", "b", "c"]}), Some("input"), invalid, &["got 3"]).await;
-    check(json!({"input": ["a", " "]}), Some("input"), invalid, &["/input/1", "white space"]).await;
+    check(json!({"input": ["a", " "]}), Some("input"), invalid, &["/input/1", "not be blank"]).await;
     check(json!({"input": "x".repeat(51)}), Some("input"), invalid, &["at most 50 bytes", "got 51"]).await;
     check(json!({"input": ["a", 1]}), Some("input"), invalid, &["integer `1`", "expected a string"]).await;
     check(json!({"input": [true]}), Some("input"), invalid, &["/input/0", "boolean `true`", "expected a string"]).await;

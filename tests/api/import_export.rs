@@ -280,14 +280,17 @@ async fn a_collection_with_a_model_imports_its_export_only_without_vectors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_of_an_import_that_have_lost_their_end_are_an_error() {
+async fn lost_results_of_an_import_are_an_error() {
     let server = Server::with_news().await;
     let job = server.import(NDJSON, "{\"text\":\"Bonjour\"}\n{\"text\":\" \"}\n").await;
     let id = job["id"].as_str().expect("an id");
     let file = server._folder.path().join(format!("jobs/{id}/results.ndjson"));
     let whole = std::fs::read(&file).expect("results");
-    for end in [whole.len() - 1, whole.len() / 2, 0] {
-        std::fs::write(&file, &whole[..end]).expect("truncated");
+    for end in [Some(whole.len() - 1), Some(whole.len() / 2), Some(0), None] {
+        match end {
+            Some(end) => std::fs::write(&file, &whole[..end]).expect("truncated"),
+            None => std::fs::remove_file(&file).expect("removed"),
+        }
         for query in ["", "?status=created"] {
             let refused = server.get(&format!("/v1/jobs/{id}/results{query}")).await;
             refused.assert_error(500, "internal", "", &["request id"]);

@@ -58,7 +58,7 @@ async fn key_creation_refuses_invalid_members() {
         let body = merged(json!({"name": "a", "scope": "read"}), &change);
         server.post("/v1/keys", &body).await.assert_error(422, "invalid_request", place, words);
     };
-    check(json!({"name": " "}), "/name", &["white space"]).await;
+    check(json!({"name": " "}), "/name", &["not be blank"]).await;
     check(json!({"name": "x".repeat(257)}), "/name", &["256", "257"]).await;
     check(json!({"scope": "root"}), "/scope", &["root", "admin"]).await;
     check(json!({"collections": []}), "/collections", &["left out"]).await;

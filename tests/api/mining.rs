@@ -320,7 +320,7 @@ async fn a_side_is_either_a_collection_or_texts() {
 async fn blank_texts_and_empty_lists_are_refused() {
     let server = with_two().await;
     let one = json!({"collection": "one"});
-    refused(&server, json!({"first": {"texts": ["a", " "]}, "second": one}), "/first/texts/1", &["white space"]).await;
+    refused(&server, json!({"first": {"texts": ["a", " "]}, "second": one}), "/first/texts/1", &["not be blank"]).await;
     refused(&server, json!({"first": {"texts": []}, "second": one}), "/first/texts", &["at least one"]).await;
 }
 

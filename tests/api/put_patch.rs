@@ -70,7 +70,7 @@ async fn an_invalid_document_is_refused_and_not_stored() {
     let check = async |body: Value, code: &str, place: &str, words: &[&str]| {
         server.put(PATH, &body).await.assert_error(422, code, place, words);
     };
-    check(json!({"text": " "}), "invalid_request", "/text", &["white space"]).await;
+    check(json!({"text": " "}), "invalid_request", "/text", &["not be blank"]).await;
     check(json!({"text": "a", "language": "xx"}), "unknown_language", "/language", &["\"xx\""]).await;
     check(json!({"id": "x", "text": "a"}), "invalid_request", "/id", &["the id of the path", "got \"x\""]).await;
     assert_eq!(server.get(PATH).await.status, 404);
@@ -132,7 +132,7 @@ async fn patch_honors_if_match_and_refuses_invalid_or_oversized_changes() {
     check(json!({}), "invalid_request", "", &["metadata or language"]).await;
     check(json!({"language": "xx"}), "unknown_language", "/language", &["\"xx\""]).await;
     check(json!({"language": "und"}), "unknown_language", "/language", &["must name a language", "PUT the document"]).await;
-    check(json!({"title": " "}), "invalid_request", "/title", &["besides white space", "null"]).await;
+    check(json!({"title": " "}), "invalid_request", "/title", &["not be blank", "null"]).await;
     check(json!({"metadata": {"a\0": 1}}), "invalid_request", "/metadata", &["U+0000"]).await;
     check(json!({"text": "a"}), "invalid_request", "/text", &["unknown field `text`"]).await;
     assert_eq!(server.get(PATH).await.body["metadata"], json!({"a": "x".repeat(40), "b": 1}));

@@ -88,7 +88,7 @@ async fn an_invalid_recommendation_request_names_the_offending_field() {
     check(json!({}), 422, invalid, "/positive", &["missing field `positive`"]).await;
     check(json!({"positive": {}}), 422, invalid, "/positive", &["at least one example"]).await;
     check(json!({"positive": []}), 422, invalid, "/positive", &["expected an object"]).await;
-    check(json!({"positive": {"texts": ["a", " "]}}), 422, invalid, "/positive/texts/1", &["white space"]).await;
+    check(json!({"positive": {"texts": ["a", " "]}}), 422, invalid, "/positive/texts/1", &["not be blank"]).await;
     check(json!({"positive": {"ids": ["fr"]}, "negative": {"ids": ["a\n"]}}), 422, invalid, "/negative/ids/0", &["control"])
         .await;
     check(json!({"positive": {"vectors": [vec![0.0; 64]]}}), 422, invalid, "/positive/vectors/0", &["all zeros"]).await;

@@ -91,7 +91,7 @@ async fn an_invalid_search_names_the_offending_field() {
     };
     check(json!({}), "invalid_request", "", &["exactly one of query, vector and like", "none"]).await;
     check(json!({"query": "a", "like": "b"}), "invalid_request", "", &["exactly one", "several"]).await;
-    check(json!({"query": " "}), "invalid_request", "/query", &["white space"]).await;
+    check(json!({"query": " "}), "invalid_request", "/query", &["not be blank"]).await;
     check(json!({"query": "x".repeat((1 << 20) + 1)}), "invalid_request", "/query", &["1048576", "1048577"]).await;
     check(json!({"query": "a", "limit": 0}), "invalid_request", "/limit", &["from 1 to 1000", "got 0"]).await;
     check(json!({"query": "a", "limit": 1001}), "invalid_request", "/limit", &["got 1001"]).await;

@@ -49,7 +49,7 @@ async fn a_batch_with_an_invalid_search_is_refused_and_the_error_names_it() {
         server.post(PATH, &body).await.assert_error(status, code, place, words);
     };
     check(json!({}), 422, "invalid_request", "/searches/1", &["exactly one"]).await;
-    check(json!({"query": " "}), 422, "invalid_request", "/searches/1/query", &["white space"]).await;
+    check(json!({"query": " "}), 422, "invalid_request", "/searches/1/query", &["not be blank"]).await;
     check(json!({"query": "a", "limit": 0}), 422, "invalid_request", "/searches/1/limit", &["got 0"]).await;
     check(json!({"query": "a", "top_k": 0}), 422, "invalid_request", "/searches/1/top_k", &["unknown field"]).await;
     check(json!({"query": "a", "languages": ["xx"]}), 422, "unknown_language", "/searches/1/languages/0", &["xx"]).await;

@@ -186,7 +186,7 @@ async fn an_invalid_title_is_refused_and_nothing_is_written() {
     let server = Server::with_documents(documents()).await;
     for (title, words) in [
         (json!("x".repeat(1_001)), &["at most 1000 characters", "got 1001"][..]),
-        (json!(" "), &["besides white space"]),
+        (json!(" "), &["not be blank"]),
         (json!("two\nlines"), &["control characters", "character 4"]),
         (json!(["a"]), &["string"]),
     ] {

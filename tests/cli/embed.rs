@@ -58,7 +58,7 @@ fn lines_without_text_are_reported_in_the_output() {
     let run = run_with(dragoman(server.client().url(), &arguments), input.as_bytes());
     let lines: Vec<Value> = run.expect(3).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&lines[0]["id"], lines[0]["embedding"].as_array().unwrap().len()), (&json!("a"), 8));
-    assert_eq!(lines[1], json!({ "line": 2, "id": "b", "error": "must contain something besides white space" }));
+    assert_eq!(lines[1], json!({ "line": 2, "id": "b", "error": "must not be blank" }));
     assert!(lines[2]["error"].as_str().unwrap().starts_with("is not a JSON object with a text: "), "{lines:?}");
     assert!(lines[3]["embedding"].is_array() && lines[3].get("id").is_none(), "{lines:?}");
     assert!(run.err.contains("2 lines failed"), "{}", run.err);
@@ -68,7 +68,7 @@ fn lines_without_text_are_reported_in_the_output() {
     command.arg(&path);
     let run = run_with(command, input.as_bytes());
     assert_eq!(run.code, 1, "{run:?}");
-    assert_eq!(run.err, "error: line 2: must contain something besides white space; an array cannot leave out its row\n");
+    assert_eq!(run.err, "error: line 2: must not be blank; an array cannot leave out its row\n");
     assert!(!path.exists() && !folder.path().join("out.npy.partial").exists());
 }
 

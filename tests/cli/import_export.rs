@@ -34,7 +34,7 @@ fn imported_documents_survive_export_and_reimport() {
     let first = run_with(dragoman(url, &arguments), LINES.as_bytes());
     first.expect(3);
     assert!(first.err.starts_with("created collection news\njob "), "{}", first.err);
-    assert!(first.err.contains("\nline 2 (b): invalid_request: /text: must contain"), "{}", first.err);
+    assert!(first.err.contains("\nline 2 (b): invalid_request: /text: must not be blank"), "{}", first.err);
     assert!(first.err.contains("\nline 3: "), "{}", first.err);
     assert!(first.err.contains(" created 2, updated 0, failed 2\n"), "{}", first.err);
     assert_eq!(fs::read_to_string(&failures).unwrap().lines().count(), 2);

@@ -11,7 +11,10 @@ use dragoman::domain::{
 use dragoman::embed::FakeOptions;
 use dragoman::service::Error;
 
-use crate::{Running, Setting, collection_folder, document, eventually, fresh, id, ids, name, news, open, open_with, request};
+use crate::{
+    Running, Setting, collection_folder, document, eventually, fresh, id, ids, name, news, news_with, one_job_at_a_time, open,
+    open_with, request,
+};
 
 /// A server with a different model and shorter passages.
 fn other() -> Setting {
@@ -386,6 +389,23 @@ async fn the_same_model_reembeds_only_for_different_bounds() {
     let job = running.on("news").reembed(Some(overlapping)).await.unwrap();
     running.check_reembedded(&job.id).await;
     assert_eq!(running.news().await.collection.passages, Some(overlapping));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_waits_during_a_reembedding_is_stored() {
+    let (folder, running) = news_with(one_job_at_a_time()).await;
+    running.write("news", "a", "One two three four. Five six seven eight.").await;
+    running.control.pause();
+    let bounds = PassageBounds { tokens_max: 4, overlap_tokens: 0 };
+    let reembedding = running.on("news").reembed(Some(bounds)).await.unwrap();
+    running.control.wait_until_blocked();
+    let import = running.import_one("news").await;
+    running.control.resume();
+    running.check_reembedded(&reembedding.id).await;
+    let imported = running.reembedded(&import.id).await;
+    assert_eq!((imported.status, imported.error, &imported.details["created"]), (JobStatus::Succeeded, None, &1.into()));
+    assert_eq!(running.news().await.counts.documents, 2);
+    drop(folder);
 }
 
 #[tokio::test]

@@ -61,6 +61,22 @@ fn number(servers: &Servers, sql: &str) -> i64 {
 }
 
 #[test]
+fn results_are_read_from_the_server_that_ran_the_job() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    create(&one, "news");
+    let documents = json!({"documents": [{"id": "a", "text": "gleich"}, {"id": "b", "text": "gleich"}]});
+    one.post("/v1/collections/news/documents?wait=indexed", &documents);
+    let (status, job) = one.post("/v1/collections/news/duplicates", &json!({"score_min": 0.9}));
+    assert_eq!(status, 202, "{job}");
+    let job = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    wait_for(&one, &job, "succeeded");
+    assert_eq!(one.get(&format!("{job}/clusters")).0, 200);
+    let (status, refused) = other.get(&format!("{job}/clusters"));
+    assert_eq!((status, &refused["code"]), (409, &json!("no_results")), "{refused}");
+}
+
+#[test]
 fn a_job_can_be_read_and_watched_through_another_server() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();

@@ -70,7 +70,7 @@ fn item(line: Line, format: InputFormat, text_bytes_max: usize) -> Item {
         },
     };
     let text = text.and_then(|text| match text.len() {
-        _ if is_blank(&text) => Err("must contain something besides white space".to_owned()),
+        _ if is_blank(&text) => Err("must not be blank".to_owned()),
         got if got > text_bytes_max => Err(format!("the text must have at most {text_bytes_max} bytes, got {got}")),
         _ => Ok(Some(text)),
     });
@@ -110,7 +110,7 @@ mod tests {
     fn each_ndjson_line_must_be_an_object_with_a_text() {
         check(InputFormat::Ndjson, r#"{"id": "a", "text": "x", "metadata": {"n": 1}}"#, Some("a"), Ok("x"));
         check(InputFormat::Ndjson, r#"{"text": "x"}"#, None, Ok("x"));
-        check(InputFormat::Ndjson, r#"{"id": "a", "text": " "}"#, Some("a"), Err("must contain something"));
+        check(InputFormat::Ndjson, r#"{"id": "a", "text": " "}"#, Some("a"), Err("must not be blank"));
         check(InputFormat::Ndjson, r#"{"id": "a"}"#, None, Err("is not a JSON object with a text: missing field `text`"));
         check(InputFormat::Ndjson, "x", None, Err("is not a JSON object with a text"));
     }

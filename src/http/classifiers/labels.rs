@@ -159,10 +159,7 @@ pub fn parse_described_labels(inputs: Vec<LabelInput>, limits: &Limits) -> Resul
 /// Checks a normalized label.
 fn check_label(label: &str, pointer: &str) -> Result<(), ApiError> {
     if label.is_empty() || label.len() > LABEL_BYTES_MAX {
-        return invalid(
-            pointer,
-            format!("must have 1 to {LABEL_BYTES_MAX} bytes and something besides white space, got {}", label.len()),
-        );
+        return invalid(pointer, format!("must have 1 to {LABEL_BYTES_MAX} bytes and must not be blank, got {}", label.len()));
     }
     Ok(())
 }

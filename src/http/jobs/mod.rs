@@ -15,7 +15,7 @@ use utoipa::{IntoParams, IntoResponses, ToSchema};
 use super::api::Api;
 use super::error::{ApiError, Checks};
 use crate::domain::{Caller, Code, CollectionName, Job, JobFilter, JobId, JobStatus, JobType, Page};
-use crate::http::middleware::auth::{access_error, check_access};
+use crate::http::middleware::auth::check_access;
 use crate::http::request::cursor;
 use crate::http::request::extract::{PageParameters, Parameters, path_parameter};
 use crate::service::Service;
@@ -145,9 +145,10 @@ fn check_visible(api: &Api, caller: &Caller, job: &Job) -> Result<(), ApiError> 
         return Ok(());
     }
     let refuse = |detail: &str| Err(ApiError::new(Code::Forbidden, detail));
+    // Does not name the collection, because the caller did not either.
     let check = |name: &CollectionName| match api.service.may_access_collection(caller, name) {
         true => Ok(()),
-        false => Err(access_error(name)),
+        false => refuse("the key is restricted to certain collections, and the job shows others"),
     };
     match Service::job_access(job).visibility {
         JobVisibility::Server => Ok(()),

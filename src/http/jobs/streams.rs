@@ -83,7 +83,7 @@ async fn next_event(mut watch: JobWatch) -> Option<(Result<Event, Infallible>, J
     responses((
         status = 200, description = "The results.", body = JobResults, content_type = "application/x-ndjson",
         example = json!("{\"line\":1,\"id\":\"fr-1\",\"status\":\"created\"}\n{\"line\":2,\"status\":\"failed\",\"error\":\
-            {\"code\":\"invalid_request\",\"pointer\":\"/text\",\"detail\":\"must contain something besides white space\"}}\n"),
+            {\"code\":\"invalid_request\",\"pointer\":\"/text\",\"detail\":\"must not be blank\"}}\n"),
     )),
 )]
 pub async fn get_job_results(

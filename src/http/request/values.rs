@@ -63,7 +63,7 @@ fn check_range<T: PartialOrd + Display>(pointer: &str, got: T, range: &RangeIncl
 /// Refuses a text that is blank or too long.
 pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
     if text.trim().is_empty() {
-        return invalid(pointer, "must contain something besides white space");
+        return invalid(pointer, "must not be blank");
     }
     let (max, got) = (limits.text_bytes_max, text.len());
     if got > max { invalid(pointer, format!("must have at most {max} bytes (text_bytes_max), got {got}")) } else { Ok(()) }

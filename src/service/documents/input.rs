@@ -157,7 +157,7 @@ pub fn check(
         problems.invalid("/title", problem);
     }
     match (&text, &collection.model) {
-        (Some(text), _) if text.trim().is_empty() => problems.invalid("/text", "must contain something besides white space"),
+        (Some(text), _) if text.trim().is_empty() => problems.invalid("/text", "must not be blank"),
         (None, Some(_)) => problems.invalid("/text", "must be given, because the collection embeds it, got none"),
         _ => {}
     }

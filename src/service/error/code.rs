@@ -49,7 +49,7 @@ impl Error {
             Self::NotIndexed(source) | Self::Open { source, .. } | Self::DiskFull { source, .. } => source.code(),
             Self::JobNotFound { .. } => Code::JobNotFound,
             Self::JobFinished { .. } => Code::JobFinished,
-            Self::NoLines { .. } => Code::NoResults,
+            Self::NoLines { .. } | Self::ResultsElsewhere { .. } => Code::NoResults,
             Self::JobsWaiting { .. } | Self::UploadEvicted | Self::Refused(LimitExceeded::Full { .. }) => Code::Overloaded,
             Self::Refused(LimitExceeded::Share { .. }) => Code::RateLimited,
             Self::BodyIncomplete | Self::Encoding { .. } => Code::MalformedFile,

@@ -150,7 +150,11 @@ impl<J: JobKind> AnyJobKind for J {
     }
 
     fn run<'c>(&self, context: &'c JobContext) -> BoxFuture<'c, Result<(), JobError>> {
-        async move { <J as JobKind>::run(context, stored::read(&context.job.id, &context.job.request)?).await }.boxed()
+        async move {
+            let request = context.current_request().await?;
+            <J as JobKind>::run(context, stored::read(&context.job.id, &request)?).await
+        }
+        .boxed()
     }
 
     fn free_space(&self, state: &State, job: &RunningJob) {

@@ -142,7 +142,7 @@ impl Service {
                 if job.kind != JobType::Import {
                     return Err(Error::NoLines { id, kind: job.kind });
                 }
-                documents::import::open_results(&state.job_dir(&id), &job)
+                documents::import::open_results(&state.job_dir(&id), &job, state.server.is_some())
             })
             .await
     }

@@ -1,7 +1,7 @@
 //! Opens files of results, which have one line per result, and checks that those of jobs that succeeded are complete.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _};
 use std::path::Path;
 
 use serde_json::Value;
@@ -13,9 +13,14 @@ use crate::service::folders::{AtPath, open_with_length};
 const BYTES_PER_READ: usize = 256 << 10;
 
 /// Opens the results of a job, and returns their length in bytes. Fails if the job succeeded and the file has fewer lines
-/// than `expected`, because it was truncated. Blocks.
-pub(crate) fn open_results(path: &Path, job: &Job, expected: u64) -> Result<(File, u64), Error> {
-    let (mut file, bytes) = open_with_length(path).at(path)?;
+/// than `expected`, because it was truncated. `is_shared` says whether other servers run jobs of the same store, too. Blocks.
+pub(crate) fn open_results(path: &Path, job: &Job, expected: u64, is_shared: bool) -> Result<(File, u64), Error> {
+    let (mut file, bytes) = match open_with_length(path) {
+        Err(error) if is_shared && expected > 0 && error.kind() == ErrorKind::NotFound => {
+            return Err(Error::ResultsElsewhere { id: job.id.clone() });
+        }
+        opened => opened.at(path)?,
+    };
     if job.status == JobStatus::Succeeded {
         let got = count_lines(&mut file).at(path)?;
         if got < expected {

@@ -69,7 +69,7 @@ impl Service {
                     JobType::Duplicates => count(&job.details, "clusters"),
                     _ => count(&job.details, "pairs").saturating_sub(count(&job.details, "gone")),
                 };
-                open_results(&state.job_dir(&id).join(format!("{what}.ndjson")), &job, lines)
+                open_results(&state.job_dir(&id).join(format!("{what}.ndjson")), &job, lines, state.server.is_some())
             })
             .await
     }

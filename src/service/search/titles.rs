@@ -6,18 +6,21 @@ use super::ranking::Plan;
 use crate::domain::PassageId;
 use crate::embed::plain_title;
 use crate::service::error::Error;
+use crate::storage::{FirstPassages, Neighbor};
 use crate::store::HitSizes;
 
 /// Factor of the odds that a document answers if its title is the query, or the topic of a request. If it is the whole request, the
 /// factor applies twice.
 const TITLE_ODDS: f64 = 3.0;
-/// Maximum number of passages whose titles are read, the most relevant ones.
+/// Maximum number of documents whose titles are read, the most relevant ones.
 const TITLES_MAX: usize = 10;
+/// Maximum number of passages in which these documents are looked for. A long document may have many of them.
+const PASSAGES_MAX: usize = 50;
 /// Minimum share of the query's words that a passage must have for its document's title to be read.
 const TITLE_SHARE_MIN: f32 = 0.7;
 /// Maximum bytes of a title beyond twice the length of the query, for punctuation around its words.
 const TITLE_MARKS_MAX: u64 = 16;
-/// Maximum bytes of documents that are read for their titles.
+/// Maximum bytes of documents that are read for their titles. Others are left out.
 const TITLED_BYTES_MAX: u64 = 256 << 10;
 
 impl Plan<'_> {
@@ -26,8 +29,11 @@ impl Plan<'_> {
         if self.resolved.plain_titles.is_empty() {
             return Ok(());
         }
-        let with_its_words = ranked.iter().take(TITLES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
-        let titled = self.titled(&with_its_words.map(|one| one.passage).collect::<Vec<_>>())?;
+        let with_its_words = ranked.iter().take(PASSAGES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
+        let passages: Vec<_> = with_its_words.map(|one| Neighbor { passage: one.passage, score: one.relevance }).collect();
+        let mut documents = FirstPassages::new(TITLES_MAX);
+        documents.add(&passages, |passages| self.collection.store.documents_of(passages))?;
+        let titled = self.titled(&documents.into_vec().iter().map(|(first, _)| first.passage).collect::<Vec<_>>())?;
         for one in &mut *ranked {
             if let Some((_, factor)) = titled.iter().find(|(passage, _)| *passage == one.passage) {
                 one.relevance = scale_odds(one.relevance, *factor) as f32;
@@ -50,18 +56,18 @@ impl Plan<'_> {
         }
         let lengths = || titles.iter().map(|title| title.len() as u64);
         let is_about = |size: u64| lengths().any(|length| (length / 2..=2 * length + TITLE_MARKS_MAX).contains(&size));
-        let fits = |sizes: &HitSizes| is_about(sizes.title) && sizes.title > 0;
+        let mut left = TITLED_BYTES_MAX;
+        let mut fits = |sizes: &HitSizes| {
+            let rest = left.checked_sub(sizes.text + sizes.metadata).filter(|_| is_about(sizes.title) && sizes.title > 0);
+            left = rest.unwrap_or(left);
+            rest.is_some()
+        };
         let fitting: Vec<PassageId> =
             passages.iter().zip(&sizes).filter(|(_, sizes)| fits(sizes)).map(|(passage, _)| *passage).collect();
         if fitting.is_empty() {
             return Ok(Vec::new());
         }
-        let mut read = 0;
-        let mut is_small = |sizes: HitSizes| {
-            read += sizes.text + sizes.metadata;
-            read <= TITLED_BYTES_MAX
-        };
-        let rows = store.passages_while(&fitting, &mut is_small)?.unwrap_or_default();
+        let rows = store.passages(&fitting)?;
         let factor = |title: Option<String>| {
             let title = plain_title(&title?);
             // The whole query comes first.

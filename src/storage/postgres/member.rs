@@ -114,7 +114,7 @@ impl Drop for Member {
 fn ensure_locked(shared: &Membership, server: &PostgresServer, sharing: Sharing) {
     let mut locks = shared.locks.lock();
     if locks.as_mut().is_some_and(|session| session.check().is_ok()) {
-        return;
+        return server.record_reachability(true);
     }
     *locks = None;
     let found = try_lock(server, shared.id, sharing);

@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use postgres::NoTls;
 use postgres::error::SqlState;
 use postgres::types::{Kind, Type};
-use r2d2::{ManageConnection as _, Pool, PooledConnection};
+use r2d2::{ManageConnection as _, NopErrorHandler, Pool, PooledConnection};
 
 use super::connector::Manager;
 use super::fault::Fault;
@@ -27,6 +26,8 @@ const PGVECTOR_MIN: (u32, u32) = (0, 8);
 const MIGRATION_LOCK: i64 = 0x6472_6167_6f6d_616e;
 /// How long a caller waits for a free connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// From this time without an answer on, the server counts as unreachable, even if the connection still exists.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How long the database may take to notice that a server with exclusive use of it is gone.
 const PATIENCE_S: u64 = 3;
 
@@ -57,8 +58,8 @@ pub struct PostgresServer {
     tls: Tls,
     /// The membership of this server, once it has opened the catalog.
     member: RwLock<Option<Arc<Membership>>>,
-    /// Whether it failed to answer when it was last asked.
-    is_away: AtomicBool,
+    /// When it last answered. `None` if it failed to answer since.
+    answered: RwLock<Option<Instant>>,
     /// What its clock showed when it was last read.
     clock: RwLock<ClockReading>,
     /// The replica that answers reads, if there is one.
@@ -114,6 +115,8 @@ impl PostgresServer {
             .max_size(options.connections_max.max(1))
             .min_idle(Some(0))
             .connection_timeout(CONNECTION_TIMEOUT)
+            // Whoever waits for the connection reports the error.
+            .error_handler(Box::new(NopErrorHandler))
             .build(manager.clone())
             .map_err(|error| Fault::from(error).into_store_error(OPERATION))?;
         let replica = replica.map(|replica| Replica::start(replica, &manager, options.connections_max)).transpose()?;
@@ -122,7 +125,7 @@ impl PostgresServer {
             manager,
             tls,
             member: RwLock::default(),
-            is_away: AtomicBool::new(false),
+            answered: RwLock::new(Some(Instant::now())),
             clock: RwLock::new(ClockReading { at: Instant::now(), time_ms: system_clock() }),
             replica,
         }))
@@ -151,13 +154,14 @@ impl PostgresServer {
         Ok(self.manager.connect()?)
     }
 
-    /// Whether it answered when it was last asked.
+    /// Whether it answered when it was last asked. A server that does not say anything for `SILENCE_MAX` is not reachable either.
     pub fn is_reachable(&self) -> bool {
-        !self.is_away.load(Ordering::Acquire)
+        self.answered.read().is_some_and(|at| at.elapsed() < SILENCE_MAX)
     }
 
+    /// Records whether it answers. Its member asks it every second.
     pub(super) fn record_reachability(&self, answers: bool) {
-        self.is_away.store(!answers, Ordering::Release);
+        *self.answered.write() = answers.then(Instant::now);
     }
 
     /// Records the time that its clock has just shown, in milliseconds since the Unix epoch.

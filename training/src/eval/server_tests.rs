@@ -123,10 +123,10 @@ fn retries_stop_when_the_server_stays_overloaded() {
 
 #[test]
 fn an_error_response_is_reported_and_not_retried() {
-    let refused = r#"{"error":{"message":"/input/0: must contain something besides white space","code":"invalid_request"}}"#;
+    let refused = r#"{"error":{"message":"/input/0: must not be blank","code":"invalid_request"}}"#;
     let problem = r#"{"title":"Not here","detail":"no route for /v1/embeddings","code":"route_not_found"}"#;
     for (status, body, expect) in [
-        ("422 Unprocessable Entity", refused, "got 422: invalid_request: /input/0: must contain something besides white space"),
+        ("422 Unprocessable Entity", refused, "got 422: invalid_request: /input/0: must not be blank"),
         ("404 Not Found", problem, "got 404: route_not_found: no route for /v1/embeddings"),
         ("500 Internal Server Error", "on fire", "got 500: on fire"),
     ] {

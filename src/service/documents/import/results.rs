@@ -134,12 +134,12 @@ impl Results {
     }
 }
 
-/// Opens the results of a job and returns their length in bytes. `None` if the job has no results.
-pub(crate) fn open(folder: &Path, job: &Job) -> Result<Option<(File, u64)>, Error> {
-    let lines = ["created", "updated", "failed"].iter().map(|name| count(&job.details, name)).sum();
-    match open_results(&folder.join(RESULTS), job, lines) {
+/// Opens the results of a job and returns their length in bytes, as `open_results`. `None` if the job has no results yet.
+pub(crate) fn open(folder: &Path, job: &Job, is_shared: bool) -> Result<Option<(File, u64)>, Error> {
+    let lines: u64 = ["created", "updated", "failed"].iter().map(|name| count(&job.details, name)).sum();
+    match open_results(&folder.join(RESULTS), job, lines, is_shared) {
         Ok(opened) => Ok(Some(opened)),
-        Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(Error::File { source, .. }) if lines == 0 && source.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }

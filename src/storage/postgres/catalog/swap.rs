@@ -8,7 +8,7 @@ use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::replacing::BlockedWrites;
 use crate::storage::postgres::session::{Parameter, Session};
 use crate::storage::postgres::writing::NOW_MS;
-use crate::store::{CatalogPart, StoreError};
+use crate::store::{CatalogPart, FOLLOWING_JOBS, StoreError};
 
 impl PostgresCatalog {
     /// Replaces the collection `old`, whose writes are blocked, by `new`, in one transaction: its name, aliases and idempotency
@@ -34,9 +34,11 @@ impl PostgresCatalog {
             let sql = "update dragoman.creations set answer = $2 where answer = $1";
             session.execute(sql, &[old, new])?;
             // A collection's id is a UUID, so an occurrence in a request always means the collection.
-            let sql = "update dragoman.jobs set request = replace(request, $1, $2)
-                       where finished_at_ms is null and id <> $3 and strpos(request, $1) > 0";
-            session.execute(sql, &[old, new, &job.as_str()])?;
+            let sql = format!(
+                "update dragoman.jobs set request = replace(request, $1, $2)
+                 where finished_at_ms is null and type in {FOLLOWING_JOBS} and strpos(request, $1) > 0"
+            );
+            session.execute(&sql, &[old, new])?;
             Ok(Some(version))
         })?;
         let Some(version) = swapped else { return Ok(false) };
