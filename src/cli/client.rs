@@ -158,10 +158,6 @@ impl Client {
         Ok(Self { agent: config.into(), base, key: args.key.clone(), output: output.clone() })
     }
 
-    pub fn server(&self) -> &str {
-        &self.base
-    }
-
     /// Sends a call and returns the body of the response; null if it is empty.
     pub fn send(&self, call: &Call) -> Result<Value, CliError> {
         self.read(self.send_with_retries(call)?)

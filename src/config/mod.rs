@@ -111,7 +111,7 @@ pub struct Config {
     pub model: Option<PathBuf>,
 
     /// Where the encoder runs: auto uses CUDA if available; with cuda:N, the server does not start without it.
-    #[arg(long, env = "DRAGOMAN_DEVICE", value_name = "auto|cpu|cuda[:N]", default_value = "auto", value_parser = parse_device)]
+    #[arg(long, env = "DRAGOMAN_DEVICE", value_name = "auto|cpu|cuda[:N]", default_value = "auto")]
     pub device: DeviceChoice,
 
     /// CPU threads of the encoder, for up to four batches at once; 0 means one per core.
@@ -352,10 +352,6 @@ fn default_model(relative: &Path, program: Option<&Path>) -> PathBuf {
         Some(beside) if !relative.exists() && beside.exists() => beside,
         _ => relative.to_owned(),
     }
-}
-
-fn parse_device(text: &str) -> Result<DeviceChoice, String> {
-    DeviceChoice::parse(text).ok_or_else(|| format!("expected auto, cpu, cuda or cuda:N, got {text:?}"))
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {

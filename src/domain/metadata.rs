@@ -1,16 +1,24 @@
 //! Operations on metadata as a whole: its depth, its size, and merge patches.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Number, Value};
 use utoipa::ToSchema;
+
+use super::distinct_json::DistinctObject;
 
 /// A caller's JSON object.
 pub type Metadata = serde_json::Map<String, Value>;
 
 /// A JSON object with any members: by default at most 64 KiB as JSON, and 8 levels deep.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[schema(as = Metadata, value_type = std::collections::HashMap<String, Value>)]
 pub struct MetadataObject(pub Metadata);
+
+impl<'de> Deserialize<'de> for MetadataObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        DistinctObject::deserialize(deserializer).map(|DistinctObject(members)| Self(members))
+    }
+}
 
 /// Applies a merge patch as in RFC 7396: a null removes the member, an object is merged with the existing one, everything else
 /// replaces it. Nulls in a new object are dropped.

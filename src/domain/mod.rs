@@ -7,6 +7,7 @@ pub mod classifier;
 pub mod classifier_settings;
 pub mod code;
 pub mod collection;
+mod distinct_json;
 pub mod document;
 pub mod embedding;
 pub mod evaluation;
@@ -54,6 +55,7 @@ pub use collection::{
     Alias, Collection, CollectionChange, CollectionCounts, CollectionModel, CollectionView, Damage, IndexState, NewCollection,
     NewSource,
 };
+pub use distinct_json::DistinctJson;
 pub use document::{
     Document, DocumentFailure, DocumentHead, DocumentPage, NewDocument, Page, Passage, RefusedDocument, TITLE_CHARS_MAX,
     UpsertCounts, UpsertedDocument, Wait, check_title,

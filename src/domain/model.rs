@@ -1,5 +1,7 @@
 //! A loaded model and its output.
 
+use std::str::FromStr;
+
 use super::{Embedding, Language, TokenSet};
 
 /// Where the encoder runs.
@@ -22,14 +24,17 @@ pub enum DeviceChoice {
     Cuda(u32),
 }
 
-impl DeviceChoice {
+impl FromStr for DeviceChoice {
+    type Err = String;
+
     /// Parses `auto`, `cpu`, `cuda` (the first device) or `cuda:N`.
-    pub fn parse(text: &str) -> Option<Self> {
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbered = || text.strip_prefix("cuda:")?.parse().ok().map(Self::Cuda);
         match text {
-            "auto" => Some(Self::Auto),
-            "cpu" => Some(Self::Cpu),
-            "cuda" => Some(Self::Cuda(0)),
-            _ => text.strip_prefix("cuda:")?.parse().ok().map(Self::Cuda),
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(0)),
+            _ => numbered().ok_or_else(|| format!("expected auto, cpu, cuda or cuda:N, got {text:?}")),
         }
     }
 }
@@ -106,7 +111,7 @@ mod tests {
             ("tpu", None),
             ("", None),
         ] {
-            assert_eq!(DeviceChoice::parse(text), expect, "{text:?}");
+            assert_eq!(text.parse::<DeviceChoice>().ok(), expect, "{text:?}");
         }
     }
 }

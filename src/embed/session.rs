@@ -18,7 +18,7 @@ use super::queue::Encode;
 use super::weights::Weights;
 use super::{EmbedError, EmbedOptions};
 use crate::bundle::{Bundle, MODEL_FP16, MODEL_INT8, QUESTIONS_FP16, QUESTIONS_INT8};
-use crate::domain::{Device, DeviceChoice, Embedding};
+use crate::domain::{Device, DeviceChoice, Embedding, chain};
 use crate::text::Tokens;
 
 const INPUT_IDS: &str = "input_ids";
@@ -199,7 +199,7 @@ fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<
     if !CUDA::is_available().unwrap_or(false) {
         return Err("this ONNX Runtime was built without CUDA".to_owned());
     }
-    let weights = Weights::copy(bundle, &[MODEL_FP16, QUESTIONS_FP16]).map_err(|error| with_causes(&error))?;
+    let weights = Weights::copy(bundle, &[MODEL_FP16, QUESTIONS_FP16]).map_err(|error| chain(&error))?;
     let number = i32::try_from(device).map_err(|_| format!("there is no device {device}"))?;
     let build = |path: PathBuf| {
         Session::builder(environment)?
@@ -211,7 +211,7 @@ fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<
     let open = |path: PathBuf| {
         let session = build(path).map_err(|error: ort::Error| error.to_string())?;
         // An incompatible driver only fails at the first run.
-        OnnxEncoder::new(session, bundle.manifest.dimension).map_err(|error| with_causes(&error))
+        OnnxEncoder::new(session, bundle.manifest.dimension).map_err(|error| chain(&error))
     };
     let questions = weights.optional(QUESTIONS_FP16).map(open).transpose()?;
     Ok(Opened { encoders: vec![open(weights.path(MODEL_FP16))?], questions, device: Device::Cuda(device), note: None })
@@ -261,11 +261,6 @@ fn check_tensor(
         _ => false,
     };
     if fits { Ok(()) } else { Err(EmbedError::Contract { expected, got: format!("{name}: {}", outlet.dtype()) }) }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]

@@ -36,15 +36,18 @@ impl Service {
         Ok(first.iter().zip(&second).map(compared).collect())
     }
 
-    /// Computes the cosine of every text of `first` with every text of `second`, with one row per text of `first`.
-    pub async fn compare_sets(&self, first: Vec<String>, second: Vec<String>) -> Result<SimilarityMatrix, Error> {
-        let (first, second) = self.embed_sides(first, second).await?;
+    /// Computes the cosine of every text of `first` with every text of `second`, with one row per text of `first`. Without `second`,
+    /// compares `first` with itself.
+    pub async fn compare_sets(&self, first: Vec<String>, second: Option<Vec<String>>) -> Result<SimilarityMatrix, Error> {
+        let is_one_set = second.is_none();
+        let (first, second) = self.embed_sides(first, second.unwrap_or_default()).await?;
         blocking(move || {
+            let second = if is_one_set { &first } else { &second };
             let row = |one: &Embedded| second.iter().map(|other| cosine(one, other)).collect();
             Ok(SimilarityMatrix {
                 scores: first.iter().map(row).collect(),
                 first_truncated: truncated(&first),
-                second_truncated: truncated(&second),
+                second_truncated: truncated(second),
             })
         })
         .await

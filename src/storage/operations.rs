@@ -288,9 +288,8 @@ storage! {
     /// Compares a query with passages one by one, and returns them nearest first. All scores come from the same kind of values.
     fn compare(query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StorageError>;
 
-    /// Returns how many passages `nearest` searches, and whether those are all. They are not while the engine recovers after
-    /// its start. Fails while it cannot search at all.
-    fn searchable() -> Result<(usize, bool), StorageError>;
+    /// Returns how many passages `nearest` searches. Fails while it cannot search at all.
+    fn searchable() -> Result<usize, StorageError>;
 
     /// Whether `nearest` searches all passages.
     fn is_complete() -> Result<bool, StorageError>;

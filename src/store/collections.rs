@@ -68,13 +68,6 @@ impl dyn CatalogStorage {
             select(session, "where name > $1 order by name limit $2", values![after, to_sql(page.limit as u64)])
         })
     }
-
-    pub fn count(&self) -> Result<usize, StoreError> {
-        self.run_in(Within::Statements, "counting collections", |session| {
-            let counted = session.row("select count(*) from dragoman.catalog", &[], |row| row.integer(0))?;
-            Ok(counted.unwrap_or_default() as usize)
-        })
-    }
 }
 
 /// Reads all collections, sorted by name.

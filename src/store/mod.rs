@@ -98,6 +98,7 @@ pub use records::{
 pub(crate) use rows::{corrupt_document, document_id, from_sql, language, passage_range, to_sql};
 pub use snapshot_metadata::{Replacement, SnapshotMetadata};
 pub use swap::Revision;
+pub(crate) use swap::SwapState;
 pub use term_rows::TermsOf;
 pub use write_rules::{BatchChange, ChangedBatch, PatchOutcome, Patched, ResplitText, TextPatch};
 pub(crate) use write_rules::{

@@ -42,6 +42,12 @@ pub struct SwapState {
     checkpoints: Vec<(String, String)>,
 }
 
+impl From<Sequence> for SwapState {
+    fn from(sequence: Sequence) -> Self {
+        Self { sequence, ..Self::default() }
+    }
+}
+
 impl DocumentStore {
     pub fn document_count(&self) -> Result<u64, StoreError> {
         self.read("counting documents", |connection| query_number(connection, COUNT_DOCUMENTS, []))

@@ -66,7 +66,8 @@ async fn invalid_comparison_and_detection_requests_are_refused() {
     check("/v1/similarity", json!({"pairs": [["a", "b"]]}), "/pairs/0", &["expected an object"]).await;
     check("/v1/similarity/matrix", json!({"first": []}), "/first", &["1 to 4", "got 0"]).await;
     check("/v1/similarity/matrix", json!({"first": ["a"], "second": []}), "/second", &["got 0"]).await;
-    check("/v1/similarity/matrix", json!({"first": ["a", "b", "c"]}), "/second", &["both sets", "got 6"]).await;
+    check("/v1/similarity/matrix", json!({"first": ["a", "b", "c"], "second": ["d", "e"]}), "/second", &["both sets", "got 5"])
+        .await;
     check("/v1/detect", json!({"texts": ["a", "b", "c", "d", "e"]}), "/texts", &["1 to 4", "got 5"]).await;
     check("/v1/detect", json!({"texts": ["a", ""]}), "/texts/1", &["not be blank"]).await;
     check("/v1/detect", json!({"texts": ["more than twenty bytes"]}), "/texts/0", &["text_bytes_max", "20"]).await;
@@ -83,4 +84,13 @@ async fn languages_are_detected_with_a_confidence() {
     let confidence = body["detections"][1]["confidence"].as_f64().expect("a number");
     assert!((0.0..=1.0).contains(&confidence));
     assert_eq!(body["detections"][2], json!({}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_compared_with_itself_counts_once_toward_the_limit() {
+    let server = Server::with_limits(Limits { embedding_inputs_max: 3, ..Limits::default() });
+    let answer = server.post("/v1/similarity/matrix", &json!({"first": ["a", "b", "c"]})).await;
+    assert_eq!((answer.status, answer.body["scores"].as_array().map(Vec::len)), (200, Some(3)), "{}", answer.text);
+    let answer = server.post("/v1/similarity/matrix", &json!({"first": ["a", "b"], "second": ["c", "d"]})).await;
+    answer.assert_error(422, "invalid_request", "/second", &["at most 3", "got 4"]);
 }

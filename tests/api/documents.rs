@@ -113,6 +113,8 @@ async fn invalid_documents_are_refused_with_the_offending_field() {
     let deep = json!({"a": [{"b": {}}]});
     check(json!({"text": "a", "metadata": deep}), "invalid_request", "/metadata", &["at most 3 levels", "got 4"]).await;
     check(json!({"text": "a", "metadata": {"b": [{"a\0": 1}]}}), "invalid_request", "/metadata", &["U+0000"]).await;
+    let reserved = json!({"b": [{"$serde_json::private::RawValue": "1"}]});
+    check(json!({"text": "a", "metadata": reserved}), "invalid_request", "/metadata/b/0", &["is reserved"]).await;
     let large = json!({"a": "x".repeat(200)});
     check(json!({"text": "a", "metadata": large}), "invalid_request", "/metadata", &["at most 200 bytes", "got 208"]).await;
 }

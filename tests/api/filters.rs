@@ -1,5 +1,7 @@
 //! The filter of every request that takes one: which documents it keeps, and that an invalid one is refused with its location.
 
+use axum::body::Body;
+use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::server::Server;
@@ -117,4 +119,17 @@ async fn a_filter_for_an_undetermined_language_says_how_to_find_such_documents()
     }
     let other = count(json!({"field": "language", "eq": "xx"})).await;
     assert!(other.status == 422 && !other.text.contains("exists"), "{}", other.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_with_a_repeated_member_is_refused() {
+    let server = Server::with_documents(documents()).await;
+    let check = async |filter: &str, place: &str| {
+        let body = format!("{{\"filter\": {filter}}}");
+        let refused = server.call(Method::POST, "/v1/collections/news/documents/count", Body::from(body)).await;
+        refused.assert_error(422, "invalid_request", place, &["duplicate field"]);
+    };
+    check(r#"{"field": "year", "eq": 2020, "eq": 2021}"#, "/filter").await;
+    check(r#"{"not": {"and": [], "and": [{"field": "year", "exists": true}]}}"#, "/filter/not").await;
+    assert_eq!(server.post("/v1/collections/news/documents/count", &json!({})).await.body["documents"], 5);
 }

@@ -178,7 +178,7 @@ over_both_engines! {
         let waiting = engine.put(cut("a", "a b", vec![0..1, 2..3]));
         engine.embed(&waiting.pending[..1]);
         engine.catch_up_index();
-        assert_eq!(engine.searchable().unwrap(), (1, true));
+        assert_eq!(engine.searchable().unwrap(), 1);
         assert_eq!(ask(engine, &embedding(1.0), &SearchFilter::default(), true, Unit::Passage).neighbors.len(), 1);
         let ids = [waiting.pending[0].id];
         assert_eq!(engine.keep_matching(&SearchFilter::default(), &[PassageId(99), ids[0]]).unwrap(), ids);

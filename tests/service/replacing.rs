@@ -53,6 +53,20 @@ async fn a_request_that_has_found_a_collection_works_after_a_restore_has_replace
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_version_of_a_document_occurs_again_after_a_restore() {
+    let (_folder, running) = news().await;
+    running.write("news", "a", "the first words").await;
+    let kept = snapshot(&running).await;
+    for words in ["the second words", "the third words"] {
+        running.write("news", "a", words).await;
+    }
+    let last = running.on("news").get(&id("a")).await.unwrap().sequence;
+    running.replace(&kept).await;
+    running.write("news", "a", "other words").await;
+    assert!(running.on("news").get(&id("a")).await.unwrap().sequence > last);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_by_filter_spares_what_a_restore_stores_meanwhile() {
     let (_folder, running) = news().await;
     running.write("news", "a", "the first words").await;

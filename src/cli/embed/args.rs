@@ -14,7 +14,7 @@ pub struct EmbedArgs {
     #[arg(long, value_name = "FOLDER")]
     pub model: Option<PathBuf>,
     /// Device for the model: auto uses CUDA if available; cuda:N fails without it.
-    #[arg(long, value_name = "auto|cpu|cuda[:N]", default_value = "auto", requires = "model", value_parser = parse_device)]
+    #[arg(long, value_name = "auto|cpu|cuda[:N]", default_value = "auto", requires = "model")]
     pub device: DeviceChoice,
     /// Number of CPU threads for the model; 0 means one per core.
     #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "model")]
@@ -44,9 +44,4 @@ pub enum Format {
     Ndjson,
     /// A float32 NumPy array with one row per input line.
     Npy,
-}
-
-/// Parses a device name in the server's syntax.
-fn parse_device(text: &str) -> Result<DeviceChoice, &'static str> {
-    DeviceChoice::parse(text).ok_or("expected auto, cpu, cuda or cuda:N")
 }

@@ -16,6 +16,7 @@ use crate::http::middleware::auth::check_access;
 use crate::http::request::extract::JsonBody;
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::values::check_parsed;
+use crate::service::json::distinct_members;
 
 /// Which documents get labels, and where.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -31,6 +32,7 @@ pub struct ApplyClassifierRequest {
     #[schema(examples("predicted.probability"))]
     pub probability_field: Option<String>,
     /// Only documents that match.
+    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// Replaces the classifier's own threshold, 0 to 1.

@@ -13,6 +13,7 @@ use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::values::{check_count, check_each, check_items, check_parsed, check_text, refused_tag};
 use crate::service::documents::input::NUL_IN_KEY;
+use crate::service::json::distinct_members;
 
 /// Maximum labeled texts per request.
 pub const EXAMPLES_MAX: usize = 10_000;
@@ -34,7 +35,7 @@ pub struct LabeledDocumentsInput {
     #[schema(examples("topic"))]
     pub field: String,
     /// Only documents that match.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "distinct_members", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
 }

@@ -20,13 +20,14 @@ use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
 use crate::http::request::values::{check_count, check_each, check_parsed, present};
 use crate::http::response::streamed::Streamed;
 use crate::http::search::facets::{self, FacetInput};
-use crate::service::json::{objects, some_object};
+use crate::service::json::{distinct_members, objects, some_object};
 
 /// Which documents to list, and in which order.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScrollDocumentsRequest {
     /// Only documents that match; all by default.
+    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The order of the documents. Defaults to `id`.
@@ -80,6 +81,7 @@ pub enum SortDirection {
 #[serde(deny_unknown_fields)]
 pub struct CountDocumentsRequest {
     /// Only documents that match; all by default.
+    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
 }
@@ -96,6 +98,7 @@ pub struct DocumentCount {
 #[serde(deny_unknown_fields)]
 pub struct DeleteDocumentsRequest {
     /// The documents that match. To delete all documents, use `{"and": []}`.
+    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The documents with these ids, at most 10000. Ids without a document are ignored.
@@ -115,6 +118,7 @@ pub struct DeletedDocuments {
 #[serde(deny_unknown_fields)]
 pub struct UpdateDocumentsRequest {
     /// The documents that match. To update all documents, use `{"and": []}`.
+    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The documents with these ids, at most 10000. Ids without a document are ignored.
@@ -145,6 +149,7 @@ pub struct UpdatedDocuments {
 #[serde(deny_unknown_fields)]
 pub struct CountFacetsRequest {
     /// Only documents that match; all by default.
+    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The fields whose values to count, 1 to 20.

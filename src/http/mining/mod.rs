@@ -19,7 +19,7 @@ use crate::http::request::values::{
     check_count, check_each, check_integer, check_number, check_parsed, check_text, parse_languages,
 };
 use crate::service::Error;
-use crate::service::json::{object, some_objects};
+use crate::service::json::{distinct_members, object, some_objects};
 use crate::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};
 use crate::service::mining::{Cut, Margin, MineError, MineRequest, MiningSettings, Sentences, Strategy, too_few_sentences};
 
@@ -94,6 +94,7 @@ pub struct MiningSide {
     /// Only documents in these languages, as BCP 47 tags; empty or left out for all. With `collection`.
     pub languages: Option<Vec<String>>,
     /// Only documents that match. With `collection`.
+    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The sentences themselves, none blank. Excludes `collection`.
@@ -119,6 +120,7 @@ pub struct FindDuplicatesRequest {
     /// Only documents in these languages, as BCP 47 tags; empty or left out for all.
     pub languages: Option<Vec<String>>,
     /// Only documents that match.
+    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// What is compared.

@@ -90,13 +90,13 @@ pub async fn compare_sets(
     JsonBody(body): JsonBody<CompareSetsRequest>,
 ) -> Result<Json<SimilarityMatrix>, ApiError> {
     let CompareSetsRequest { first, second } = body;
-    let second = second.unwrap_or_else(|| first.clone());
-    check_sets(&first, &second, api.service.limits())?;
+    check_sets(&first, second.as_deref(), api.service.limits())?;
     Ok(Json(api.service.compare_sets(first, second).await?))
 }
 
-fn check_sets(first: &[String], second: &[String], limits: &Limits) -> Result<(), ApiError> {
+fn check_sets(first: &[String], second: Option<&[String]>, limits: &Limits) -> Result<(), ApiError> {
     check_texts("/first", first, limits)?;
+    let Some(second) = second else { return Ok(()) };
     check_texts("/second", second, limits)?;
     let (max, got) = (limits.embedding_inputs_max, first.len() + second.len());
     if got > max {

@@ -9,13 +9,14 @@ use crate::domain::{Boost, BoostBy, Decay, DecayShape, Field, Limits, NumberOrTi
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::values::{check_count, check_items, check_number};
-use crate::service::json::some_object;
+use crate::service::json::{distinct_members, some_object};
 
 /// Raises or lowers the scores of documents that match `filter`, or whose `field` is near an origin.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BoostInput {
     /// The documents that get the full weight. Excludes `field` and `decay`.
+    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// A metadata path as in filters, `created_at` or `updated_at`. The scores of documents without such a number or date do

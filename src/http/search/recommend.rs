@@ -12,7 +12,7 @@ use crate::domain::{Collection, DocumentId, ExampleSet, Examples, Limits, Search
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::FilterNode;
 use crate::http::request::values::{check_each, check_parsed, check_text};
-use crate::service::json::{object, some_object, some_objects};
+use crate::service::json::{distinct_members, object, some_object, some_objects};
 
 /// A recommendation: finds documents that are like the positive examples and unlike the negative ones.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -33,6 +33,7 @@ pub struct RecommendDocumentsRequest {
     /// Only hits in these languages, as BCP 47 tags; empty for all. Defaults to the collection's `default_languages`.
     pub languages: Option<Vec<String>>,
     /// Only hits that match.
+    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// Only hits with at least this score.

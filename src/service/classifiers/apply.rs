@@ -70,19 +70,9 @@ impl Service {
         let trained = self.trained(name).await?;
         let collection = self.state.collection(&request.documents.collection)?;
         self.state.check_embedded(&collection)?;
-        let label_source = self.state.label_source(&trained, false)?;
-        if let Some(source) = &trained.definition.source {
-            let own = self.state.collection(&source.collection).ok().is_some_and(|own| own.row.id == collection.row.id);
-            let written = [Some(&request.documents.field), request.probability_field.as_ref()];
-            let overlaps = |path: &MetadataPath| {
-                path.keys().starts_with(source.field.keys()) || source.field.keys().starts_with(path.keys())
-            };
-            if let Some(field) = written.into_iter().flatten().find(|path| own && overlaps(path)) {
-                let collection = request.documents.collection.as_str().to_owned();
-                return Err(ClassifierError::OwnLabels { field: field.to_string(), collection }.into());
-            }
-        }
-        drop(label_source);
+        drop(self.state.label_source(&trained, false)?);
+        let written = [Some(&request.documents.field), request.probability_field.as_ref()];
+        check_not_own_labels(&self.state, &trained, &collection, written)?;
         let permit = self.job_permit()?;
         let ApplyRequest { documents: LabeledDocuments { field, filter, .. }, probability_field, threshold } = request;
         let only = SearchFilter::from(filter.clone());
@@ -94,6 +84,26 @@ impl Service {
         let details = ClassifyDetails { classifier: name.clone(), counts: None };
         let (id, collection) = (new_job_id()?, Some(collection.row.name.clone()));
         self.submit_job::<ClassifyJob>(permit, NewJob { id, collection, request, details, total, folder: None }).await
+    }
+}
+
+/// Refuses to overwrite the labels that a classifier learns from.
+fn check_not_own_labels(
+    state: &State,
+    trained: &TrainedClassifier,
+    collection: &OpenCollection,
+    written: [Option<&MetadataPath>; 2],
+) -> Result<(), Error> {
+    let Some(source) = &trained.definition.source else { return Ok(()) };
+    let own = state.collection(&source.collection).ok().is_some_and(|own| own.row.id == collection.row.id);
+    let overlaps =
+        |path: &MetadataPath| path.keys().starts_with(source.field.keys()) || source.field.keys().starts_with(path.keys());
+    match written.into_iter().flatten().find(|path| own && overlaps(path)) {
+        Some(field) => {
+            let collection = collection.row.name.as_str().to_owned();
+            Err(ClassifierError::OwnLabels { field: field.to_string(), collection }.into())
+        }
+        None => Ok(()),
     }
 }
 
@@ -159,8 +169,10 @@ async fn step(
         let source = context.state()?.collection(&source.collection)?;
         context.wait_until_recovered(&source).await?;
     }
-    // The collection may have switched to another model since the last step.
+    // The collection may have switched to another model since the last step, or the classifier's alias to this collection.
     context.state()?.check_embedded(collection)?;
+    let written = [Some(&plan.documents.field), plan.probability_field.as_ref()];
+    check_not_own_labels(&*context.state()?, trained, collection, written)?;
     let label_source = context.state()?.label_source(trained, false)?;
     let (reading, filter, after) = (Arc::clone(collection), plan.document_filter(), done.after.clone());
     let page = blocking(move || {

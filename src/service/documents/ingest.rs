@@ -90,13 +90,22 @@ impl CollectionHandle {
         drop(caller);
         if wait == Wait::Indexed {
             self.service.wait_until_embedded(&collection, stored.awaited).await?;
-            let indexed = self.service.index_now(&collection, stored.pending.as_ref()).await;
-            if collection.is_deleted() {
-                return Err(Error::CollectionNotFound { name: self.name.clone() });
-            }
-            indexed.map_err(|source| Error::NotIndexed(Box::new(source)))?;
+            self.wait_until_indexed(&collection, stored.pending.as_ref()).await?;
         }
         Ok(stored.outcomes)
+    }
+
+    /// Waits until what a write stored can be found.
+    pub(super) async fn wait_until_indexed(
+        &self,
+        collection: &Arc<OpenCollection>,
+        pending: Option<&Reservation>,
+    ) -> Result<(), Error> {
+        let indexed = self.service.index_now(collection, pending).await;
+        if collection.is_deleted() {
+            return Err(Error::CollectionNotFound { name: self.name.clone() });
+        }
+        indexed.map_err(|source| Error::NotIndexed(Box::new(source)))
     }
 
     /// Returns the outcomes of a request that needs no write: its documents are all refused already, or it was executed before and

@@ -116,8 +116,7 @@ impl CollectionHandle {
         let (collection, patched) = patched.await?;
         let (document, pending) = patched.ok_or_else(|| self.no_document(id))?;
         if waits {
-            let indexed = self.service.index_now(&collection, pending.as_ref()).await;
-            indexed.map_err(|source| Error::NotIndexed(Box::new(source)))?;
+            self.wait_until_indexed(&collection, pending.as_ref()).await?;
         }
         Ok(Document { indexed: document.indexed || pending.is_some(), ..document })
     }

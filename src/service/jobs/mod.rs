@@ -117,7 +117,9 @@ impl Service {
                 // Recorded in the catalog first, so that a restart does not resume the job.
                 state.catalog.request_cancel(&id)?;
                 if let Some(waiting) = state.jobs.cancel(&id) {
-                    state.finish(&waiting, JobStatus::Canceled, None)?;
+                    // If this fails, the job waits again, and ends as canceled when its turn comes.
+                    let ended = state.finish(&waiting, JobStatus::Canceled, None);
+                    ended.inspect_err(|_| state.enqueue(waiting))?;
                 }
                 state.job(&id)
             })

@@ -91,7 +91,9 @@ impl Jobs {
             return None;
         }
         let at = lists.waiting.iter().position(|job| job.id == *id)?;
-        lists.waiting.remove(at)
+        let job = lists.waiting.remove(at)?;
+        job.canceled.store(true, Ordering::Release);
+        Some(job)
     }
 
     pub(super) fn unfinished(&self) -> Vec<JobId> {

@@ -31,7 +31,7 @@ pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
     if !collection.finish_recovery()? {
         return Ok(false);
     }
-    tracing::info!(collection = %collection.row.name, passages = collection.store.searchable()?.0, "index is ready");
+    tracing::info!(collection = %collection.row.name, passages = collection.store.searchable()?, "index is ready");
     // A failed save only makes the next start slower.
     if let Err(error) = collection.save_if_due() {
         tracing::warn!(collection = %collection.row.name, error = with_causes(&error), "cannot save the index");

@@ -303,7 +303,7 @@ impl Plan<'_> {
     /// Computes the relevance of each passage. Sorts by relevance, best first, and among equal passages the older first.
     fn rank(&self, listed: impl Iterator<Item = (PassageId, ListedPassage)>, model: &ModelScores<'_>) -> Vec<RankedPassage> {
         let terms = self.resolved.terms.as_ref().map_or(0, QueryTerms::scored);
-        let passages = self.collection.store.searchable().map_or(0, |(passages, _)| passages);
+        let passages = self.collection.store.searchable().unwrap_or(0);
         let metric = self.collection.row.metric;
         let weights = self.evidence.scorer.map(TokenScorer::relevance).unwrap_or_default();
         let ranked_passages = listed.map(|(passage, listed)| {

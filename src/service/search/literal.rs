@@ -158,7 +158,7 @@ impl Plan<'_> {
         let mut searched: Vec<(&LiteralPart, Vec<TermPhrase>)> = with_tokens(self.collection, Some(translations), |_, words| {
             parts.iter().map(|part| (part, searched_phrases(part, words, translations))).collect()
         })?;
-        let passages = self.collection.store.searchable()?.0;
+        let passages = self.collection.store.searchable()?;
         searched.retain(|(_, phrases)| !phrases.is_empty());
         searched.sort_by(|(a, _), (b, _)| b.share.total_cmp(&a.share));
         let mut spellings = 0;

@@ -134,9 +134,7 @@ impl Service {
         let limits = self.limits();
         let bounds = UploadBounds::new(limits);
         self.state.check_disk_space(announced.unwrap_or(0))?;
-        if self.state.snapshot_file(id, DESCRIPTION).exists() {
-            return Err(Error::SnapshotExists { id: id.clone() });
-        }
+        self.state.check_snapshot_is_new(id)?;
         // Uses a unique name, because the same snapshot may be uploaded twice at once.
         let partial = self.state.snapshots_dir().join(format!("{}{PARTIAL}", new_uuid()));
         receive(body, FileEncoding::Identity, partial.clone(), (bounds, &upload)).await?;
@@ -145,6 +143,8 @@ impl Service {
             .run(move |state| {
                 let published = state.check_archive(&id, &partial).and_then(|(description, snapshot)| {
                     state.check_directory()?;
+                    // Another upload may have been faster.
+                    state.check_snapshot_is_new(&id)?;
                     state.publish_snapshot(&id, &partial, &description)?;
                     Ok(snapshot)
                 });
@@ -235,6 +235,13 @@ impl State {
 
     pub(crate) fn snapshot_archive(&self, id: &SnapshotId) -> PathBuf {
         self.snapshot_file(id, ARCHIVE)
+    }
+
+    fn check_snapshot_is_new(&self, id: &SnapshotId) -> Result<(), Error> {
+        match self.snapshot_file(id, DESCRIPTION).exists() {
+            true => Err(Error::SnapshotExists { id: id.clone() }),
+            false => Ok(()),
+        }
     }
 
     fn snapshot_file(&self, id: &SnapshotId, end: &str) -> PathBuf {

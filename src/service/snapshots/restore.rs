@@ -28,7 +28,7 @@ use crate::service::search;
 use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, file_name, invalid, open_archive, unpack};
 use crate::service::snapshots::{Description, classifier_exists};
 use crate::service::state::{Service, State};
-use crate::store::{Catalog, DatabaseKind, ForeignImport, Replacement, SnapshotMetadata, StoreError};
+use crate::store::{Catalog, DatabaseKind, ForeignImport, Replacement, SnapshotMetadata, StoreError, SwapState};
 
 /// Time between two checks for cancellation while an index is built.
 const CHECK_PAUSE: Duration = Duration::from_millis(100);
@@ -279,6 +279,7 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
     if let Some(replaced) = replaced.first().filter(|_| !restore.plan.replace) {
         return Err(Error::CollectionExists { name: replaced.name.clone() });
     }
+    raise_sequences(&old, opened)?;
     let new: Vec<Collection> = opened.iter().map(|one| one.row.clone()).collect();
     let folders: Vec<PathBuf> = replaced.iter().map(|row| state.collections_dir().join(&row.id.0)).collect();
     state.check_directory()?;
@@ -302,6 +303,19 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
     old.into_iter().for_each(|old| state.retire(old));
     for old in &broken {
         state.remove_broken_folder(old);
+    }
+    Ok(())
+}
+
+/// Makes sure that no version of a document in a replaced collection, which takes no more writes, occurs again in the restored one,
+/// because clients may still know it as an entity tag.
+fn raise_sequences(old: &[Arc<OpenCollection>], restored: &[Arc<OpenCollection>]) -> Result<(), Error> {
+    for old in old {
+        let new = restored.iter().find(|new| new.row.name == old.row.name).map(|new| new.embedded()).transpose()?;
+        // A damaged database may not tell.
+        if let (Some(new), Ok(sequence)) = (new, old.store.sequence()) {
+            new.store.swap_in(SwapState::from(sequence))?;
+        }
     }
     Ok(())
 }

@@ -115,9 +115,8 @@ impl Embedded {
         if self.is_complete()? { Ok(()) } else { Err(self.recovering()) }
     }
 
-    pub(super) fn searchable(&self) -> Result<(usize, bool), StorageError> {
-        let (index, caught_up) = self.index()?;
-        Ok((index.len(), caught_up))
+    pub(super) fn searchable(&self) -> Result<usize, StorageError> {
+        Ok(self.index()?.0.len())
     }
 
     pub(super) fn is_complete(&self) -> Result<bool, StorageError> {

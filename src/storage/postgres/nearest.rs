@@ -220,13 +220,13 @@ impl Postgres {
     }
 
     /// Counts the passages that have an embedding.
-    pub(crate) fn searchable(&self) -> Result<(usize, bool), StorageError> {
+    pub(crate) fn searchable(&self) -> Result<usize, StorageError> {
         let sql = format!(
             "select passages - (select count(*) from {} where embedded_sequence is null) from dragoman.collections where key = $1",
             self.names.passages
         );
         let count = self.run("counting passages", |session| session.query_number(&sql, &[&self.key]))?;
-        Ok((usize::try_from(count).unwrap_or(usize::MAX), true))
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     pub(crate) fn is_complete(&self) -> Result<bool, StorageError> {
