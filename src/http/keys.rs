@@ -85,7 +85,8 @@ fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
     let mut checks = Checks::default();
     let bytes = body.name.len();
     if body.name.trim().is_empty() || bytes > NAME_BYTES_MAX {
-        let detail = format!("must have 1 to {NAME_BYTES_MAX} bytes and must not be blank, got {bytes}");
+        let blank = if bytes > NAME_BYTES_MAX { "" } else { " of white space" };
+        let detail = format!("must have 1 to {NAME_BYTES_MAX} bytes and must not be blank, got {bytes}{blank}");
         checks.add::<()>(invalid("/name", detail));
     }
     let collections = checks.add_or_default(body.collections.as_deref().map(check_collections).transpose());

@@ -27,7 +27,8 @@ pub use table_file::TableError;
 pub use token_index::TokenIndex;
 pub use token_table::TokenTable;
 pub use translations::{Sense, Translations};
-pub use word_index::{SignificantWord, WordIndex, WordScores};
+pub use weighted_words::SignificantWord;
+pub use word_index::{WordIndex, WordScores};
 
 use crate::domain::PassageId;
 

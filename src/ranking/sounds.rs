@@ -143,12 +143,13 @@ impl SoundIndex {
         self.by_skeleton.values().flatten().copied()
     }
 
-    /// Finds the words that sound like this, with their similarities, the most similar first.
-    pub(super) fn similar(&self, sound: Sound) -> Vec<(SoundingWord, f32)> {
+    /// Finds the words that sound like this and that `exists` accepts, with their similarities, the most similar first.
+    pub(super) fn similar(&self, sound: Sound, exists: impl Fn(u32) -> bool) -> Vec<(SoundingWord, f32)> {
         if sound.is_none() {
             return Vec::new();
         }
         let alike = variants(&classes(sound)).into_iter().filter_map(|variant| self.by_skeleton.get(&variant)).flatten();
+        let alike = alike.filter(|word| exists(word.posting_id));
         let matcher = SoundMatcher::new(sound, similar_min(sound));
         let compared = |word: &SoundingWord| Some((*word, matcher.similarity(word.sound)?));
         let mut found: Vec<(SoundingWord, f32)> = alike.take(COMPARED_MAX).filter_map(compared).collect();
@@ -382,11 +383,11 @@ mod tests {
     fn similar_words_are_found_by_their_consonant_skeletons() {
         let names = ["pankreas", "panters", "panterz", "panter", "zebra"].map(sound);
         let index = SoundIndex::of((0..).zip(names).map(|(posting_id, sound)| SoundingWord { posting_id, sound }));
-        let found = index.similar(of(Script::Arabic, "bntrz"));
+        let found = index.similar(of(Script::Arabic, "bntrz"), |_| true);
         let mut posting_ids: Vec<u32> = found.iter().map(|(word, _)| word.posting_id).collect();
         posting_ids.sort_unstable();
         assert_eq!(posting_ids, [1, 2]);
-        assert!(index.similar(Sound::NONE).is_empty());
+        assert!(index.similar(Sound::NONE, |_| true).is_empty());
     }
 
     #[test]
@@ -395,7 +396,7 @@ mod tests {
         let words = (0..COMPARED_MAX as u32 + 1)
             .map(|posting_id| (posting_id, if posting_id < COMPARED_MAX as u32 { near } else { same }));
         let index = SoundIndex::of(words.map(|(posting_id, sound)| SoundingWord { posting_id, sound }));
-        let found = index.similar(same);
+        let found = index.similar(same, |_| true);
         assert_eq!(found.len(), FOUND_MAX);
         assert!(found.iter().all(|(word, _)| word.sound == near), "the last word is the most similar, but beyond the maximum");
     }

@@ -20,6 +20,15 @@ const SUFFICIENT_WORDS: usize = 6;
 const IMPORTANCE_POWER: f32 = 0.6;
 const IMPORTANCE_MIN: f32 = 1e-3;
 
+/// A significant word of a question: passages that have it or a translation of it are more likely to match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignificantWord {
+    /// Its number.
+    pub word: u32,
+    /// The numbers of the words of the collection that are likely to mean the same, and its own if the collection has it.
+    pub meanings: Vec<u32>,
+}
+
 /// A word of a query with its weight.
 pub(super) struct Weighted {
     /// What it finds.

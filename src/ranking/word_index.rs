@@ -19,7 +19,7 @@ use super::expansions::{Expansion, ExpansionCache};
 use super::question::Question;
 use super::sounds::{SoundIndex, SoundingWord, probability};
 use super::translations::Translations;
-use super::weighted_words::{Weighted, sufficient_score, weighted_words};
+use super::weighted_words::{SignificantWord, Weighted, sufficient_score, weighted_words};
 use crate::domain::{CountedWord, PassageId, QueryWord, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
 
 /// Maximum number of passages. Further ones are not found by words of other languages.
@@ -113,15 +113,6 @@ pub struct WordScores {
     significant: Vec<SignificantWord>,
     /// The words of the question with their weights.
     words: Vec<(Arc<Expansion>, f32)>,
-}
-
-/// A significant word of a question: passages that have it or a translation of it are more likely to match.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SignificantWord {
-    /// Its number.
-    pub word: u32,
-    /// The numbers of the words of the collection that are likely to mean the same, and its own if the collection has it.
-    pub meanings: Vec<u32>,
 }
 
 impl WordScores {
@@ -330,6 +321,7 @@ impl WordIndex {
             let Some(concept) = self.concepts.get(&sense.concept) else { continue };
             let probability = sense.probability();
             let words = concept.words_with_min_probability(PART_MIN / probability);
+            let words = words.filter(|(other, _)| self.frequency(*other) > 0);
             found.extend(words.map(|(other, of_other)| entry(other, probability * of_other)));
             expected += probability * self.entries(concept) as f32;
         }
@@ -347,7 +339,7 @@ impl WordIndex {
         // The probabilities of several shared concepts add up. A word certainly means itself.
         let sum = |of_word: &[u64]| of_word.iter().map(|entry| f32::from_bits(*entry as u32)).sum::<f32>().min(1.0);
         let words = found.chunk_by(|a, b| posting_id(*a) == posting_id(*b)).map(|of_word| (posting_id(of_word[0]), sum(of_word)));
-        let words: Vec<(u32, f32)> = words.filter(|(id, same)| *same >= SAME_MIN && self.frequency(*id) > 0).collect();
+        let words: Vec<(u32, f32)> = words.filter(|(_, same)| *same >= SAME_MIN).collect();
         let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
         let visits = words.iter().map(|(posting_id, _)| self.frequency(*posting_id)).sum();
         let counts = !(word.parts > 0 && words.is_empty());
@@ -358,7 +350,11 @@ impl WordIndex {
     /// Finds the words of the collection that sound like a word of the question, which has the posting `own` if the collection
     /// has it: their postings, with the probabilities that they are the same name.
     fn sounding(&self, word: Word, own: Option<u32>, translations: &Translations) -> Vec<(u32, f32)> {
-        let others = self.sounds.similar(word.sound).into_iter().filter(|(other, _)| Some(other.posting_id) != own);
+        let others = self
+            .sounds
+            .similar(word.sound, |id| self.frequency(id) > 0)
+            .into_iter()
+            .filter(|(other, _)| Some(other.posting_id) != own);
         let same = |(SoundingWord { posting_id, sound }, similar): (SoundingWord, f32)| {
             let other = self.postings[posting_id as usize].word;
             let of_translated = match (translations.has(word.key), translations.has(other)) {

@@ -19,13 +19,11 @@ use crate::domain::{
 /// Maximum bytes of distinct values in memory, for all fields of a request together. If the values of a field do not fit, they
 /// are counted in several scans, and may take as much again.
 const COUNTED_BYTES_MAX: usize = 32 << 20;
-/// The columns that `FieldCounter` reads.
-const COLUMNS: &str = "d.key, d.language, d.created_at_ms, d.updated_at_ms, d.metadata";
 
 impl DocumentStore {
     /// Counts values among the matching documents, all in a single state of the database. The id has no values, and the
     /// document's times only have a range and a histogram. Fails with `StoreError::TooManyBuckets` if a histogram has too many
-    /// buckets. Ends as soon as the values exceed `bytes_max` bytes, and returns the counts so far.
+    /// buckets. Returns no more fields once the values exceed `bytes_max` bytes.
     pub fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
         let condition = self.compile(filter);
         self.scan("counting values", |connection| {
@@ -34,7 +32,7 @@ impl DocumentStore {
                 let documents = query_number(connection, &sql, params_from_iter(&condition.values))?;
                 return Ok(Facets { documents, counts: Vec::new(), bytes: 0 });
             }
-            let documents = Documents { connection, condition: &condition };
+            let documents = Documents { connection, condition: &condition, columns: columns(requests) };
             let counter = |request| FieldCounter::new(request, COUNTED_BYTES_MAX / requests.len());
             let mut counters: Vec<FieldCounter<'_>> = requests.iter().map(counter).collect();
             let mut number = 0;
@@ -47,16 +45,30 @@ impl DocumentStore {
     }
 }
 
+/// Returns the columns that the counters of these fields read, each in its place. Whole documents are only read for metadata: an
+/// index has the languages.
+fn columns(requests: &[FacetRequest]) -> String {
+    let needs = |column: &'static str, is_needed: fn(&Field) -> bool| {
+        if requests.iter().any(|request| is_needed(&request.field)) { column } else { "null" }
+    };
+    let language = needs("d.language", |field| *field == Field::Language);
+    let created = needs("d.created_at_ms", |field| *field == Field::CreatedAt);
+    let updated = needs("d.updated_at_ms", |field| *field == Field::UpdatedAt);
+    let metadata = needs("d.metadata", |field| matches!(field, Field::Metadata(_)));
+    format!("d.key, {language}, {created}, {updated}, {metadata}")
+}
+
 /// The documents whose values are counted.
 struct Documents<'c> {
     connection: &'c Connection,
     condition: &'c Condition,
+    columns: String,
 }
 
 impl Documents<'_> {
     /// Passes each document to `take`.
     fn scan(&self, mut take: impl FnMut(&Row<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
-        let sql = format!("select {COLUMNS} from documents d where {}", self.condition.sql);
+        let sql = format!("select {} from documents d where {}", self.columns, self.condition.sql);
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(&self.condition.values))?;
         while let Some(row) = rows.next()? {
@@ -86,7 +98,7 @@ impl<'r> FieldCounter<'r> {
         }
     }
 
-    /// Adds a document, with the `COLUMNS`.
+    /// Adds a document, with the `columns` of all fields.
     fn add(&mut self, row: &Row<'_>) -> Result<(), Fault> {
         match &self.request.field {
             Field::CreatedAt => return self.summarize(row.get(0)?, NumberOrTime::Time(row.get(2)?)),

@@ -89,10 +89,12 @@ impl CountedValue {
             Self::Text(_) => 2,
             Self::Bool(true) => 3,
         };
+        let is_real = |value: &Self| matches!(value, Self::Real(_));
         kind(self).cmp(&kind(other)).then_with(|| match (self, other) {
             (Self::Text(one), Self::Text(other)) => one.cmp(other),
             (Self::Integer(one), Self::Integer(other)) => one.cmp(other),
-            _ => self.number().total_cmp(&other.number()),
+            // As 64-bit floating-point numbers, the greatest integers equal a real number that is not one of them.
+            _ => self.number().total_cmp(&other.number()).then(is_real(self).cmp(&is_real(other))),
         })
     }
 }
@@ -199,6 +201,16 @@ mod tests {
         let expect = [json!(false), json!(-3), json!(2.5), json!(10), json!("B"), json!("b"), json!(true)];
         let found = count(&values.map(|value| vec![value]), 9, 1_000_000).0;
         assert_eq!(found.into_iter().map(|(value, _)| value).collect::<Vec<_>>(), expect);
+    }
+
+    #[test]
+    fn the_order_of_great_numbers_is_total() {
+        let great: Vec<_> =
+            (0..40).map(|n| vec![json!(i64::MAX - n)]).chain([vec![json!(9_223_372_036_854_775_808_u64)]]).collect();
+        let (found, _) = count(&great, 50, 1_000_000);
+        let integers: Vec<i64> = found.iter().map_while(|(value, _)| value.as_i64()).collect();
+        assert!(integers.is_sorted() && integers.len() == 40, "{found:?}");
+        assert_eq!(found.last().unwrap().0.as_f64(), Some(9_223_372_036_854_775_808.0));
     }
 
     proptest! {

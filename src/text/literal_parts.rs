@@ -5,7 +5,7 @@
 use unicode_normalization::char::is_combining_mark;
 
 use super::plain_words::{for_each_word, plain_key};
-use super::runs::{Class, Run, class, normalized, runs, truncate_term};
+use super::runs::{Class, Run, class, exact, normalized, runs, truncate_term};
 use super::spellings::beginnings;
 use super::terms::phrase;
 use crate::domain::terms::{LiteralPart, SearchCondition, TermPhrase};
@@ -20,8 +20,9 @@ const GROUPS_MAX: usize = 16;
 const UNSPACED_MAX: usize = 4;
 /// Minimum number of letters of the beginning of a word.
 const BEGINNING_MIN: usize = 3;
-/// Maximum number of letters of a unit after a number, and minimum number of letters of a word before one.
+/// Maximum number of letters of a unit after a number.
 const UNIT_MAX: usize = 4;
+/// Minimum number of letters of a word before a number that it names.
 const NAME_MIN: usize = 3;
 /// Signs between the thousands of a number.
 const THOUSANDS_SIGNS: [&str; 5] = [".", ",", "'", "’", "٬"];
@@ -109,30 +110,28 @@ fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
         *at += count;
         Some(*at - count)
     });
-    let is_amount =
-        |number: &str, unit: &str| is_number(number.trim_start_matches(is_around)) && is_unit(unit.trim_end_matches(follows));
     let is_named = |name: &str, number: &str| {
-        let is_word = name.chars().all(|c| c.is_alphabetic() && class(c) == Some(Class::Word));
-        is_word && name.chars().nth(NAME_MIN - 1).is_some() && is_number(number) && number.len() < GROUPED_MIN
+        let run = runs(name).next().filter(|run| run.class == Class::Word && run.text == name);
+        let is_word = run.is_some_and(|run| !run.text.contains(char::is_numeric) && run.characters().len() >= NAME_MIN);
+        is_word && is_number(number) && number.len() < GROUPED_MIN
     };
-    let part = |((two, next), at): ((&[&str], Option<&&str>), usize)| {
+    let part = |(two, at): (&[&str], usize)| {
         let [first, second] = [two[0].trim_start_matches(is_around), two[1].trim_end_matches(follows)];
-        let has_unit = is_amount(two[0], two[1]);
-        if !has_unit && (!is_named(first, second) || next.is_some_and(|next| is_amount(two[1], next))) {
+        let is_amount = is_number(first) && is_unit(second);
+        if !is_amount && !is_named(first, second) {
             return None;
         }
-        let apart = TermPhrase { terms: vec![first.to_owned(), second.to_owned()], prefix: false, folded: true };
-        let joined = has_unit.then(|| TermPhrase::single_word([first, second].concat()));
+        let terms = vec![exact(first).into_owned(), exact(second).into_owned()];
+        let joined = is_amount.then(|| TermPhrase::single_word([first, second].concat()));
         Some(LiteralPart {
-            phrases: std::iter::once(apart).chain(joined).collect(),
+            phrases: std::iter::once(TermPhrase { terms, prefix: false, folded: true }).chain(joined).collect(),
             at,
             words: vec![plain_key(first), plain_key(second)],
             share: 2.0 * share,
             condition: SearchCondition::Always,
         })
     };
-    let nexts = texts.iter().skip(2).map(Some).chain([None]);
-    texts.windows(2).zip(nexts).zip(counts).filter_map(part).take(PARTS_MAX).collect()
+    texts.windows(2).zip(counts).filter_map(part).take(PARTS_MAX).collect()
 }
 
 /// Returns the last of the `count` words of a query as the beginning of a longer one, unless something follows it.
@@ -250,6 +249,7 @@ fn dates(text: &str) -> Vec<TermPhrase> {
 /// Returns the other ways to write the sizes of a thing, with a letter or a sign between the numbers: "M8x40" for "M8×40", and the
 /// other way round.
 fn dimensions(text: &str) -> Vec<TermPhrase> {
+    let text = if text.len() > 4 * GROUPS_MAX { "" } else { text };
     let groups: Vec<&str> = text.split(['x', '×']).collect();
     let is_last = |at: usize| at + 1 == groups.len();
     let ends_in_digits = |(at, group): (usize, &&str)| {
@@ -281,7 +281,8 @@ pub fn plain_title(title: &str) -> String {
     for text in normal.split_whitespace() {
         let before = plain.len();
         plain.extend(runs(text).filter(|run| run.class != Class::Pictograph).map(|run| run.text));
-        let text = text.trim_end_matches(|c: char| AROUND.contains(c) || AFTER.contains(c));
+        let is_after = |c: char| class(c).is_none_or(|class| class == Class::Pictograph) && !is_combining_mark(c);
+        let text = text.trim_end_matches(|c: char| is_after(c) && !NAME_SIGNS.contains(&c));
         let signs = &text[text.trim_end_matches(NAME_SIGNS).len()..];
         plain.extend((plain.len() > before && !signs.is_empty()).then_some(signs));
     }
@@ -315,6 +316,7 @@ mod tests {
         assert_eq!(parts("(AB-1234)"), [part(&["ab 1234"], 100)]);
         assert_eq!(parts("٣-٤ ١٢"), [part(&["3 4"], 67)]);
         assert_eq!(parts("12: 7."), [], "a number alone is a word");
+        assert_eq!(parts("12 apples 7."), [part(&["apples 7"], 67)]);
     }
 
     #[test]
@@ -329,7 +331,8 @@ mod tests {
 
     #[test]
     fn a_number_and_its_unit_are_searched_together_and_as_one_word() {
-        assert_eq!(parts("juice 500 ml cold"), [part(&["500 ml", "500ml"], 50), part(&["cold*"], 25)]);
+        let amount = part(&["500 ml", "500ml"], 50);
+        assert_eq!(parts("juice 500 ml cold"), [part(&["juice 500"], 50), amount, part(&["cold*"], 25)]);
         assert_eq!(parts("juice (500  ml).")[0].0, ["500 ml", "500ml"], "signs beside it and a second space");
         for query in ["10 C++ now", "5 C# now", ".5 kg now"] {
             assert!(parts(query).iter().all(|(phrases, _)| !phrases[0].contains(' ')), "{query}");
@@ -341,6 +344,11 @@ mod tests {
     fn a_number_is_searched_together_with_the_word_before_it() {
         assert_eq!(parts("Gleis 17"), [part(&["gleis 17"], 100)]);
         assert_eq!(parts("is room 12 available?"), [part(&["room 12"], 50)]);
+        assert_eq!(parts("room 12 for me 2")[0], part(&["room 12"], 40));
+        assert_eq!(
+            ["Straße 17", "kapı 5", "प्लेटफॉर्म 17"].map(|query| parts(query)[0].0[0].clone()),
+            ["strasse 17", "kapi 5", "प्लेटफॉर्म 17"]
+        );
         for query in ["olympia 1936", "on 5", "c++ 17", "第 5"] {
             assert!(!parts(query).iter().any(|(phrases, _)| phrases[0] == query), "{query}");
         }
@@ -359,6 +367,7 @@ mod tests {
     #[test]
     fn the_signs_of_a_name_are_part_of_a_title() {
         assert_eq!(["C", "C++.", "c#!", "(A+)", "C + #"].map(plain_title), ["c", "c ++", "c #", "a +", "c"]);
+        assert_eq!(["《C++》", "C++🎉", "C++。", "*C++*"].map(plain_title), ["c ++"; 4]);
     }
 
     #[test]

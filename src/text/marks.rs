@@ -269,7 +269,7 @@ fn is_within_word(before: &str, mark: &str, after: &str) -> bool {
     }
     let mut mark = mark.nfkc();
     let (first, rest) = (mark.next(), mark.next());
-    let next = after.chars().next().and_then(|c| std::iter::once(c).nfkc().next());
+    let next = after.graphemes(true).next().and_then(|next| next.nfkc().next());
     match (before.nfkc().last(), first.filter(|_| rest.is_none()), next) {
         (Some(before), Some(mark), Some(next)) => is_inner_mark(before, mark, next),
         _ => false,
@@ -377,6 +377,7 @@ mod tests {
         check("rain", "l'eau, rain's", "l'eau, [rain]'s");
         check("col·lecció", "una coŀlecció", "una [coŀlecció]");
         check("м'ята", "м＇ята", "[м＇ята]");
+        check("ŀl\u{301}", "ŀl\u{301}", "[ŀl\u{301}]");
         check("дай'ю", "даи\u{306}'ю", "[даи\u{306}'ю]");
     }
 

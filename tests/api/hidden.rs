@@ -40,8 +40,8 @@ async fn an_evaluation_shows_labels_only_to_keys_with_access_to_the_training_dat
     assert!(seen.text.contains("underpaid"), "{}", seen.text);
     for part in ["", "/evaluation", "/events", "/results"] {
         let refused = news.get(&format!("{foreign}{part}")).await;
-        refused.assert_error(403, "forbidden", "", &["the job shows others"]);
-        assert!(!refused.text.contains("paid"), "{}", refused.text);
+        refused.assert_error(403, "forbidden", "", &["the job is about others"]);
+        assert!(!refused.text.contains("paid") && !refused.text.contains("salaries"), "{}", refused.text);
     }
     let own = evaluate("news").await;
     assert_eq!(news.get(&format!("{own}/evaluation")).await.status, 200);

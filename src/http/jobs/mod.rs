@@ -148,7 +148,7 @@ fn check_visible(api: &Api, caller: &Caller, job: &Job) -> Result<(), ApiError> 
     // Does not name the collection, because the caller did not either.
     let check = |name: &CollectionName| match api.service.may_access_collection(caller, name) {
         true => Ok(()),
-        false => refuse("the key is restricted to certain collections, and the job shows others"),
+        false => refuse("the key is restricted to certain collections, and the job is about others"),
     };
     match Service::job_access(job).visibility {
         JobVisibility::Server => Ok(()),

@@ -96,7 +96,12 @@ pub async fn compare_sets(
 
 fn check_sets(first: &[String], second: Option<&[String]>, limits: &Limits) -> Result<(), ApiError> {
     check_texts("/first", first, limits)?;
-    let Some(second) = second else { return Ok(()) };
+    let Some(second) = second else {
+        let (max, got) = (limits.embedding_inputs_max / 2, first.len());
+        let too_many =
+            format!("a set compared with itself may hold at most {max} texts (half of embedding_inputs_max), got {got}");
+        return if got > max { invalid("/first", too_many) } else { Ok(()) };
+    };
     check_texts("/second", second, limits)?;
     let (max, got) = (limits.embedding_inputs_max, first.len() + second.len());
     if got > max {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::error::ClassifierError;
 use super::examples;
 use super::persisted::read_definition;
@@ -33,7 +35,21 @@ impl Service {
         let permit = self.job_permit()?;
         let job = new_job_id()?;
         let (row, texts) = self.new_row(new, job.clone())?;
-        let new = training_job(&row, job, source, texts.len());
+        let (service, training) = (self.clone(), training_job(&row, job, source, texts.len()));
+        // A caller that goes away does not stop this, so no classifier waits for a job that was never accepted.
+        let accepted = tokio::spawn(async move { service.accept_classifier(row, texts, request, (permit, training)).await });
+        self.view_classifier(accepted.await??)
+    }
+
+    /// Stores a new classifier and accepts the job that trains it. Returns the classifier that an earlier request with the same key
+    /// created, if there is one.
+    async fn accept_classifier(
+        &self,
+        row: StoredClassifier,
+        texts: Vec<ClassifierText>,
+        request: Option<RequestKey>,
+        (permit, training): (OwnedSemaphorePermit, NewJob<TrainJob>),
+    ) -> Result<StoredClassifier, Error> {
         // Only one of several concurrent requests with the same key is executed.
         let created = row.clone();
         let before = self.state.with_names_locked(move |state| {
@@ -51,15 +67,15 @@ impl Service {
             })
         });
         if let Some(before) = before.await? {
-            return self.view_classifier(before);
+            return Ok(before);
         }
-        if let Err(error) = self.submit_job(permit, new).await {
+        if let Err(error) = self.submit_job(permit, training).await {
             // If this fails, too, the next start records that the training failed.
             let name = row.record.name;
             let _ = self.state.run(move |state| Ok(state.catalog.delete_classifier(&name)?)).await;
             return Err(error);
         }
-        self.view_classifier(row)
+        Ok(row)
     }
 
     /// Refuses a definition that can never be trained. Returns the collection that it learns from.
@@ -147,7 +163,18 @@ impl Service {
         }
         let definition = read_definition(&row.definition)?;
         let source = self.check_labels_of(&definition).await?;
-        let (permit, id) = (self.job_permit()?, new_job_id()?);
+        let (service, permit) = (self.clone(), self.job_permit()?);
+        // As for a new classifier.
+        tokio::spawn(async move { service.accept_retraining(row, source, permit).await }).await?
+    }
+
+    async fn accept_retraining(
+        &self,
+        row: StoredClassifier,
+        source: Option<SourceNames>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Job, Error> {
+        let id = new_job_id()?;
         let (job, begun) = (id.clone(), row.clone());
         let texts = self.state.run(move |state| {
             if !state.catalog.begin_retraining(&begun.id, &job)? {

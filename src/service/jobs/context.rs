@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::running::RunningJob;
 use super::stored;
-use crate::domain::{CollectionName, Metadata, with_causes};
+use crate::domain::{CollectionName, with_causes};
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::service::retries::retry_pause;
@@ -67,13 +67,6 @@ impl JobContext {
     pub(crate) fn collection_name(&self) -> Result<&CollectionName, Error> {
         let nameless = || Error::JobState { id: self.job.id.clone(), problem: "it does not name a collection" };
         self.job.collection.as_ref().ok_or_else(nameless)
-    }
-
-    /// Returns what its job type needs to run the job. It may have changed while the job waited, because its collection was
-    /// re-embedded and has another id now.
-    pub(super) async fn current_request(&self) -> Result<Metadata, JobError> {
-        let id = self.job.id.clone();
-        Ok(self.state()?.run(move |state| Ok(state.job(&id)?.request)).await?)
     }
 
     /// Fails if the job should stop. A job calls this wherever it is able to stop.

@@ -113,7 +113,7 @@ pub(super) trait AnyJobKind: Send + Sync {
     /// `JobKind::SCOPE` and `JobKind::visibility`. A job whose request cannot be read needs an unrestricted admin key.
     fn access(&self, job: &Job) -> JobAccess;
 
-    fn run<'c>(&self, context: &'c JobContext) -> BoxFuture<'c, Result<(), JobError>>;
+    fn run<'c>(&self, context: &'c JobContext, request: &'c Metadata) -> BoxFuture<'c, Result<(), JobError>>;
 
     fn free_space(&self, state: &State, job: &RunningJob);
 
@@ -149,12 +149,8 @@ impl<J: JobKind> AnyJobKind for J {
         }
     }
 
-    fn run<'c>(&self, context: &'c JobContext) -> BoxFuture<'c, Result<(), JobError>> {
-        async move {
-            let request = context.current_request().await?;
-            <J as JobKind>::run(context, stored::read(&context.job.id, &request)?).await
-        }
-        .boxed()
+    fn run<'c>(&self, context: &'c JobContext, request: &'c Metadata) -> BoxFuture<'c, Result<(), JobError>> {
+        async move { <J as JobKind>::run(context, stored::read(&context.job.id, request)?).await }.boxed()
     }
 
     fn free_space(&self, state: &State, job: &RunningJob) {

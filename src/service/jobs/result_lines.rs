@@ -16,7 +16,7 @@ const BYTES_PER_READ: usize = 256 << 10;
 /// than `expected`, because it was truncated. `is_shared` says whether other servers run jobs of the same store, too. Blocks.
 pub(crate) fn open_results(path: &Path, job: &Job, expected: u64, is_shared: bool) -> Result<(File, u64), Error> {
     let (mut file, bytes) = match open_with_length(path) {
-        Err(error) if is_shared && expected > 0 && error.kind() == ErrorKind::NotFound => {
+        Err(error) if is_shared && has_begun(job, expected) && error.kind() == ErrorKind::NotFound => {
             return Err(Error::ResultsElsewhere { id: job.id.clone() });
         }
         opened => opened.at(path)?,
@@ -28,6 +28,11 @@ pub(crate) fn open_results(path: &Path, job: &Job, expected: u64, is_shared: boo
         }
     }
     Ok((file, bytes))
+}
+
+/// Whether a job has results, perhaps none: from its first line or its end on.
+fn has_begun(job: &Job, expected: u64) -> bool {
+    expected > 0 || job.status == JobStatus::Succeeded
 }
 
 /// Returns one of the counts in a job's details, or 0 if it is not there.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::context::{JobContext, JobError};
 use super::kind_of;
 use super::running::RunningJob;
-use crate::domain::{Code, ErrorClass, JobFailure, JobStatus};
+use crate::domain::{Code, ErrorClass, JobFailure, JobStatus, Metadata};
 use crate::service::error::Error;
 use crate::service::state::State;
 use crate::store::StoreError;
@@ -44,8 +44,8 @@ async fn run(context: JobContext) {
     let working = context.clone();
     // Runs in a separate task, so that a panic ends the job but not the engine.
     let worked = tokio::spawn(async move {
-        working.begin().await?;
-        kind_of(working.job.kind).run(&working).await
+        let request = working.begin().await?;
+        kind_of(working.job.kind).run(&working, &request).await
     });
     let ended = worked.await.unwrap_or_else(|error| Err(JobError::Failed(error.into())));
     let Ok(state) = context.state() else { return };
@@ -58,17 +58,19 @@ async fn run(context: JobContext) {
 impl JobContext {
     /// Records that the job runs, as soon as the storage accepts that. A new job does not begin in the room that a start on
     /// a full disk freed by giving up the emergency space, because it would use up that room and fail. A resumed job may
-    /// itself hold the room that it would wait for.
-    async fn begin(&self) -> Result<(), JobError> {
+    /// itself hold the room that it would wait for. Returns what its job type needs to run it, which may have changed while the job
+    /// waited: a re-embedded collection has another id.
+    async fn begin(&self) -> Result<Metadata, JobError> {
         self.check()?;
         let mut failures = 0;
-        loop {
+        let request = loop {
             let job = Arc::clone(&self.job);
             let started = self.state()?.run(move |state| {
                 if !job.had_begun {
                     state.occupy_emergency_space()?;
                 }
-                Ok(state.catalog.start_job(&job.id, now_ms())?)
+                state.catalog.start_job(&job.id, now_ms())?;
+                Ok(state.job(&job.id)?.request)
             });
             match started.await {
                 Err(error) if error.code() == Code::StorageUnavailable => {
@@ -77,10 +79,12 @@ impl JobContext {
                 }
                 started => break started?,
             }
-        }
+        };
+        // Another server may have just swapped in the collection that the request names. If this fails, the job notices by itself.
+        let _ = self.sync_catalog().await;
         tracing::info!(job = %self.job.id, kind = self.job.kind.name(), "job started");
         self.job.progress.send_modify(|progress| progress.started = Some((Instant::now(), progress.done)));
-        Ok(())
+        Ok(request)
     }
 
     /// Records how the job ended. An interrupted job stays unfinished. Does nothing if another server took the job over.

@@ -179,9 +179,10 @@ impl PathExpression {
     }
 }
 
-/// Parses a number as the database server writes it.
+/// Parses a number as the database server writes it: 1.0 is an integer, too.
 fn parse_number(text: &str) -> Scalar {
-    match text.parse() {
+    let whole = text.split_once('.').filter(|(_, decimals)| decimals.bytes().all(|digit| digit == b'0'));
+    match whole.map_or(text, |(whole, _)| whole).parse() {
         Ok(integer) => Scalar::Integer(integer),
         Err(_) => Scalar::Real(text.parse().unwrap_or_default()),
     }
