@@ -3,13 +3,14 @@
 use std::fmt;
 
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// serde_json reads an object that begins with this key as the JSON in its value, so that it would be stored as something else.
 const RESERVED_KEY: &str = "$serde_json::private::RawValue";
 
 /// JSON in which no object has a member twice, because only the last would count, nor a key that serde_json reserves.
+#[derive(Debug, Clone, Serialize)]
 pub struct DistinctJson(pub Value);
 
 /// An object of such JSON.

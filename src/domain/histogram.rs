@@ -79,7 +79,7 @@ pub struct ValueSummary {
     interval: Option<HistogramInterval>,
     numbers: Totals,
     dates: Totals,
-    buckets: HashMap<u64, Bucket>,
+    buckets: HashMap<u64, DocumentCount>,
 }
 
 #[derive(Debug, Default)]
@@ -90,11 +90,22 @@ struct Totals {
     sum: f64,
 }
 
-#[derive(Debug)]
-struct Bucket {
-    documents: u64,
+/// Counts documents, each once, if all mentions of a document come one after the other.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DocumentCount {
+    /// Number of documents so far.
+    pub documents: u64,
     /// The document that was counted last.
     last: i64,
+}
+
+impl DocumentCount {
+    /// Counts a document, unless it was the last one.
+    pub fn add(&mut self, document: i64) {
+        if self.documents == 0 || self.last != document {
+            *self = Self { documents: self.documents + 1, last: document };
+        }
+    }
 }
 
 impl HistogramInterval {
@@ -163,10 +174,7 @@ impl ValueSummary {
             NumberOrTime::Time(ms) => self.dates.add(ms as f64),
         }
         if let Some(start) = self.interval.and_then(|interval| interval.start(value)) {
-            let bucket = self.buckets.entry(start.to_bits()).or_insert(Bucket { documents: 0, last: document });
-            if bucket.documents == 0 || bucket.last != document {
-                *bucket = Bucket { documents: bucket.documents + 1, last: document };
-            }
+            self.buckets.entry(start.to_bits()).or_default().add(document);
         }
         self.buckets.len() <= HistogramInterval::BUCKETS_MAX
     }

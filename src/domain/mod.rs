@@ -67,7 +67,7 @@ pub use evaluation::{
 };
 pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, SearchFilter, Test};
 pub use hexadecimal::hex;
-pub use histogram::{FacetBucket, FacetStats, HistogramInterval, NumberOrTime, ValueSummary};
+pub use histogram::{DocumentCount, FacetBucket, FacetStats, HistogramInterval, NumberOrTime, ValueSummary};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
 pub use import_export::{CellType, ColumnTypes, FileEncoding, FileFormat};
 pub use job::{Job, JobDetails, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};

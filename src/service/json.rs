@@ -6,10 +6,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use serde_path_to_error::Segment;
-
-use crate::domain::DistinctJson;
 
 /// Maximum number of levels of objects and arrays around a member that names a variant.
 const VARIANT_DEPTH_MAX: usize = 16;
@@ -69,11 +66,6 @@ pub fn some_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer:
 pub fn some_objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
     let objects = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
     Ok(objects.map(|objects| objects.into_iter().map(|Object(value)| value).collect()))
-}
-
-/// Parses any JSON that may be missing or null, and refuses objects with repeated members, of which only the last would count.
-pub fn distinct_members<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Ok(Option::<DistinctJson>::deserialize(deserializer)?.map(|DistinctJson(value)| value))
 }
 
 /// Reads a JSON object, or reports where and why it does not fit.

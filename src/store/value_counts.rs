@@ -9,7 +9,8 @@ use std::mem::size_of;
 
 use serde_json::Value;
 
-use crate::domain::{FacetValue, Scalar};
+use crate::domain::metadata::plain_number;
+use crate::domain::{DocumentCount, FacetValue, Scalar};
 
 /// Factor by which the number of parts grows if a part does not fit.
 const GROWTH: u64 = 8;
@@ -29,7 +30,7 @@ pub(super) struct ValueCounts {
     limit: usize,
     bytes_max: usize,
     /// The values of the current part. `None` if they did not fit.
-    counts: Option<HashMap<CountedValue, Count>>,
+    counts: Option<HashMap<CountedValue, DocumentCount>>,
     bytes: usize,
     hasher: RandomState,
     part: u64,
@@ -38,39 +39,23 @@ pub(super) struct ValueCounts {
     best: Vec<(CountedValue, u64)>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Count {
-    documents: u64,
-    /// The document that was counted last.
-    last: i64,
-}
-
 impl CountedValue {
     /// Returns the value of JSON that is a text, a number or a boolean.
     pub(super) fn of(json: Value) -> Option<Self> {
         match json {
             Value::Bool(value) => Some(Self::Bool(value)),
             Value::String(text) => Some(Self::Text(text)),
-            Value::Number(number) => match number.as_i64() {
+            Value::Number(number) => match plain_number(&number).as_i64() {
                 Some(integer) => Some(Self::Integer(integer)),
-                None => number.as_f64().map(Self::of_number),
+                None => number.as_f64().map(|real| Self::Real(real.to_bits())),
             },
             Value::Null | Value::Array(_) | Value::Object(_) => None,
         }
     }
 
-    fn of_number(number: f64) -> Self {
-        /// From this value on, a number has no 64-bit integer.
-        const INTEGERS_END: f64 = 9_223_372_036_854_775_808.0;
-        match number {
-            whole if whole.fract() == 0.0 && (-INTEGERS_END..INTEGERS_END).contains(&whole) => Self::Integer(whole as i64),
-            real => Self::Real(real.to_bits()),
-        }
-    }
-
     fn bytes(&self) -> usize {
         let text = if let Self::Text(text) = self { text.capacity() } else { 0 };
-        size_of::<(Self, Count)>() + text
+        size_of::<(Self, DocumentCount)>() + text
     }
 
     fn number(&self) -> f64 {
@@ -124,13 +109,11 @@ impl ValueCounts {
             return;
         }
         let bytes = value.bytes();
-        let count = counts.entry(value).or_insert(Count { documents: 0, last: document });
-        if count.documents == 0 {
+        let count = counts.entry(value).or_insert_with(|| {
             self.bytes += bytes;
-        }
-        if count.documents == 0 || count.last != document {
-            *count = Count { documents: count.documents + 1, last: document };
-        }
+            DocumentCount::default()
+        });
+        count.add(document);
         if self.bytes > self.bytes_max && counts.len() > 1 {
             self.counts = None;
         }

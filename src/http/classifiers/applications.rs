@@ -2,13 +2,12 @@
 
 use axum::extract::State;
 use serde::Deserialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::labels::parse_target_path;
 use super::{ClassifierPath, check_threshold, visible_classifier};
 use crate::domain::json::singles;
-use crate::domain::{ApplyRequest, Caller, CollectionName, LabeledDocuments, MetadataPath};
+use crate::domain::{ApplyRequest, Caller, CollectionName, DistinctJson, LabeledDocuments, MetadataPath};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
 use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
@@ -16,7 +15,6 @@ use crate::http::middleware::auth::check_access;
 use crate::http::request::extract::JsonBody;
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::values::check_parsed;
-use crate::service::json::distinct_members;
 
 /// Which documents get labels, and where.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -32,9 +30,8 @@ pub struct ApplyClassifierRequest {
     #[schema(examples("predicted.probability"))]
     pub probability_field: Option<String>,
     /// Only documents that match.
-    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
     /// Replaces the classifier's own threshold, 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
     #[serde(default, deserialize_with = "singles")]

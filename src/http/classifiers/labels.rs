@@ -3,17 +3,16 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::{
-    CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath, normalized_label,
+    CollectionName, DescribedLabel, DistinctJson, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath,
+    normalized_label,
 };
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::values::{check_count, check_each, check_items, check_parsed, check_text, refused_tag};
 use crate::service::documents::input::NUL_IN_KEY;
-use crate::service::json::distinct_members;
 
 /// Maximum labeled texts per request.
 pub const EXAMPLES_MAX: usize = 10_000;
@@ -35,9 +34,9 @@ pub struct LabeledDocumentsInput {
     #[schema(examples("topic"))]
     pub field: String,
     /// Only documents that match.
-    #[serde(default, deserialize_with = "distinct_members", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
 }
 
 /// A text with its labels.
@@ -104,7 +103,7 @@ pub fn to_labeled_documents_input(source: &LabeledDocuments) -> LabeledDocuments
     LabeledDocumentsInput {
         collection: source.collection.as_str().to_owned(),
         field: source.field.to_string(),
-        filter: (source.filter != crate::domain::Filter::default()).then(|| filter::print(&source.filter)),
+        filter: (source.filter != crate::domain::Filter::default()).then(|| DistinctJson(filter::print(&source.filter))),
     }
 }
 

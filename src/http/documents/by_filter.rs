@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::DocumentList;
 use super::changes::{expiry_change, merge_patch};
 use crate::domain::{
-    Code, Document, DocumentId, DocumentOrder, DocumentPatch, Facet, Field, Filter, Limits, MetadataObject, Scalar,
+    Code, DistinctJson, Document, DocumentId, DocumentOrder, DocumentPatch, Facet, Field, Filter, Limits, MetadataObject, Scalar,
     ScrollPosition, ScrollRequest, Test,
 };
 use crate::http::api::Api;
@@ -20,16 +20,15 @@ use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
 use crate::http::request::values::{check_count, check_each, check_parsed, present};
 use crate::http::response::streamed::Streamed;
 use crate::http::search::facets::{self, FacetInput};
-use crate::service::json::{distinct_members, objects, some_object};
+use crate::service::json::{objects, some_object};
 
 /// Which documents to list, and in which order.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScrollDocumentsRequest {
     /// Only documents that match; all by default.
-    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
     /// The order of the documents. Defaults to `id`.
     pub order: Option<ScrollOrder>,
     /// Whether to reverse the order.
@@ -81,9 +80,8 @@ pub enum SortDirection {
 #[serde(deny_unknown_fields)]
 pub struct CountDocumentsRequest {
     /// Only documents that match; all by default.
-    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
 }
 
 /// The number of matching documents.
@@ -98,9 +96,8 @@ pub struct DocumentCount {
 #[serde(deny_unknown_fields)]
 pub struct DeleteDocumentsRequest {
     /// The documents that match. To delete all documents, use `{"and": []}`.
-    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
     /// The documents with these ids, at most 10000. Ids without a document are ignored.
     #[schema(min_items = 1, max_items = 10000)]
     pub ids: Option<Vec<String>>,
@@ -118,9 +115,8 @@ pub struct DeletedDocuments {
 #[serde(deny_unknown_fields)]
 pub struct UpdateDocumentsRequest {
     /// The documents that match. To update all documents, use `{"and": []}`.
-    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
     /// The documents with these ids, at most 10000. Ids without a document are ignored.
     #[schema(min_items = 1, max_items = 10000)]
     pub ids: Option<Vec<String>>,
@@ -149,9 +145,8 @@ pub struct UpdatedDocuments {
 #[serde(deny_unknown_fields)]
 pub struct CountFacetsRequest {
     /// Only documents that match; all by default.
-    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
     /// The fields whose values to count, 1 to 20.
     #[serde(deserialize_with = "objects")]
     #[schema(min_items = 1, max_items = 20)]
@@ -283,7 +278,7 @@ pub async fn count_facets(
     Ok(Json(FacetsResult { documents: facets.documents, facets: facets.counts }))
 }
 
-fn selection_filter(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Limits) -> Result<Filter, ApiError> {
+fn selection_filter(filter: Option<DistinctJson>, ids: Option<Vec<String>>, limits: &Limits) -> Result<Filter, ApiError> {
     let refuse = |got| invalid("", format!("must have exactly one of filter and ids, got {got}"));
     match (filter, ids) {
         (Some(filter), None) => filter::parse(Some(filter), limits),

@@ -4,14 +4,13 @@ pub mod results;
 
 use axum::extract::State;
 use serde::Deserialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::{ApiError, Checks, invalid};
 use super::jobs::{Accepted, AcceptedJob, accepted_response};
 use crate::domain::json::singles;
-use crate::domain::{Caller, Code, CollectionName, Limits, MiningUnit, SearchFilter};
+use crate::domain::{Caller, Code, CollectionName, DistinctJson, Limits, MiningUnit, SearchFilter};
 use crate::http::middleware::auth::check_access;
 use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, KeyedBody};
 use crate::http::request::filter::{self, FilterNode};
@@ -19,7 +18,7 @@ use crate::http::request::values::{
     check_count, check_each, check_integer, check_number, check_parsed, check_text, parse_languages,
 };
 use crate::service::Error;
-use crate::service::json::{distinct_members, object, some_objects};
+use crate::service::json::{object, some_objects};
 use crate::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};
 use crate::service::mining::{Cut, Margin, MineError, MineRequest, MiningSettings, Sentences, Strategy, too_few_sentences};
 
@@ -94,9 +93,8 @@ pub struct MiningSide {
     /// Only documents in these languages, as BCP 47 tags; empty or left out for all. With `collection`.
     pub languages: Option<Vec<String>>,
     /// Only documents that match. With `collection`.
-    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
     /// The sentences themselves, none blank. Excludes `collection`.
     #[schema(min_items = 1)]
     pub texts: Option<Vec<String>>,
@@ -120,9 +118,8 @@ pub struct FindDuplicatesRequest {
     /// Only documents in these languages, as BCP 47 tags; empty or left out for all.
     pub languages: Option<Vec<String>>,
     /// Only documents that match.
-    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
     /// What is compared.
     #[serde(default)]
     #[schema(default = "passage")]

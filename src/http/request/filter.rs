@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::domain::json::kind;
-use crate::domain::{Code, Field, Filter, Language, LanguageTagError, Limits, Relation, Scalar, Test, timestamps};
+use crate::domain::{Code, DistinctJson, Field, Filter, Language, LanguageTagError, Limits, Relation, Scalar, Test, timestamps};
 use crate::http::error::ApiError;
 use crate::http::request::values::present;
 use crate::service::json::{Object, describe_json_error, pointer, some_object, some_objects};
@@ -86,8 +86,8 @@ pub struct FilterNode {
 }
 
 /// Parses the member `filter` of a request. Without it, every document matches.
-pub fn parse(filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError> {
-    let Some(filter) = filter else { return Ok(Filter::default()) };
+pub fn parse(filter: Option<DistinctJson>, limits: &Limits) -> Result<Filter, ApiError> {
+    let Some(DistinctJson(filter)) = filter else { return Ok(Filter::default()) };
     let max = limits.filter_depth_max;
     // Checked before parsing, which takes far more stack per level. A node in a list adds two levels, and a value at most two.
     if nests_deeper(&filter, max.saturating_mul(2).saturating_add(2)) {
@@ -325,7 +325,7 @@ mod tests {
     use crate::domain::MetadataPath;
 
     fn parse(filter: Option<Value>) -> Result<Filter, ApiError> {
-        super::parse(filter, &Limits::default())
+        super::parse(filter.map(DistinctJson), &Limits::default())
     }
 
     fn field(text: &str, test: Test) -> Filter {

@@ -5,20 +5,19 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::json::kind;
-use crate::domain::{Boost, BoostBy, Decay, DecayShape, Field, Limits, NumberOrTime, timestamps};
+use crate::domain::{Boost, BoostBy, Decay, DecayShape, DistinctJson, Field, Limits, NumberOrTime, timestamps};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::values::{check_count, check_items, check_number};
-use crate::service::json::{distinct_members, some_object};
+use crate::service::json::some_object;
 
 /// Raises or lowers the scores of documents that match `filter`, or whose `field` is near an origin.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BoostInput {
     /// The documents that get the full weight. Excludes `field` and `decay`.
-    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
     /// A metadata path as in filters, `created_at` or `updated_at`. The scores of documents without such a number or date do
     /// not change.
     #[schema(examples("published"))]

@@ -1,18 +1,17 @@
 //! The request for a recommendation, a search by examples, and its validation.
 
 use serde::Deserialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::boosts::BoostInput;
 use super::checks::{check_vector, check_with_target};
 use super::request::{GroupBy, HitPart, SearchDocumentsRequest};
 use crate::domain::json::singles;
-use crate::domain::{Collection, DocumentId, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
+use crate::domain::{Collection, DistinctJson, DocumentId, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::FilterNode;
 use crate::http::request::values::{check_each, check_parsed, check_text};
-use crate::service::json::{distinct_members, object, some_object, some_objects};
+use crate::service::json::{object, some_object, some_objects};
 
 /// A recommendation: finds documents that are like the positive examples and unlike the negative ones.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -33,9 +32,8 @@ pub struct RecommendDocumentsRequest {
     /// Only hits in these languages, as BCP 47 tags; empty for all. Defaults to the collection's `default_languages`.
     pub languages: Option<Vec<String>>,
     /// Only hits that match.
-    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
     /// Only hits with at least this score.
     #[serde(default, deserialize_with = "singles")]
     pub score_min: Option<f32>,

@@ -1,14 +1,14 @@
 //! The request for a search.
 
 use serde::Deserialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::boosts::BoostInput;
+use crate::domain::DistinctJson;
 use crate::domain::json::singles;
 use crate::http::request::filter::FilterNode;
 use crate::http::search::facets::FacetInput;
-use crate::service::json::{distinct_members, objects, some_object, some_objects};
+use crate::service::json::{objects, some_object, some_objects};
 
 /// A search: exactly one of `query`, `vector` and `like`, and options that restrict and order the hits.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -58,9 +58,8 @@ pub struct SearchDocumentsRequest {
     /// Only hits in these languages, as BCP 47 tags; empty for all. Defaults to the collection's `default_languages`.
     pub languages: Option<Vec<String>>,
     /// Only hits that match.
-    #[serde(default, deserialize_with = "distinct_members")]
     #[schema(value_type = Option<FilterNode>)]
-    pub filter: Option<Value>,
+    pub filter: Option<DistinctJson>,
     /// Only hits with at least this score, after `boosts`. What a score means depends on the mode and on `margin`.
     #[serde(default, deserialize_with = "singles")]
     pub score_min: Option<f32>,
