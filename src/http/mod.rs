@@ -90,7 +90,8 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     let routes: Router = routes.with_state(api);
     // The path is trimmed before routing, because it determines the route.
     let prepare = |request| middleware::compression::accept_uncompressed(middleware::trailing_slash::trim(request));
-    Router::new().fallback_service(ServiceExt::<Request>::map_request(routes, prepare))
+    let routes = ServiceExt::<Request>::map_request(routes, prepare).map_response(middleware::stream_length::keep_unknown);
+    Router::new().fallback_service(routes)
 }
 
 /// The OpenAPI document of `router`, which `/openapi.json` serves and `openapi/openapi.json` contains.

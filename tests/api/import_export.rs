@@ -140,6 +140,19 @@ async fn compressed_files_are_imported_but_decompression_bombs_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_response_to_head_announces_only_a_known_length() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Die Fähre fährt wieder."}])).await;
+    let head = async |path: &str| server.send_unchecked(Request::head(path).body(Body::empty()).expect("a request")).await;
+    let known = head("/v1/collections/news").await;
+    let length = known.header("content-length").map(str::to_owned);
+    assert_eq!(length, server.get("/v1/collections/news").await.header("content-length").map(str::to_owned));
+    assert!(length.is_some_and(|length| length != "0"));
+    let stream = head(EXPORT).await;
+    assert_eq!((stream.status, stream.header("content-length"), stream.text.as_str()), (200, None, ""));
+    assert_eq!(stream.header("content-type"), Some(NDJSON));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_octet_stream_is_read_as_ndjson() {
     let server = Server::with_news().await;
     let job = server.import("application/octet-stream", "{\"id\":\"a\",\"text\":\"Bonjour\"}\n").await;

@@ -95,13 +95,19 @@ async fn a_request_occupies_its_slot_until_its_response_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_are_served_when_all_request_slots_are_taken() {
-    let server = with(Settings { requests_max: 1, ..Settings::default() });
-    let router = &server.router;
-    let get = |path: &str| Request::get(path).body(Body::empty()).expect("a request");
-    let _first = router.clone().oneshot(get("/v1/models")).await.expect("an answer");
-    assert_eq!(answer(router.clone(), get("/v1/models")).await.code(), Some("overloaded"));
-    assert_eq!(answer(router.clone(), get("/metrics")).await.status, 200);
+async fn metrics_are_served_when_a_limit_refuses_other_requests() {
+    for (settings, code) in [
+        (Settings { requests_max: 1, ..Settings::default() }, "overloaded"),
+        (Settings { caller_requests_max: Some(1), ..Settings::default() }, "rate_limited"),
+        (Settings { rate: Some(Rate { per_second: 0.01, burst: 1 }), ..Settings::default() }, "rate_limited"),
+    ] {
+        let server = with(settings);
+        let router = &server.router;
+        let get = |path: &str| Request::get(path).body(Body::empty()).expect("a request");
+        let _first = router.clone().oneshot(get("/v1/models")).await.expect("an answer");
+        assert_eq!(answer(router.clone(), get("/v1/models")).await.code(), Some(code));
+        assert_eq!(answer(router.clone(), get("/metrics")).await.status, 200);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -116,9 +116,9 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
             _ if watches => None,
             _ => Some(auth.traffic.acquire_request(owner.clone())?),
         };
-        let admission = auth.traffic.admit(owner)?;
+        let admission = if watches { None } else { Some(auth.traffic.admit(owner)?) };
         check_permissions(&caller, scope, collections, &mut request).await?;
-        Ok((event_stream, Some(admission), caller))
+        Ok((event_stream, admission, caller))
     };
     let (event_stream, admission, caller) = match admitted.await {
         Ok(admitted) => admitted,

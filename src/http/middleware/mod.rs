@@ -9,6 +9,7 @@ pub mod permit_body;
 pub mod request;
 pub mod request_id;
 mod security_headers;
+pub(super) mod stream_length;
 #[cfg(feature = "otel")]
 mod trace_context;
 pub mod traffic;
