@@ -91,7 +91,7 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<(), CliErro
 
 fn percent(progress: &Value) -> String {
     match (progress["done"].as_f64(), progress["total"].as_f64()) {
-        (Some(done), Some(total)) if total > 0.0 => format!("{:.0} %", (done / total * 100.0).floor()),
+        (Some(done), Some(total)) if total > 0.0 => format!("{:.0}%", (done / total * 100.0).floor()),
         _ => String::new(),
     }
 }
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn progress_is_shown_as_a_percentage() {
-        assert_eq!(percent(&json!({"done": 999, "total": 1000})), "99 %");
+        assert_eq!(percent(&json!({"done": 999, "total": 1000})), "99%");
         assert_eq!(percent(&json!({"done": 0, "total": 0})), "");
         assert_eq!(percent(&json!(null)), "");
     }

@@ -58,7 +58,7 @@ pub enum Generated {
     },
     /// Prints the manual page of the program, or writes one for each command.
     Man {
-        /// The folder to write a page for each command to, which must exist.
+        /// The folder to write a page for each command to; created if it does not exist.
         #[arg(long, short, value_name = "FOLDER")]
         output: Option<PathBuf>,
     },
@@ -246,12 +246,13 @@ pub struct TrafficSettings {
     #[arg(long, env = "DRAGOMAN_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 4_096, value_parser = at_least_one::<usize>)]
     pub connections_max: usize,
 
-    /// Maximum concurrent requests. One caller may run at most as many as it leaves free for others; more are refused.
+    /// Maximum concurrent requests. A caller may run only as many as then stay free for others, so a single caller gets at
+    /// most half; more are refused.
     #[arg(long, env = "DRAGOMAN_REQUESTS_MAX", value_name = "COUNT", default_value_t = 1_024, value_parser = at_least_one::<usize>)]
     pub requests_max: usize,
 
-    /// Maximum concurrent streams of job events. One caller may have at most as many as it leaves free for others; more are
-    /// refused.
+    /// Maximum concurrent streams of job events. A caller may have only as many as then stay free for others, so a single
+    /// caller gets at most half; more are refused.
     #[arg(long, env = "DRAGOMAN_EVENT_STREAMS_MAX", value_name = "COUNT", default_value_t = 256, value_parser = at_least_one::<usize>)]
     pub event_streams_max: usize,
 
@@ -280,7 +281,7 @@ pub struct TrafficSettings {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Scheduled snapshots")]
 pub struct SnapshotSettings {
-    /// Where scheduled snapshots of the whole server are stored: a folder, or s3://BUCKET/PREFIX, that no other server uses.
+    /// Where scheduled snapshots of the whole server are stored: a folder or s3://BUCKET/PREFIX that no other server uses.
     /// Defaults to none. A bucket needs the environment variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_REGION
     /// unless it is us-east-1.
     #[arg(long, env = "DRAGOMAN_SNAPSHOT_TARGET", value_name = "FOLDER|URL")]

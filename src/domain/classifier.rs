@@ -128,8 +128,8 @@ pub struct TrainingReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub trained_in: Option<Language>,
-    /// Examples used for validation: for `mlp` the held-out ones; for `knn` known ones, each predicted without itself; for
-    /// `prototype` all.
+    /// Examples used for validation: for `mlp` the held-out ones; for `knn` labeled examples, each predicted from the others
+    /// (leave-one-out); for `prototype` all.
     pub validation_examples: usize,
     /// The quality on these, 0 to 1: accuracy, or for an `mlp` with `multi_label` the micro-F1. Omitted without validation
     /// examples.

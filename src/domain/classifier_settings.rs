@@ -42,7 +42,7 @@ pub struct KnnSettings {
     #[schema(default = "softmax")]
     pub weight: NeighborWeight,
     /// Temperature of the softmax, above 0 and at most 100. The lower it is, the more the nearest neighbors decide. By default,
-    /// the one that predicts the labels of known examples best, each predicted without itself.
+    /// the one that predicts the labels of the examples best, each predicted from the others (leave-one-out).
     #[serde(deserialize_with = "singles", skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 100)]
     pub temperature: Option<f32>,

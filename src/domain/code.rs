@@ -73,7 +73,7 @@ codes! {
         "Compare `Content-Type` and `Content-Encoding` with the file, and send the whole file again. Nothing was accepted.");
     /// A field is missing, unknown, of the wrong type or outside its limits.
     InvalidRequest = ("invalid_request", 422, Client,
-        "/limit: must be an integer from 1 to 1000, got 0",
+        "/limit: must be an integer from 1 to 1000 (page_max), got 0",
         "Correct every place that `errors` lists. Each says what was expected and what was received.");
     /// The cursor was not issued by this server, or belongs to another list.
     InvalidCursor = ("invalid_cursor", 422, Client,
@@ -99,10 +99,10 @@ codes! {
     UnknownModel = ("unknown_model", 422, Client,
         "model \"ems-large\" is not loaded; this server has \"ems-small\"",
         "Leave the model out, or start the server with that model.");
-    /// The collection has no model, so it cannot be searched by text; send a vector.
+    /// The collection has no model to embed texts with; send a vector.
     NoModel = ("no_model", 422, Client,
         "collection points has no model to embed a text with: it holds your own vectors of 3 values",
-        "Send a `vector`, or create a collection without `dimension`.");
+        "Send a `vector`, search in mode `lexical`, or create a collection without `dimension`.");
     /// The request has no key, or its key is unknown or has expired.
     Unauthorized = ("unauthorized", 401, Client,
         "key 0198c0de7a117000800000000000000a has expired",
@@ -222,11 +222,11 @@ codes! {
     /// The idempotency key was already used for a different request.
     IdempotencyConflict = ("idempotency_conflict", 409, Client,
         "idempotency key \"first-load\" was already used for a different request",
-        "Use a new key for a new request. If the detail speaks of missing results, read the documents first.");
+        "Use a new key for a new request. If the detail mentions missing results, read the documents first.");
     /// The document does not have the version that the request requires.
     PreconditionFailed = ("precondition_failed", 412, Client,
         "document fr-1 has version 11",
-        "Read the document again, repeat the change on it, and send its new version.");
+        "Read the document again, make your change to it, and send its new version in `If-Match`.");
     /// The request body is larger than the limit.
     BodyTooLarge = ("body_too_large", 413, Client,
         "the body may have at most 33554432 bytes (body_bytes_max), got 40000000",
@@ -266,7 +266,7 @@ codes! {
     /// The document is stored but not embedded yet, so it cannot be searched with; retry after the time given in Retry-After.
     DocumentPending = ("document_pending", 503, Capacity,
         "document fr-1 is stored but still waits for its embedding, so nothing can be compared with it yet",
-        "Repeat after `Retry-After`.");
+        "Repeat the request after the time in `Retry-After`.");
     /// The server is starting or stopping; retry after the time given in Retry-After.
     Unavailable = ("unavailable", 503, Capacity,
         "collection news is still recovering: 24576 of 100000 passages are indexed",

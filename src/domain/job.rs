@@ -106,20 +106,19 @@ pub struct JobProgress {
     pub eta_s: Option<f64>,
 }
 
-/// Details that depend on the type of the job. `import`: `lines`, `created`, `updated`, `failed`. `snapshot`: `snapshot` (its
-/// id) and `skipped` (collections that were deleted meanwhile). `restore`: `snapshot` and `collections` (the names that it
-/// creates). `mine`: `memory_bytes` and `disk_bytes` (estimates of what it needs); `first_sentences`, `first_different` and the
-/// same for `second`; then `proposed` pairs and `threshold`, with known pairs also `known_pairs`, `judged` (the pairs that
-/// `precision` counts: all with `known_pairs_complete`, otherwise those with a sentence of a known pair), `precision` (too high
-/// if other sentences have no translation), `recall` and `f1`; `pairs`, `gone` (pairs left out because they were deleted meanwhile),
-/// `first_truncated` and `second_truncated`. `duplicates`: `memory_bytes`, `disk_bytes`, `passages`, `documents` or `sentences`
-/// (depending on what is compared), `different`, `clusters`, `members`, `refused_pairs`. `train`: `classifier` (its name).
-/// `classify`: `classifier`, `documents`, `labeled`, `abstained`, `changed` (skipped because their text changed meanwhile) and
-/// `failed`. `evaluate`: `classifier`, and at the end `version`, `examples`, `accuracy`, `macro_f1`. `reembed`: `from_model`,
-/// `to_model` and their fingerprints, `memory_bytes` and `disk_bytes` (estimates), `passages` (created so far) and
-/// `not_embedded` (passages that the model failed on, which are retried after the job). `project`: `center`, `documents`
-/// (number of points), `sampled` (whether the collection has more), `memory_bytes` and `disk_bytes` (estimates); while it runs
-/// `phase`, then how long each phase took.
+/// Details that depend on the type of the job. `memory_bytes` and `disk_bytes` estimate what it needs. `import`: `lines`,
+/// `created`, `updated`, `failed`. `snapshot`: `snapshot` (its id) and `skipped` (collections deleted meanwhile). `restore`:
+/// `snapshot` and `collections` (the names that it creates). `mine`: `memory_bytes`, `disk_bytes`; `first_sentences`,
+/// `first_different` and the same for `second`; then `proposed` pairs and `threshold`, with known pairs also `known_pairs`,
+/// `judged` (the pairs that `precision` counts: all with `known_pairs_complete`, otherwise those with a sentence of a known
+/// pair), `precision` (too high if other sentences have no translation), `recall` and `f1`; `pairs`, `gone` (pairs deleted
+/// meanwhile), `first_truncated` and `second_truncated`. `duplicates`: `memory_bytes`, `disk_bytes`, `passages`, `documents` or
+/// `sentences`, `different`, `clusters`, `members`, `refused_pairs`. `train`: `classifier` (its name). `classify`: `classifier`,
+/// `documents`, `labeled`, `abstained`, `changed` (skipped: their text changed) and `failed`. `evaluate`: `classifier`, and at
+/// the end `version`, `examples`, `accuracy`, `macro_f1`. `reembed`: `from_model`, `to_model` and their fingerprints,
+/// `memory_bytes`, `disk_bytes`, `passages` (created so far) and `not_embedded` (retried after the job). `project`: `center`,
+/// `documents`, `sampled` (whether the collection has more), `memory_bytes`, `disk_bytes`; while it runs `phase`, then how long
+/// each phase took.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
 pub struct JobDetails(pub Metadata);

@@ -9,8 +9,8 @@ use super::ids::text_id;
 use super::names::names;
 use super::{CollectionName, InvalidId, timestamps};
 
-/// `read`: search and read. `write`: also write and delete documents. `admin`: also create and delete collections and, unless
-/// the key is restricted to `collections`, everything else.
+/// `read`: search, read, predict labels, embed texts. `write`: also write and delete documents and classifiers, and mine.
+/// `admin`: also create, change and delete collections and, unless the key is restricted to `collections`, everything else.
 // Each scope includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[cfg_attr(feature = "server", derive(clap::ValueEnum))]

@@ -62,10 +62,10 @@ limits! {
     page_max: usize = 1_000, env = "DRAGOMAN_PAGE_MAX", value_name = "COUNT";
     /// Maximum bytes of texts, metadata and vectors in the response to a search request.
     answer_bytes_max: usize = 64 << 20, env = "DRAGOMAN_ANSWER_BYTES_MAX", value_name = "BYTES";
-    /// Maximum bytes of memory for the bodies and responses of all requests together. One caller may hold at most as much as it
-    /// leaves free for others; more is refused. Small requests and responses are not counted.
+    /// Maximum bytes of memory for the bodies and responses of all requests together. A caller may hold only as much as then
+    /// stays free for others, so a single caller gets at most half; more is refused. Small requests and responses do not count.
     in_flight_bytes_max: u64 = 512 << 20, env = "DRAGOMAN_IN_FLIGHT_BYTES_MAX", value_name = "BYTES";
-    /// Maximum concurrent file uploads. One caller may run at most as many as it leaves free for others. When all slots are
+    /// Maximum concurrent file uploads. A caller may run only as many as then stay free for others. When all slots are
     /// taken, an upload that is too slow loses its slot to the next one.
     uploads_max: usize = 16, env = "DRAGOMAN_UPLOADS_MAX", value_name = "COUNT";
     /// Maximum searches per batch.
@@ -85,8 +85,8 @@ limits! {
     embed_queue_texts_max: usize = 20_000, env = "DRAGOMAN_EMBED_QUEUE_TEXTS_MAX", value_name = "COUNT";
     /// Maximum write requests that wait for one collection; more are refused with 503.
     write_queue_max: usize = 1_024, env = "DRAGOMAN_WRITE_QUEUE_MAX", value_name = "COUNT", max = 65_536;
-    /// Minimum changes of a collection before its index is saved while the server runs; for a large index, a fifth of its
-    /// passages if that is more. After a crash, the next start catches up with at most that many.
+    /// Number of changes to a collection after which its index is saved while the server runs; for a large index, a fifth of
+    /// its passages if that is more. After a crash, the next start has to repeat at most that many.
     index_save_changes: u64 = 10_000, env = "DRAGOMAN_INDEX_SAVE_CHANGES", value_name = "COUNT";
     /// Maximum jobs that run at once.
     jobs_running_max: usize = 4, env = "DRAGOMAN_JOBS_RUNNING_MAX", value_name = "COUNT";

@@ -62,8 +62,8 @@ pub struct ProjectionSummary {
     pub stale: bool,
 }
 
-/// A projection: points on a plane, in columns. The same index in `ids`, `x`, `y`, `language` and `value` stands for the same
-/// document.
+/// A projection: points on a plane, in columns. Values at the same index in `ids`, `x`, `y`, `language` and `value` belong to
+/// the same document.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = ProjectionPoints)]
 pub struct Projection {

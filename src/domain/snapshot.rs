@@ -49,7 +49,8 @@ pub struct SnapshotClassifier {
     pub model_fingerprint: String,
 }
 
-/// A snapshot: copies of collections, each as of one moment. A snapshot of the whole server also has aliases and classifiers.
+/// A snapshot: copies of collections, each at a single point in time. A snapshot of the whole server also has aliases and
+/// classifiers.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = SnapshotInfo)]
 pub struct Snapshot {

@@ -19,7 +19,7 @@ const ROUNDING: f64 = 1e-9;
 pub struct Difference {
     /// The difference of the means; positive if the second one is better.
     pub difference: f64,
-    /// Lower end of the 95 % confidence interval.
+    /// Lower end of the 95% confidence interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
@@ -29,7 +29,7 @@ pub struct Difference {
 
 /// Compares two lists of scores of the same queries, in the same order.
 ///
-/// Draws `resamples` samples of all queries, with replacement. The interval contains the middle 95 % of the mean differences of
+/// Draws `resamples` samples of all queries, with replacement. The interval contains the middle 95% of the mean differences of
 /// the samples. `p` is the share of these means, shifted to have mean 0, that are at least as far from 0 as the observed one.
 /// The observed mean is counted as a sample, so `p` is never 0.
 pub fn paired_bootstrap(first: &[f64], second: &[f64], resamples: usize, seed: u64) -> Difference {

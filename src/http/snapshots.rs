@@ -58,7 +58,7 @@ path_parameter!(SnapshotPath, "snapshot", SnapshotId, SnapshotId::parse);
 /// Create a snapshot
 ///
 /// Starts a job that copies the named collections, or the whole server with its aliases and classifiers, into a new snapshot,
-/// whose id is in the job's details. Writes and searches continue; each collection is copied as of one moment.
+/// whose id is in the job's details. Writes and searches continue; each collection is copied as it is at one point in time.
 #[utoipa::path(
     post, path = "/v1/snapshots", tag = "snapshots",
     request_body(content = CreateSnapshotRequest, description = "What the snapshot should contain."),
@@ -128,7 +128,7 @@ pub async fn delete_snapshot(State(api): State<Api>, SnapshotPath(id): SnapshotP
 /// Restore a snapshot
 ///
 /// Starts a job that restores collections, aliases and classifiers from a snapshot. Everything is checked, decompressed and
-/// indexed beside the existing data. Then all of it takes effect at once, or, after a failure or a crash, none of it.
+/// indexed alongside the existing data. Then all of it takes effect at once, or, after a failure or a crash, none of it.
 #[utoipa::path(
     post, path = "/v1/snapshots/{snapshot}/restore", tag = "snapshots",
     request_body(content = RestoreRequest, description = "What to restore, and under which name."),
@@ -150,8 +150,8 @@ pub async fn restore_snapshot(
 
 /// Download a snapshot
 ///
-/// Streams the archive of a snapshot, with its length. You can upload it to another server. With another model, that server can
-/// read the collections and re-embed them.
+/// Streams the archive of a snapshot, with its length. You can upload it to another server. If that server has another model, it
+/// can read the collections and re-embed them.
 #[utoipa::path(
     get, path = "/v1/snapshots/{snapshot}/archive", tag = "snapshot_archives",
     responses((

@@ -3,7 +3,7 @@
 //! The words are indexed by their skeletons: their consonants in seven classes. Words whose skeleton equals that of the query
 //! word, or differs from it by one consonant, are compared with the query word by edit distance. The costs were chosen on names
 //! of people in English and Arabic, Hebrew, Japanese, Korean, Russian and Chinese: with a similarity of 0.75 or more, half of the
-//! pairs (Hebrew, Chinese) to 94 % (Russian) are recognized, and at most two in 10,000 other words are mistaken for the name.
+//! pairs (Hebrew, Chinese) to 94% (Russian) are recognized, and at most two in 10,000 other words are mistaken for the name.
 
 use std::collections::HashMap;
 

@@ -87,7 +87,7 @@ pub enum Error {
     InvalidVector { problem: String },
     #[error("collection {collection} already has {limit} writes waiting, the most it may have (write_queue_max)")]
     WritesWaiting { collection: CollectionName, limit: usize },
-    #[error("{waiting} texts already wait for the encoder, at most {limit} may (embed_queue_texts_max); nothing was stored")]
+    #[error("{waiting} texts already wait for the encoder, but at most {limit} may (embed_queue_texts_max); nothing was stored")]
     EncoderBusy { waiting: usize, limit: usize },
     /// The documents are stored, but could not be made searchable while the caller waited. They become searchable without
     /// another request. Sending them again is harmless.

@@ -45,7 +45,7 @@ async fn pages_add_up_to_the_full_result_and_offsets_are_bounded() {
     }
     assert_eq!(paged, all);
     for (options, place, words) in [
-        (json!({"offset": 991}), "/offset", "at most 990 with limit 10, got 991"),
+        (json!({"offset": 991}), "/offset", "at most 990 (page_max less the limit), got 991"),
         (json!({"offset": u64::MAX, "limit": 1000}), "/offset", "at most 0"),
         (json!({"offset": -1}), "/offset", "non-negative integer"),
     ] {
@@ -180,7 +180,7 @@ async fn a_group_has_at_most_the_requested_number_of_hits() {
     for (group_by, place, words) in [
         (json!({"field": "id"}), "/group_by/field", "metadata.id"),
         (json!({"field": "a..b"}), "/group_by/field", "single dots"),
-        (json!({"field": "topic", "size": 0}), "/group_by/size", "from 1 to 1000, got 0"),
+        (json!({"field": "topic", "size": 0}), "/group_by/size", "from 1 to 1000 (page_max), got 0"),
         (json!({"size": 2}), "/group_by/field", "missing field `field`"),
         (json!("topic"), "/group_by", "expected an object"),
     ] {

@@ -150,7 +150,7 @@ fn report(samples: &[Sample], seconds: u64) {
     let under_load: Vec<&Sample> = samples.iter().filter(|sample| sample.phase == Phase::Load).collect();
     let quarter = under_load.len() / 4;
     println!("\n{seconds} s, of these {} under load after the warm-up", seconds * 3 / 4);
-    println!("| | first quarter | last quarter | growth per hour, 95 % | at rest before | at rest after |");
+    println!("| | first quarter | last quarter | growth per hour, 95% | at rest before | at rest after |");
     println!("|---|---:|---:|---:|---:|---:|");
     let mut verdicts = Vec::new();
     for (place, (name, unit)) in VALUES.iter().enumerate() {

@@ -77,7 +77,7 @@ fn rate_of(count: usize, took: Duration) -> f64 {
 /// Each query runs once per mode, because a repeated query is faster than a new one.
 fn times(server: &Server, questions: &[String]) {
     let mut connection = Connection::open(server.address());
-    println!("| mode, one core | median ms | 95 % ms | mean ms of computing |\n|---|---:|---:|---:|");
+    println!("| mode, one core | median ms | 95% ms | mean ms of computing |\n|---|---:|---:|---:|");
     for mode in MODES {
         let (mut times, mut computed) = (Vec::new(), Duration::ZERO);
         for (number, text) in questions.iter().cycle().take(WARM_UP + TIMED).enumerate() {

@@ -3,13 +3,13 @@
 /// Number of parts that the time is cut into. Neighboring measurements are correlated, but the means of such parts hardly are:
 /// a line through them has an honest confidence interval.
 const PARTS: usize = 12;
-/// The 97.5 % quantile of Student's t distribution for a line through twelve points.
+/// The 97.5% quantile of Student's t distribution for a line through twelve points.
 const STUDENT: f64 = 2.228;
 
 /// The slope of a line through the measurements.
 pub struct Growth {
     pub per_hour: f64,
-    /// Half the width of the 95 % confidence interval.
+    /// Half the width of the 95% confidence interval.
     pub bound: f64,
 }
 

@@ -31,9 +31,9 @@ fn a_classifier_is_trained_used_and_deleted() {
 
     let told = run(url, &["classifiers", "predict", "topics", "rain and wind", "late goal decides", "--explain", "1"]);
     let lines: Vec<&str> = told.expect(0).lines().collect();
-    assert_eq!(lines[0], "weather\t100.0 %\train and wind");
+    assert_eq!(lines[0], "weather\t100.0%\train and wind");
     assert!(lines[1].starts_with("  1.0000\t") && lines[1].ends_with("\tweather\train and wind"), "{lines:?}");
-    assert_eq!((lines[2], lines.len()), ("sports\t100.0 %\tlate goal decides", 4));
+    assert_eq!((lines[2], lines.len()), ("sports\t100.0%\tlate goal decides", 4));
     let piped = run_with(dragoman(url, &["classifiers", "predict", "topics", "--json"]), b"rain and wind\n\ngoal\n").json();
     assert_eq!((piped.len(), &piped[0]["text"], &piped[2]["labels"]), (3, &json!("rain and wind"), &json!(["sports"])));
     assert_eq!(piped[1], json!({"text": ""}), "the output lines up with the input");
@@ -41,8 +41,8 @@ fn a_classifier_is_trained_used_and_deleted() {
     assert_eq!(rows.expect(0).lines().nth(1).map(str::trim), Some(""), "{rows:?}");
 
     let judged = run(url, &["classifiers", "evaluate", "topics", "--examples", file]);
-    assert!(judged.expect(0).contains("accuracy           100.0 %"), "{}", judged.out);
-    assert!(judged.out.contains("\nLABEL    PRECISION   RECALL       F1  EXAMPLES\nsports     100.0 %"), "{}", judged.out);
+    assert!(judged.expect(0).contains("accuracy           100.0%"), "{}", judged.out);
+    assert!(judged.out.contains("\nLABEL    PRECISION  RECALL      F1  EXAMPLES\nsports      100.0%"), "{}", judged.out);
     assert!(judged.out.contains("\nLABEL      1  2\n1 sports   2  0\n2 weather  0  2"), "{}", judged.out);
 
     assert_eq!(client.post("/v1/collections", &json!({"name": "news"})).0, 201);
@@ -57,7 +57,7 @@ fn a_classifier_is_trained_used_and_deleted() {
 
     let judged = run(url, &["classifiers", "evaluate", "topics", "--collection", "news", "--field", "topic"]);
     assert!(
-        judged.expect(0).contains("examples           2") && judged.out.contains("accuracy           100.0 %"),
+        judged.expect(0).contains("examples           2") && judged.out.contains("accuracy           100.0%"),
         "{}",
         judged.out
     );

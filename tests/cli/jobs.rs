@@ -90,7 +90,7 @@ fn jobs_are_listed_and_shown() {
     let script = Script::of(&[("200 OK", &list), ("200 OK", &one), ("202 Accepted", &canceled)]);
     let table = run(&script.url, &["jobs", "list", "--status", "running", "--type", "import", "--collection", "news"]);
     let lines: Vec<&str> = table.expect(0).lines().collect();
-    assert_eq!(lines[1], format!("{ID}  import  news        running    50 %  2026-01-02 03:04:05Z"));
+    assert_eq!(lines[1], format!("{ID}  import  news        running     50%  2026-01-02 03:04:05Z"));
     let shown = run(&script.url, &["jobs", "show", ID]);
     assert!(shown.expect(0).contains("\ndetails.created  1,200\n"), "{}", shown.out);
     let canceled = run(&script.url, &["jobs", "cancel", ID, "--json"]).json();

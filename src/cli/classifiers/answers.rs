@@ -13,7 +13,7 @@ const NUMBERS: [&str; 12] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", 
 
 /// Formats a share as a percentage; empty for a missing value.
 pub fn percent(value: &Value) -> String {
-    value.as_f64().map_or_else(String::new, |share| format!("{:.1} %", share * 100.0))
+    value.as_f64().map_or_else(String::new, |share| format!("{:.1}%", share * 100.0))
 }
 
 /// Writes a prediction: the labels, the probability of the most likely one, and the text; then its neighbors.

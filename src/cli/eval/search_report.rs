@@ -145,7 +145,7 @@ impl fmt::Display for SearchReport {
         let width = names.max().unwrap_or_default().max(NAME_COLUMNS_MIN);
         writeln!(
             f,
-            "| documents | {:width$} | queries | nDCG@10 | recall@10 | recall@100 | MRR@10 | success@1 | Δ nDCG@10 | 95 % interval    |      p |",
+            "| documents | {:width$} | queries | nDCG@10 | recall@10 | recall@100 | MRR@10 | success@1 | Δ nDCG@10 | 95% interval     |      p |",
             "configuration"
         )?;
         writeln!(

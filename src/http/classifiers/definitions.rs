@@ -96,7 +96,7 @@ pub async fn get_classifier(
 ///
 /// Starts a job that trains a classifier again for the loaded model, on its collection's current labels or the texts it was
 /// created with. Until the job has succeeded, and if it fails or is canceled, the classifier predicts as before. `version` and
-/// `trained_at` say when it was trained. After a restart the job starts over. Unusable labels are refused at once.
+/// `trained_at` change when it is trained. After a restart the job starts over. Unusable labels are refused at once.
 #[utoipa::path(post, path = "/v1/classifiers/{classifier}/train", tag = "classifiers", responses(AcceptedJob))]
 pub async fn train_classifier(
     State(api): State<Api>,

@@ -52,8 +52,8 @@ pub struct StartEvaluationRequest {
 ///
 /// Predicts labels for labeled documents or texts and compares them with the given ones: overall, per label and per language,
 /// with the confusion matrix, the gap between the training language and the others, and the calibration of the probabilities. A
-/// `knn` never uses a document of its own collection as that document's neighbor. An `mlp` scores too high on its training
-/// examples, so hold some out with a filter. Use `/evaluations` for a large collection.
+/// `knn` never uses a document as its own neighbor. An `mlp` scores too high on its training examples, so hold some out with a
+/// filter. Use `/evaluations` for a large collection.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/evaluate", tag = "classifiers",
     request_body(content = EvaluateRequest, description = "The labeled documents or texts."),

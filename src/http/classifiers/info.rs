@@ -21,7 +21,7 @@ pub struct ClassifierInfo {
     /// Id of the job that trains it again; omitted if there is none. Until that job ends, the classifier predicts as before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_job: Option<String>,
-    /// How often it was trained: 0 until its first training has finished.
+    /// How many times it was trained: 0 until its first training has finished.
     pub version: u64,
     /// What it is for; omitted if not given.
     #[serde(skip_serializing_if = "Option::is_none")]

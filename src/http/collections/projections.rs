@@ -64,8 +64,8 @@ pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
 ///
 /// Starts a job that projects a collection's documents onto a plane, where similar meanings are near each other: the principal
 /// components of their embeddings, refined by UMAP. A document counts as the mean of its passages' embeddings; one without
-/// embeddings is left out. The projection replaces an earlier one with this center. It is stored beside the database: snapshots
-/// do not contain it, and re-embedding the collection deletes it. After a restart the job starts over.
+/// embeddings is left out. The projection replaces an earlier one with this center. Snapshots do not contain it, and re-embedding
+/// the collection deletes it. After a restart the job starts over.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/projections", tag = "projections",
     params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY)),

@@ -72,9 +72,8 @@ pub struct ImportParameters {
 /// Import documents
 ///
 /// Receives a file of any size and starts a job that stores its documents; a document whose id already exists is replaced. The
-/// body may be compressed with gzip or zstd, as `Content-Encoding` says. Once the response arrives, the file is durable: the
-/// job resumes after a restart of the server, and no line is lost. An invalid line does not affect the others: the job's
-/// results have the outcome of each line. The job has succeeded once all of its documents can be found.
+/// body may be compressed with gzip or zstd, as `Content-Encoding` says. Once the response arrives, no line is lost: the job
+/// resumes after a restart. An invalid line does not affect the others: the job's results have the outcome of each line. The job has succeeded once all of its documents can be found.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/import", tag = "import_export",
     params(ImportParameters),
@@ -108,7 +107,7 @@ pub async fn import_documents(
 ///
 /// Streams all documents in the order of their ids, compressed with zstd or gzip if `Accept-Encoding` lists one of them. A
 /// document that exists throughout appears exactly once; one that is stored or deleted meanwhile may or may not appear. An export
-/// that fails midway is cut off, which HTTP clients report. For a copy as of one moment, create a snapshot.
+/// that fails midway is cut off, which HTTP clients report. For a consistent copy, create a snapshot.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/export", tag = "import_export",
     params(ExportParameters),

@@ -178,7 +178,7 @@ async fn check_permissions(
     match collections {
         CollectionAccess::Server | CollectionAccess::Handler => Ok(()),
         CollectionAccess::Everything => {
-            Err(ApiError::new(Code::Forbidden, "the key is restricted to some collections, but this concerns all"))
+            Err(ApiError::new(Code::Forbidden, "the key is restricted to some collections, but this affects the whole server"))
         }
         CollectionAccess::Path => {
             let params = request.extract_parts::<RawPathParams>().await;

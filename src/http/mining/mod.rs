@@ -132,8 +132,8 @@ pub struct FindDuplicatesRequest {
     #[serde(default = "duplicate_neighbors")]
     #[schema(minimum = 1, maximum = 255, default = 8)]
     pub neighbors: usize,
-    /// Maximum passages or documents per cluster. Near-duplicates form chains whose ends are not alike; a pair that would make
-    /// a cluster larger than this is ignored; more equal texts than this make several clusters.
+    /// Maximum passages or documents per cluster, because the ends of a long chain of near-duplicates are not alike. A pair
+    /// that would make a cluster larger is ignored. If more texts than this are equal, they form several clusters.
     #[serde(default = "size_max")]
     #[schema(minimum = 2, maximum = 1000, default = 100)]
     pub size_max: u32,
@@ -146,10 +146,9 @@ pub struct FindDuplicatesRequest {
 /// Mine translation pairs
 ///
 /// Starts a job that finds translations between two sets of sentences: passages of two collections or of two parts of one, texts
-/// of the request, or one of each. It uses what is stored and embedded when it starts. The response's details estimate the memory
-/// and disk space needed; with too little of either, the job is refused. Once the job has succeeded, `GET /v1/jobs/{job}/pairs`
-/// returns the pairs. After a restart, embeddings of texts are kept and the rest starts over. With a key that is restricted to
-/// collections, only that key can see a job with texts.
+/// of the request, or one of each. It uses what is stored and embedded when it is accepted. Its details estimate the memory and
+/// disk space needed; with too little of either, it is refused. Once it has succeeded, `GET /v1/jobs/{job}/pairs` returns the pairs. After a restart, embeddings of texts are kept and the rest starts over. Of the
+/// keys that are restricted to collections, only the one that starts a job with texts can see it.
 #[utoipa::path(
     post, path = "/v1/mine", tag = "mining",
     params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY)),
@@ -191,7 +190,7 @@ pub async fn mine_pairs(
 /// Find duplicates
 ///
 /// Starts a job that finds clusters of a collection's passages with the same meaning: near-duplicates and translations. It uses
-/// what is stored and embedded when it starts. Equal texts belong together, whatever their neighbors; passages of the same
+/// what is stored and embedded when it is accepted. Equal texts belong together, whatever their neighbors; passages of the same
 /// document are not compared. Once the job has succeeded, `GET /v1/jobs/{job}/clusters` returns the clusters. After a restart the
 /// job starts over.
 #[utoipa::path(

@@ -64,7 +64,7 @@ pub enum EncodingFormat {
     Base64,
 }
 
-/// What a text is embedded as. Some models treat both alike.
+/// Whether texts are embedded as documents or as queries. Some models treat both alike.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EmbeddingInputType {

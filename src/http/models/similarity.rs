@@ -45,7 +45,8 @@ pub struct PairSimilarities {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompareSetsRequest {
-    /// The texts of the rows. Both sets together have at most the server's limit (2048 unless configured otherwise).
+    /// The texts of the rows. Both sets together have at most the server's limit (2048 unless configured otherwise). Without
+    /// `second`, this set has at most half of that.
     #[schema(min_items = 1)]
     pub first: Vec<String>,
     /// The texts of the columns; defaults to those of the rows.

@@ -37,7 +37,7 @@ impl DocumentedErrors {
     pub fn add_to(&self, components: &mut Value) {
         components["headers"] = json!({
             "x-request-id": {"description": "The id of the request.", "schema": {"type": "string"}},
-            "retry-after": {"description": "Seconds after which to come again.", "schema": {"type": "integer", "minimum": 1}},
+            "retry-after": {"description": "Seconds to wait before retrying.", "schema": {"type": "integer", "minimum": 1}},
             "www-authenticate": {
                 "description": "What to send: a key as a bearer token.",
                 "schema": {"type": "string"},

@@ -45,15 +45,14 @@ const MAY_BE_NULL: [(&str, &str); 4] = [
         description = "Vector search across languages, with the embedding model built in: store documents in any of 62 \
             languages and search them in any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, \
             which `/docs/errors` explains. An operation can return the codes that it lists as `x-error-codes`, and those that \
-            its responses list. Errors of `/v1/embeddings` and `/v1/models/{model}` have OpenAI's shape and statuses. An \
+            its responses list. Errors of `/v1/embeddings` and `/v1/models/{model}` have OpenAI's format and status codes. An \
             unknown path returns `route_not_found` (404), and a method that a path does not have returns `method_not_allowed` \
-            (405). HEAD answers as GET, without a body. On a server with keys every request needs one, as `authorization: \
+            (405). HEAD works like GET, but returns no body. On a server with keys every request needs one, as `authorization: \
             Bearer KEY`, except for operations that are marked as open, this document and its pages. `/metrics` serves metrics \
             for Prometheus. Every response has the header `x-request-id`: the client's own, if it sent at most 128 printable \
-            ASCII characters, otherwise a new one. Requests with unknown members are refused, and the error names them. So is \
-            null where the schema does not allow it: leave optional members out. In responses optional members are omitted, \
-            not null. A JSON body may be compressed with gzip or zstd, as its `content-encoding` says; responses are too if \
-            `accept-encoding` asks for it.",
+            ASCII characters, otherwise a new one. Requests with unknown members are refused, and so is null where the \
+            schema does not allow it: leave optional members out, as responses do. A JSON body may be compressed with gzip or \
+            zstd, as its `content-encoding` says; responses are too if `accept-encoding` asks for it.",
         license(name = "Apache License 2.0", identifier = "Apache-2.0"),
     ),
     servers((url = "/", description = "The server that this document comes from.")),
@@ -66,7 +65,7 @@ const MAY_BE_NULL: [(&str, &str); 4] = [
         (name = "import_export", description = "Import and export documents as files, streamed both ways."),
         (name = "jobs", description = "Jobs: work that outlives its request."),
         (name = "job_streams", description = "Streams of a job: progress as server-sent events, results line by line."),
-        (name = "snapshots", description = "Snapshots: copies of collections, each as of one moment."),
+        (name = "snapshots", description = "Snapshots: copies of collections, each taken at a single point in time."),
         (name = "snapshot_archives", description = "Download and upload the files of snapshots."),
         (name = "classifiers", description = "Classifiers: learn labels in some languages and predict them in all."),
         (name = "embeddings", description = "Embed texts, with an interface compatible with OpenAI's."),

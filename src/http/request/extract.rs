@@ -14,10 +14,9 @@ use utoipa::IntoParams;
 use super::body::{INLINE_BYTES_MAX, receive_json};
 use super::body_schemas::{BodySchema, SchemaViolation, list_choices};
 use super::cursor;
-use super::values::check_integer;
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey, hex};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks, Violation};
+use crate::http::error::{ApiError, Checks, Violation, invalid};
 use crate::service::json::{self, JsonError};
 
 /// Default rows per page of a list.
@@ -34,8 +33,9 @@ pub trait RequestBody: Sized + Send + 'static {
     fn read(json: &[u8], schema: BodySchema<'_>) -> Result<Self, ApiError>;
 }
 
-pub const ABOUT_IDEMPOTENCY_KEY: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters: if you send it \
-    again within 24 hours, the server does nothing and answers again, about a job or classifier with its current state.";
+pub const ABOUT_IDEMPOTENCY_KEY: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters. If you \
+    repeat the request with it within 24 hours, the server does nothing and returns the first response, with the current state \
+    of a collection, job or classifier.";
 
 pub struct JsonBody<T>(pub T);
 
@@ -221,7 +221,11 @@ fn query(uri: &Uri, known: &[String]) -> Result<(Value, Checks), ApiError> {
 
 /// Checks the requested number of items, the member `pointer`.
 pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, ApiError> {
-    check_integer(pointer, got, 1..=limits.page_max)
+    let max = limits.page_max;
+    if (1..=max).contains(&got) {
+        return Ok(got);
+    }
+    invalid(pointer, format!("must be an integer from 1 to {max} (page_max), got {got}"))
 }
 
 /// Parses JSON against its schema. The error names all violations. Null is accepted only where the schema allows it.

@@ -20,8 +20,8 @@ const NO_LANGUAGE: &str = r#"documents without a language match {"field": "langu
 
 /// One node of a filter: `and`, `or` or `not` with further nodes, or a `field` with exactly one operator.
 ///
-/// Every condition is true or false. A missing value, or one of a type other than the requested one, does not match, with every
-/// operator except `ne` and `exists`. `ne` and `not` are exact negations, so they also hold for documents without the value. At
+/// Every condition is true or false. A missing value, or a value of another type than the one given, matches no operator except
+/// `ne` and `exists`. `ne` and `not` are exact negations, so they also hold for documents without the value. At
 /// most 16 levels deep, 100 conditions, and 10000 values in all lists.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -180,7 +180,7 @@ impl Reader<'_> {
             (None, None, None, Some(_), 0) => invalid(format!("a field needs an operator, one of {}", OPERATORS.join(", "))),
             (None, None, None, Some(_), _) => {
                 let got: Vec<_> = operators.iter().map(|(name, _)| *name).collect();
-                invalid(format!("a field takes exactly one operator, got {}; join conditions with and", got.join(" and ")))
+                invalid(format!("a field takes exactly one operator, got {}; combine conditions with and", got.join(" and ")))
             }
             (None, None, None, None, 0) => {
                 invalid("a node needs and, or, not, or field with an operator; it is empty".to_owned())

@@ -55,7 +55,7 @@ pub(super) fn check_diversity(diversity: Option<f32>, balance_languages: Option<
     let Some(diversity) = diversity else { return Ok(0.0) };
     check_number("/diversity", diversity, 0.0..=1.0)?;
     match balance_languages {
-        Some(true) => invalid("/diversity", "must be left out with balance_languages, which orders the hits already"),
+        Some(true) => invalid("/diversity", "must be left out with balance_languages, which already orders the hits"),
         _ => Ok(diversity),
     }
 }

@@ -172,7 +172,7 @@ fn check_page(limit: Option<usize>, offset: Option<usize>, limits: &Limits) -> R
     let (max, offset) = (limits.page_max, offset.unwrap_or_default());
     let limit = check_limit(limit.unwrap_or(LIMIT_DEFAULT.min(max)), "/limit", limits)?;
     if offset > max - limit {
-        return invalid("/offset", format!("must be at most {} with limit {limit}, got {offset}", max - limit));
+        return invalid("/offset", format!("must be at most {} (page_max less the limit), got {offset}", max - limit));
     }
     Ok((limit, offset))
 }
@@ -236,7 +236,7 @@ fn check_query_options(
 fn check_preferred(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<Vec<PreferredLanguage>, ApiError> {
     let Some(tags) = &body.prefer_language else { return Ok(Vec::new()) };
     if body.balance_languages == Some(true) {
-        return invalid("/prefer_language", "must be left out with balance_languages, which orders the languages already");
+        return invalid("/prefer_language", "must be left out with balance_languages, which already orders the languages");
     }
     if !(1..=Language::COUNT).contains(&tags.len()) {
         return invalid("/prefer_language", format!("must name 1 to {} languages, got {}", Language::COUNT, tags.len()));

@@ -109,7 +109,7 @@ pub async fn search_batch(
 ///
 /// Finds documents like the positive examples and unlike the negative ones: those nearest to the mean of the positive examples
 /// minus the mean of the negative ones. A document counts as the mean of its passages, and is never a hit if it is an example.
-/// With the metric l2 and negative examples, the mean of the positive examples counts twice.
+/// With the metric l2, negative examples move the target: it is twice the positive mean minus the negative mean.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/recommend", tag = "search",
     request_body(content = RecommendDocumentsRequest, description = "The examples, and which hits to return."),

@@ -64,11 +64,12 @@ pub struct SearchDocumentsRequest {
     #[serde(default, deserialize_with = "singles")]
     pub score_min: Option<f32>,
     /// Whether to compare all embeddings instead of searching the index, which may miss a near one. Slow in a large collection,
-    /// and writes wait meanwhile.
+    /// and writes wait until it is done. Not for mode `lexical`.
     #[schema(default = false)]
     pub exact: Option<bool>,
-    /// Candidates considered while searching the index; defaults to the collection's `hnsw.ef_search`. More candidates improve
-    /// recall, but take longer. Not for mode `lexical`, nor with `exact`.
+    /// Searches the graph of the index with this many candidates, also where the server would scan all embeddings. In larger
+    /// collections the default is `hnsw.ef_search`. More candidates improve recall, but take longer. Not for mode `lexical`,
+    /// nor with `exact`.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
     /// Candidates per requested passage that the index returns to be rescored with their stored embeddings, from 1 to 64; 1
@@ -85,8 +86,8 @@ pub struct SearchDocumentsRequest {
     #[serde(default, deserialize_with = "some_object")]
     pub group_by: Option<GroupBy>,
     /// Whether to interleave languages: first the best hit of each language, then the second best of each, and so on. A hit
-    /// takes part only if it is at least half as near as the nearest one, or if its BM25 is at least half of the best one's;
-    /// the others follow by score.
+    /// takes part only if its relevance (in mode `full`), its cosine or its BM25 score is at least half of the best one's, or
+    /// with `l2` if it is at most twice as far away as the nearest; the others follow by score.
     #[schema(default = false)]
     pub balance_languages: Option<bool>,
     /// Languages to prefer, 1 to 62, most preferred first, as BCP 47 tags; `auto` means the query's own. Their documents rank

@@ -89,7 +89,7 @@ impl EmergencySpace {
             return (occupied < BYTES).then_some(lacking_kib);
         }
         let error = self.create(needed).err()?;
-        tracing::debug!(path = %self.path.display(), %error, "cannot occupy space for emergencies");
+        tracing::debug!(path = %self.path.display(), %error, "cannot reserve emergency space");
         let _ = std::fs::remove_file(&self.path);
         // A user may have less room than the disk.
         let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
@@ -133,7 +133,7 @@ impl EmergencySpace {
         let existed = std::fs::remove_file(&self.path).is_ok();
         if existed {
             *status = Status::GivenUp;
-            tracing::warn!(path = %self.path.display(), "the disk is full; giving up the space kept for emergencies");
+            tracing::warn!(path = %self.path.display(), "the disk is full; releasing the reserved emergency space");
         }
         existed
     }

@@ -54,7 +54,10 @@ pub(super) fn sort(candidates: &mut [Candidate]) {
 ///
 /// Every prefix of the result is balanced, so pages are balanced and do not depend on each other.
 pub(super) fn interleave_languages(mut candidates: Vec<Candidate>, metric: Metric) -> Vec<Candidate> {
-    sort(&mut candidates);
+    // Fused scores are equal where ranks are, as those of the languages' best hits.
+    let dense = |one: &Candidate| one.ranks.dense.map_or(f32::NEG_INFINITY, |ranked| ranked.score);
+    let older_last = |a: &Candidate, b: &Candidate| dense(b).total_cmp(&dense(a)).then(a.passage.cmp(&b.passage));
+    candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| older_last(a, b)));
     // Uses the scores of the lists, because a fused score says nothing about how near a language's best hit is.
     let lists: [fn(&Candidate) -> Option<RankedScore>; 2] = [|one| one.ranks.dense, |one| one.ranks.lexical];
     let best = |list: fn(&Candidate) -> Option<RankedScore>| {
@@ -171,6 +174,17 @@ mod tests {
         assert_eq!(turns(&[(1, "en", 0.9), (2, "en", 0.8), (3, "fr", 0.4), (4, "", 0.1)]), [1, 2, 3, 4]);
         assert_eq!(turns(&[(1, "en", -0.1), (2, "fr", -0.3), (3, "en", -0.2)]), [1, 3, 2]);
         assert_eq!(turns(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn of_equal_fused_scores_the_nearer_embedding_comes_first() {
+        let first_of = |key, language, score| {
+            let ranks = HitRanks { dense: Some(RankedScore { rank: 1, score }), ..HitRanks::default() };
+            candidate(key, language, 0.016, ranks)
+        };
+        let candidates = vec![first_of(1, "ar", 0.4), first_of(2, "nl", 0.7), first_of(3, "en", 0.5)];
+        let found = interleave_languages(candidates, Metric::Cosine);
+        assert_eq!(found.iter().map(|candidate| candidate.passage.0).collect::<Vec<_>>(), [2, 3, 1]);
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! with one of the 62 either have letters that it lacks (Belarusian, Tajik, Azerbaijani, Pashto), or lack something that every
 //! text in it has (Kyrgyz and Tatar, Nepali and Sanskrit).
 //!
-//! Of 62,744 FLORES sentences in the 62 languages, 0.41 % are rejected (Yoruba most: 3.3 %), and a fifth of those had been
-//! taken for another language anyway. Of their first three words, 1.6 % are rejected, and of 13,914 short sentences 0.29 %. Of
+//! Of 62,744 FLORES sentences in the 62 languages, 0.41% are rejected (Yoruba most: 3.3%), and a fifth of those had been
+//! taken for another language anyway. Of their first three words, 1.6% are rejected, and of 13,914 short sentences 0.29%. Of
 //! 91 sentences in 35 other languages, most of which are in `tests/outside_languages.rs`, 79 are rejected. It misses the
 //! nearest relatives, such as Occitan (Catalan), Luxembourgish (German), Yiddish in plain letters (Hebrew), and Zulu (Swahili).
 

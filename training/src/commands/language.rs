@@ -80,7 +80,7 @@ impl LanguageArguments {
         }
         let found = &trained.calibrated;
         println!(
-            "held out, whole and parts: {} texts, {:.2} % correct, temperature {:.3}, calibration error {:.4} (without: {:.4})",
+            "held out, whole and parts: {} texts, {:.2}% correct, temperature {:.3}, calibration error {:.4} (without: {:.4})",
             found.texts,
             100.0 * found.accuracy,
             found.temperature,

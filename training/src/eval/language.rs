@@ -151,7 +151,7 @@ impl fmt::Display for LanguageReport {
         for set in &self.sets {
             writeln!(
                 f,
-                "  {}: mean of {} languages {:.2} %, calibration error {:.3}, {:.1} us per text",
+                "  {}: mean of {} languages {:.2}%, calibration error {:.3}, {:.1} us per text",
                 set.name,
                 set.languages.len(),
                 set.mean(),
