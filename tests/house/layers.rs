@@ -87,8 +87,7 @@ pub const TRAINER: Layers = &[
     ("model", &["config", "data"]),
     ("optim", &["config", "model"]),
     ("checkpoint", &["error", "model", "optim"]),
-    ("plot", &["error"]),
-    ("progress", &["config", "error", "objective", "plot"]),
+    ("progress", &["config", "error", "objective"]),
     ("pack", &["checkpoint", "error"]),
     ("train", &["checkpoint", "config", "data", "error", "model", "objective", "optim", "progress"]),
     ("eval", &["config", "data", "error", "model"]),
@@ -109,13 +108,12 @@ pub const TRAINER: Layers = &[
             "import",
             "language",
             "model",
-            "progress",
             "relevance",
             "train",
             "translations",
         ],
     ),
-    ("main", &["commands", "config", "data", "error", "import", "pack", "train"]),
+    ("main", &["commands", "config", "data", "error", "export", "import", "pack", "progress", "train"]),
 ];
 
 /// What the trainer may import from the server's library, where it only sees the shared modules.

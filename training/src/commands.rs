@@ -14,15 +14,5 @@ pub mod from_bundle;
 pub mod language;
 /// The subcommand `relevance`.
 pub mod relevance;
-/// The subcommands `translations` and `add-translations`.
+/// The subcommand `translations`.
 pub mod translations;
-
-use std::path::Path;
-
-use crate::error::Error;
-use crate::progress;
-
-/// Draws `loss.svg` from the run's `loss.csv`.
-pub fn plot(run: &Path) -> Result<(), Error> {
-    progress::plot(run)
-}

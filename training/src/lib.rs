@@ -28,8 +28,6 @@ pub mod objective;
 pub mod optim;
 /// Weights split into small files.
 pub mod pack;
-/// Loss curves as SVG.
-pub mod plot;
 /// Log lines and the loss curve.
 pub mod progress;
 /// The relevance weights of search.

@@ -13,11 +13,12 @@ use dragoman_training::commands::export::ExportArguments;
 use dragoman_training::commands::from_bundle::FromBundleArguments;
 use dragoman_training::commands::language::{LanguageArguments, LanguageEvalArguments};
 use dragoman_training::commands::relevance::RelevanceArguments;
-use dragoman_training::commands::translations::{AddTranslationsArguments, TranslationsArguments};
+use dragoman_training::commands::translations::TranslationsArguments;
 use dragoman_training::config::Config;
 use dragoman_training::error::Error;
+use dragoman_training::export::translations::{TranslationOptions, add_translations};
 use dragoman_training::train::Outcome;
-use dragoman_training::{commands, data, import, pack, train};
+use dragoman_training::{data, import, pack, progress, train};
 use signal_hook::consts::signal::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -98,7 +99,7 @@ enum Command {
     /// Learns word translations in all languages from parallel text: the table with which search translates words.
     Translations(TranslationsArguments),
     /// Adds a translation table to a bundle.
-    AddTranslations(AddTranslationsArguments),
+    AddTranslations(TranslationOptions),
     /// Trains and evaluates the language head, which detects languages by the tokens of a tokenizer.
     Language(LanguageArguments),
     /// Evaluates language detection: by the bundle, by rules, and by whatlang alone.
@@ -213,7 +214,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Export(arguments) => arguments.run(),
         Command::Relevance(arguments) => arguments.run(),
         Command::Translations(arguments) => arguments.run(),
-        Command::AddTranslations(arguments) => arguments.run(),
+        Command::AddTranslations(options) => add_translations(&options).map(|section| print!("{section}")),
         Command::AddQuestions(arguments) => arguments.run(),
         Command::Pack { weights, out, piece_mib } => {
             let pieces = pack::pack(&weights, &out, piece_mib << 20)?;
@@ -225,6 +226,6 @@ fn run(command: Command) -> Result<(), Error> {
         Command::ImportEms(options) => import::import_ems(&options).map(|exported| print!("{exported}")),
         Command::Language(arguments) => arguments.run(),
         Command::LanguageEval(arguments) => arguments.run(),
-        Command::Plot { run } => commands::plot(&run),
+        Command::Plot { run } => progress::plot(&run),
     }
 }

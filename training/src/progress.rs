@@ -11,11 +11,15 @@ use crate::objective::{Objective, Terms};
 
 /// The log.
 pub mod log;
+/// The curve.
+mod plot;
 /// The report.
 pub mod report;
 
 use log::{Log, Row};
 
+/// File name of the curve in the run's folder.
+const CURVE: &str = "loss.svg";
 const EVERY: Duration = Duration::from_secs(15);
 
 /// The losses of a stage since the last log line.
@@ -109,7 +113,7 @@ impl Progress {
 
     /// Draws the curve and writes the report. `shares` are the shares of the languages among the drawn sentences.
     pub fn publish(&self, config: &Config, shares: &[(&str, f64)]) -> Result<(), Error> {
-        plot(&self.run)?;
+        plot::plot(self.log.rows(), &self.run.join(CURVE))?;
         let report = report::Report { config, rows: self.log.rows(), shares };
         log::replace(&self.run.join(report::FILE), &report.to_string())
     }
@@ -117,6 +121,5 @@ impl Progress {
 
 /// Draws `loss.svg` from `loss.csv` in the folder `run`.
 pub fn plot(run: &Path) -> Result<(), Error> {
-    let csv = run.join(log::FILE);
-    crate::plot::plot(&csv, &log::columns(&csv)?, &run.join("loss.svg"))
+    plot::plot(&log::read(&run.join(log::FILE))?, &run.join(CURVE))
 }

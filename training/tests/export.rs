@@ -148,14 +148,12 @@ fn a_parity_failure_leaves_no_bundle() {
         corpora: None,
         language_head: None,
         notes: None,
-        evaluation_command: "",
         baseline: None,
         previous: None,
         encoder_of: None,
         relevance: None,
     };
-    let (parameters, kind) = (&model.parameters, model.kind);
-    let mut reference = TorchEncoder { parameters, model: &model.config.model, kind, late_interaction: None, questions: None };
+    let mut reference = TorchEncoder::new(&model.parameters, &model.config.model);
     let error = export(&options, &weights, &mut reference).unwrap_err().to_string();
     assert!(error.contains("parity of fp32: the least cosine"), "{error}");
     assert!(Bundle::open(&folder).is_err());

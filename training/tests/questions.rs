@@ -14,7 +14,7 @@ use dragoman_training::config::{Config, ContrastiveConfig, EncoderKind, Norm, Re
 use dragoman_training::error::Error;
 use dragoman_training::eval::{SentenceEncoder as _, TextEncoder, TorchEncoder};
 use dragoman_training::export::questions::{self, QuestionOptions};
-use dragoman_training::export::{EncoderShape, EncoderWeights};
+use dragoman_training::export::{EncoderShape, EncoderWeights, NewBundle};
 use dragoman_training::{data, train};
 use tch::Device;
 use untrained::{Model, alone, continued};
@@ -42,19 +42,17 @@ fn add_questions(model: &Model, config: &Config) -> Result<PathBuf, Error> {
     let parameters = train::load_weights(&model.path("run/next.safetensors"), Device::Cpu).unwrap();
     let shape = EncoderShape::new(&config.model, model.vocabulary, model.kind);
     let weights = EncoderWeights::from_tensors(shape, parameters.iter()).unwrap();
+    std::fs::write(model.path("notes.md"), "Trained for a test.").unwrap();
+    let notes = Some(model.path("notes.md"));
+    let new_bundle = NewBundle { bundle_version: "0.2.0".to_owned(), out: folder.clone(), relevance: None, notes };
     let options = QuestionOptions {
         bundle: &before,
-        version: "0.2.0",
-        folder: &folder,
+        new_bundle: &new_bundle,
         stage: (config, config.stages.last().unwrap()),
         calibration: &[],
         evaluation: Some(&model.path("evaluation")),
-        relevance: None,
-        notes: Some("Trained for a test."),
     };
-    let mut reference =
-        TorchEncoder { parameters: &parameters, model: &config.model, kind: model.kind, late_interaction: None, questions: None };
-    questions::add_questions(&options, &weights, &mut reference)?;
+    questions::add_questions(&options, &weights, &mut TorchEncoder::new(&parameters, &config.model))?;
     Ok(folder)
 }
 

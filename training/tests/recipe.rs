@@ -14,6 +14,7 @@ use dragoman_training::data;
 use dragoman_training::data::augmenter::Augmenter;
 use dragoman_training::eval::retrieval::precision_at_1;
 use dragoman_training::eval::{SentenceEncoder as _, TextEncoder};
+use dragoman_training::export::NewBundle;
 use dragoman_training::train::{self, Options, Outcome};
 use tch::Device;
 
@@ -97,12 +98,9 @@ fn the_recipe_is_reproducible_and_its_bundle_finds_translations() {
     let bundle_arguments = BundleArguments {
         config: path("config.toml"),
         weights: path("first/retrieve.safetensors"),
-        bundle_version: "0.0.1".to_owned(),
-        out: path("bundle"),
+        new_bundle: NewBundle { bundle_version: "0.0.1".to_owned(), out: path("bundle"), relevance: None, notes: None },
         calibration: Some(path("raw")),
         evaluation: None,
-        relevance: None,
-        notes: None,
     };
     let export = ExportArguments {
         bundle_arguments,

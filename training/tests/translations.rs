@@ -14,6 +14,7 @@ use dragoman::ranking::{Translations, WordIndex};
 use dragoman::text::query_words::query_words;
 use dragoman::text::word_counts::word_counts;
 use dragoman_training::config::{EncoderKind, Norm};
+use dragoman_training::export::NewBundle;
 use dragoman_training::export::translations::{TranslationOptions, add_translations};
 use dragoman_training::translations::{Sources, learn};
 use untrained::Model;
@@ -61,16 +62,17 @@ fn adding_a_translation_table_keeps_the_embeddings() {
     let table = model.path("translations.safetensors");
     learn(&sources(text(model.path("parallel")))).unwrap().write(&table).unwrap();
     let relevance = RelevanceWeights { translated: 2.5, ..RelevanceWeights::default() };
-    let options = TranslationOptions {
-        bundle: &before.folder,
-        version: "0.3.0",
-        folder: &model.path("models/translating"),
-        table: &table,
-        relevance: Some(relevance),
-        notes: Some("Learned for a test."),
+    std::fs::write(model.path("relevance.json"), serde_json::to_string(&relevance).unwrap()).unwrap();
+    std::fs::write(model.path("notes.md"), "Learned for a test.").unwrap();
+    let new_bundle = NewBundle {
+        bundle_version: "0.3.0".to_owned(),
+        out: model.path("models/translating"),
+        relevance: Some(model.path("relevance.json")),
+        notes: Some(model.path("notes.md")),
     };
+    let options = TranslationOptions { bundle: before.folder.clone(), translations: table.clone(), new_bundle };
     add_translations(&options).unwrap();
-    let after = Bundle::open(options.folder).unwrap();
+    let after = Bundle::open(&options.new_bundle.out).unwrap();
     assert_eq!((after.fingerprint(), after.manifest.version.as_str()), (before.fingerprint(), "0.3.0"));
     assert_eq!(after.manifest.relevance, Some(relevance));
     assert_eq!(Translations::read(&after.path(TRANSLATIONS)).unwrap(), Translations::read(&table).unwrap());

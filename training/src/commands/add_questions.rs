@@ -12,7 +12,7 @@ use crate::config::{Config, StageConfig};
 use crate::error::Error;
 use crate::eval::TorchEncoder;
 use crate::export::questions::{QuestionOptions, add_questions};
-use crate::model::encoder::{kind_of, question_encoder};
+use crate::model::encoder::question_encoder;
 use crate::train;
 
 /// Input and output of `add-questions`.
@@ -48,20 +48,14 @@ impl AddQuestionsArguments {
         };
         let vocabulary = Tokenizer::load(&self.bundle.join(TOKENIZER))?.vocabulary_size();
         let weights = encoder_weights(&config, vocabulary, &parameters)?;
-        let notes = self.bundle_arguments.notes_text()?;
         let options = QuestionOptions {
             bundle: &self.bundle,
-            version: &self.bundle_arguments.bundle_version,
-            folder: &self.bundle_arguments.out,
+            new_bundle: &self.bundle_arguments.new_bundle,
             stage: (&config, stage),
             calibration: &self.bundle_arguments.calibration_texts(&config)?,
             evaluation: self.bundle_arguments.evaluation.as_deref(),
-            relevance: self.bundle_arguments.relevance_weights()?,
-            notes: notes.as_deref(),
         };
-        let (model, kind) = (&config.model, kind_of(&parameters));
-        let mut reference = TorchEncoder { parameters: &parameters, model, kind, late_interaction: None, questions: None };
-        print!("{}", add_questions(&options, &weights, &mut reference)?);
+        print!("{}", add_questions(&options, &weights, &mut TorchEncoder::new(&parameters, &config.model))?);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use crate::eval::{
     Report, SentenceEncoder, ServerEncoder, TextEncoder, TorchEncoder, WithoutDiacritics, candidates, classification, flores,
     measure, mining, passages, short, sts, tatoeba,
 };
-use crate::model::encoder::{kind_of, question_encoder};
+use crate::model::encoder::question_encoder;
 use crate::train;
 
 /// Evaluates an encoder: a bundle's int8 model, a run's weights, or a running server.
@@ -222,7 +222,6 @@ impl TaskArguments {
                 let encoder = TorchEncoder {
                     parameters: &parameters,
                     model: &config.model,
-                    kind: kind_of(&parameters),
                     late_interaction: Some(late_interaction(&parameters)?),
                     questions: questions.as_ref(),
                 };

@@ -11,7 +11,6 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::eval::TorchEncoder;
 use crate::export::{self, ExportOptions, Origin};
-use crate::model::encoder::kind_of;
 use crate::train;
 
 /// Input and output of `export`.
@@ -53,34 +52,25 @@ impl ExportArguments {
             None => None,
         };
         let calibration = self.bundle_arguments.calibration_texts(&config)?;
-        let notes = self.bundle_arguments.notes_text()?;
-        let relevance = self.bundle_arguments.relevance_weights()?;
-        let command = format!("dragoman-train eval --bundle models/{} --data DEV", config.name);
+        let new_bundle = &self.bundle_arguments.new_bundle;
+        let (relevance, notes) = (new_bundle.relevance_weights()?, new_bundle.notes_text()?);
         let options = ExportOptions {
             name: &config.name,
             origin: Origin::Trained(&config),
-            version: &self.bundle_arguments.bundle_version,
+            version: &new_bundle.bundle_version,
             tokenizer: &self.tokenizer,
-            folder: &self.bundle_arguments.out,
+            folder: &new_bundle.out,
             calibration: &calibration,
             evaluation: self.bundle_arguments.evaluation.as_deref(),
             corpora: self.corpora.as_deref(),
             language_head: self.language_head.as_deref(),
-            evaluation_command: &command,
             baseline: baseline.as_ref(),
             previous: self.previous.as_deref(),
             encoder_of: self.encoder_of.as_deref(),
             relevance,
             notes: notes.as_deref(),
         };
-        let mut reference = TorchEncoder {
-            parameters: &parameters,
-            model: &config.model,
-            kind: kind_of(&parameters),
-            late_interaction: None,
-            questions: None,
-        };
-        print!("{}", export::export(&options, &weights, &mut reference)?);
+        print!("{}", export::export(&options, &weights, &mut TorchEncoder::new(&parameters, &config.model))?);
         Ok(())
     }
 }

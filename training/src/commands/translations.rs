@@ -1,12 +1,10 @@
-//! The subcommands `translations` and `add-translations`: learn word translations from parallel text, and add them to a bundle.
+//! The subcommand `translations`: learns word translations from parallel text.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::bundle_arguments::{notes_text, relevance_weights};
 use crate::error::Error;
-use crate::export::translations::{TranslationOptions, add_translations};
 use crate::translations::{self, Sources};
 
 /// Input and output of `translations`.
@@ -47,46 +45,6 @@ impl TranslationsArguments {
         let table = translations::learn(&sources)?;
         table.write(&out)?;
         println!("{} words in {}", table.len(), out.display());
-        Ok(())
-    }
-}
-
-/// Input and output of `add-translations`.
-#[derive(Debug, Args)]
-pub struct AddTranslationsArguments {
-    /// The bundle to add to.
-    #[arg(long)]
-    pub bundle: PathBuf,
-    /// The table, as written by `translations`.
-    #[arg(long)]
-    pub translations: PathBuf,
-    /// Version of the new bundle.
-    #[arg(long)]
-    pub bundle_version: String,
-    /// Folder of the new bundle; an existing one is replaced.
-    #[arg(long)]
-    pub out: PathBuf,
-    /// JSON with the relevance weights of search, as written by `relevance`. Defaults to the bundle's.
-    #[arg(long)]
-    pub relevance: Option<PathBuf>,
-    /// Markdown to include in the model card's section.
-    #[arg(long)]
-    pub notes: Option<PathBuf>,
-}
-
-impl AddTranslationsArguments {
-    /// Writes the bundle.
-    pub fn run(&self) -> Result<(), Error> {
-        let notes = notes_text(self.notes.as_deref())?;
-        let options = TranslationOptions {
-            bundle: &self.bundle,
-            version: &self.bundle_version,
-            folder: &self.out,
-            table: &self.translations,
-            relevance: relevance_weights(self.relevance.as_deref())?,
-            notes: notes.as_deref(),
-        };
-        print!("{}", add_translations(&options)?);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use super::encoder::{PaddedBatch, TokenEncoder};
 use crate::config::{EncoderKind, ModelConfig};
 use crate::data::batch::Group;
 use crate::error::Error;
-use crate::model::encoder::{Pass, TOKENS, encode_group, late_names};
+use crate::model::encoder::{Pass, TOKENS, encode_group, kind_of, late_names};
 use crate::model::parameters::Parameters;
 
 /// The encoder in libtorch, in float32 and without dropout.
@@ -17,12 +17,17 @@ pub struct TorchEncoder<'a> {
     pub parameters: &'a Parameters,
     /// Size.
     pub model: &'a ModelConfig,
-    /// Bag or Transformer.
-    pub kind: EncoderKind,
     /// The late interaction scorer.
     pub late_interaction: Option<LateInteraction>,
     /// The weights of the question encoder, if it has its own.
     pub questions: Option<&'a Parameters>,
+}
+
+impl<'a> TorchEncoder<'a> {
+    /// The encoder without late interaction and without a question encoder.
+    pub fn new(parameters: &'a Parameters, model: &'a ModelConfig) -> Self {
+        Self { parameters, model, late_interaction: None, questions: None }
+    }
 }
 
 /// Late interaction over the separate table of `parameters`, or over the token table, with trained token weights or the lengths
@@ -48,8 +53,7 @@ impl TokenEncoder for TorchEncoder<'_> {
     }
 
     fn embed_questions(&mut self, questions: &[Vec<u32>]) -> Result<Embeddings, Error> {
-        let parameters = self.questions.unwrap_or(self.parameters);
-        TorchEncoder { parameters, model: self.model, kind: self.kind, late_interaction: None, questions: None }.embed(questions)
+        TorchEncoder::new(self.questions.unwrap_or(self.parameters), self.model).embed(questions)
     }
 
     fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error> {
@@ -58,13 +62,14 @@ impl TokenEncoder for TorchEncoder<'_> {
         let tensor = |values: &[i64]| Tensor::from_slice(values).view(shape).to_device(device);
         let group = Group { ids: tensor(&batch.ids), mask: tensor(&batch.mask).to_kind(Kind::Float), questions: false };
         let table = self.parameters.get(TOKENS);
-        let pooled = tch::no_grad(|| match self.kind {
+        let kind = kind_of(self.parameters);
+        let pooled = tch::no_grad(|| match kind {
             EncoderKind::Bag => {
                 let rows = Tensor::embedding(table, &group.ids, -1, false, false); // [texts, length, d]
                 (rows * group.mask.unsqueeze(-1)).sum_dim_intlist(1i64, false, Kind::Float)
             }
             EncoderKind::Transformer => {
-                let pass = Pass { kind: self.kind, dropout: 0.0, bf16: false };
+                let pass = Pass { kind, dropout: 0.0, bf16: false };
                 encode_group(self.parameters, self.model, table, &group, pass)
             }
         });

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::calibrate::calibrate;
 use super::card::Card;
 use super::card_language;
-use super::comparison::{ComparedGraph, Comparison, Measured};
+use super::comparison::{Comparison, Measured};
 use super::corpora;
 use super::golden;
 use super::onnx::{fp16_graph, fp32_graph, int8_graph};
@@ -27,7 +27,6 @@ use super::proto::ModelProto;
 use super::tokens::{TableFile, write_late_table};
 use super::weights::EncoderWeights;
 use crate::error::Error;
-use crate::eval::encoder::tokenize;
 use crate::eval::language::LanguageReport;
 use crate::eval::language_baselines::{check, compare};
 use crate::eval::{OnnxEncoder, Report, TextEncoder, TokenEncoder};
@@ -53,8 +52,6 @@ pub struct ExportOptions<'a> {
     pub corpora: Option<&'a Path>,
     /// The language head; without one, the server detects languages by rules.
     pub language_head: Option<&'a Path>,
-    /// The command that repeats the evaluation, for the model card.
-    pub evaluation_command: &'a str,
     /// Simpler weights with the same tokenizer, those of the bag of tokens, for comparison in the card.
     pub baseline: Option<&'a EncoderWeights>,
     /// The previous bundle, for comparison in the card. It may be the bundle that is replaced.
@@ -154,7 +151,7 @@ fn write_graphs(
 ) -> Result<(OnnxEncoder, Vec<Parity>), Error> {
     let tokens_max = weights.shape.tokens_max;
     let sample = Sample::read(options.evaluation, tokenizer, tokens_max)?;
-    let ranges = calibrate(weights, &calibration_texts(options, tokenizer, tokens_max)?)?;
+    let ranges = calibrate(weights, tokenizer, options.calibration)?;
     let expected = reference.embed(&sample.texts)?;
     let mut parity = Vec::new();
     let mut check_graph = |variant, mut encoder: OnnxEncoder| {
@@ -179,13 +176,6 @@ fn write_graphs(
     Ok((encoder, parity))
 }
 
-/// Token ids of the texts to calibrate int8 ranges on.
-fn calibration_texts(options: &ExportOptions<'_>, tokenizer: &Tokenizer, tokens_max: usize) -> Result<Vec<Vec<u32>>, Error> {
-    let golden: Vec<String> = golden::by_language().into_values().flatten().collect();
-    let texts = if options.calibration.is_empty() { &golden } else { options.calibration };
-    tokenize(tokenizer, texts, tokens_max)
-}
-
 /// Evaluates the graph in `folder`, which is loaded in `encoder`, and the graphs that it is compared with.
 fn measure_all(
     options: &ExportOptions<'_>,
@@ -195,8 +185,7 @@ fn measure_all(
 ) -> Result<Vec<Measured>, Error> {
     let graph = folder.join(MODEL_INT8);
     let name = format!("{} {}", options.name, options.version);
-    let this = ComparedGraph { name, parameters: Some(weights.parameters()), graph: &graph };
-    let mut measured = vec![Measured::new(this, encoder, options.evaluation)?];
+    let mut measured = vec![Measured::new(name, Some(weights.parameters()), &graph, encoder, options.evaluation)?];
     if let Some(previous) = options.previous {
         let mut previous = Measured::of_bundle(previous, options.evaluation)?;
         previous.name.push_str(" (before)");
@@ -204,14 +193,15 @@ fn measure_all(
     }
     if let Some(baseline) = options.baseline {
         let tokens_max = baseline.shape.tokens_max;
-        let ranges = calibrate(baseline, &calibration_texts(options, &encoder.tokenizer, tokens_max)?)?;
+        let ranges = calibrate(baseline, &encoder.tokenizer, options.calibration)?;
         // A separate folder, so that no other model's token table is next to the graph.
         let scratch = tempfile::tempdir().map_err(|source| Error::file(folder, source))?;
         let graph = scratch.path().join(MODEL_INT8);
         write_graph(&graph, &int8_graph(baseline, &ranges, None)?)?;
         let name = if baseline.shape.layers == 0 { "bag of tokens" } else { "baseline" };
-        let contender = ComparedGraph { name: name.to_owned(), parameters: Some(baseline.parameters()), graph: &graph };
-        measured.push(Measured::of_graph(contender, options.tokenizer, tokens_max, options.evaluation)?);
+        let (tokenizer, parameters) = (encoder.tokenizer.clone(), Some(baseline.parameters()));
+        let mut encoder = TextEncoder { tokenizer, tokens_max, encoder: OnnxEncoder::open(&graph, 0)? };
+        measured.push(Measured::new(name.to_owned(), parameters, &graph, &mut encoder, options.evaluation)?);
     }
     Ok(measured)
 }
@@ -283,7 +273,6 @@ fn card(
         parity,
         measured,
         notes: options.notes,
-        evaluation_command: options.evaluation_command,
     };
     Ok(card.to_string())
 }

@@ -6,12 +6,15 @@
 
 use std::collections::BTreeMap;
 
+use dragoman::text::Tokenizer;
 use prost::Message as _;
 
+use super::golden;
 use super::onnx::observed_graph;
 use super::weights::EncoderWeights;
 use crate::error::Error;
 use crate::eval::OnnxEncoder;
+use crate::eval::encoder::tokenize;
 
 /// One in this many observed values is sampled for the search; coprime to every layer's width.
 const SAMPLE_STEP: usize = 7;
@@ -33,17 +36,19 @@ pub struct Range {
 /// Ranges by the name of the matrix product.
 pub type Ranges = BTreeMap<String, Range>;
 
-/// Runs the fp32 encoder on `texts`, token ids of real sentences in all relevant languages.
-pub fn calibrate(weights: &EncoderWeights, texts: &[Vec<u32>]) -> Result<Ranges, Error> {
+/// Runs the fp32 encoder on `texts`, real sentences in all relevant languages; without any, on the golden texts.
+pub fn calibrate(weights: &EncoderWeights, tokenizer: &Tokenizer, texts: &[String]) -> Result<Ranges, Error> {
     if weights.shape.layers == 0 {
         return Ok(Ranges::new());
     }
+    let golden = golden::texts();
+    let texts = if texts.is_empty() { &golden } else { texts };
     let (graph, observed) = observed_graph(weights)?;
     let mut encoder = OnnxEncoder::from_bytes(&graph.encode_to_vec(), 0)?;
     let mut samples: BTreeMap<&str, Vec<f32>> = BTreeMap::new();
-    for text in texts {
+    for text in tokenize(tokenizer, texts, weights.shape.tokens_max)? {
         // One text at a time, because padding has activations too, which affect no embedding.
-        encoder.run_with_observer(text, |name, values| {
+        encoder.run_with_observer(&text, |name, values| {
             if let Some((product, _)) = observed.iter().find(|(_, input)| input == name) {
                 samples.entry(product).or_default().extend(values.iter().step_by(SAMPLE_STEP));
             }

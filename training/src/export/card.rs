@@ -40,8 +40,6 @@ pub struct Card<'a> {
     pub measured: &'a [Measured],
     /// Additional text, as Markdown.
     pub notes: Option<&'a str>,
-    /// The command that repeats the evaluation.
-    pub evaluation_command: &'a str,
 }
 
 /// Returns the line for a file in a card's list of files.
@@ -101,7 +99,7 @@ impl Card<'_> {
         match self.report() {
             Some(report) => {
                 writeln!(f, "Measured on int8 graphs through the server's text pipeline, with\n")?;
-                writeln!(f, "    {}\n", self.evaluation_command)?;
+                writeln!(f, "    dragoman-train eval --bundle models/{} --data DEV\n", self.name)?;
                 writeln!(f, "{}", Comparison(self.measured))?;
                 write!(f, "{}", report.by_language())
             }
@@ -226,7 +224,6 @@ mod tests {
             parity: &[],
             measured,
             notes: Some("Made in spring.\n"),
-            evaluation_command: "dragoman-train eval",
         }
     }
 

@@ -5,7 +5,6 @@ use std::fmt;
 use std::path::Path;
 
 use dragoman::bundle::{Bundle, MODEL_INT8, TOKEN_TABLE};
-use dragoman::text::Tokenizer;
 
 use super::golden;
 use crate::error::Error;
@@ -27,30 +26,21 @@ pub struct Measured {
     pub report: Option<Report>,
 }
 
-/// An int8 graph to evaluate.
-pub struct ComparedGraph<'a> {
-    /// Its name in the card.
-    pub name: String,
-    /// Number of parameters, if known.
-    pub parameters: Option<usize>,
-    /// The graph's file. Its token table may be a separate file next to the graph.
-    pub graph: &'a Path,
-}
-
 impl Measured {
-    /// Evaluates a graph that is loaded in `encoder`: its speed on the golden texts, its quality on the files in `evaluation`.
+    /// Evaluates `graph`, which is loaded in `encoder`: its speed on the golden texts, its quality on the files in `evaluation`.
     pub fn new(
-        contender: ComparedGraph<'_>,
+        name: String,
+        parameters: Option<usize>,
+        graph: &Path,
         encoder: &mut TextEncoder<OnnxEncoder>,
         evaluation: Option<&Path>,
     ) -> Result<Self, Error> {
-        let texts: Vec<String> = golden::by_language().into_values().flatten().collect();
-        let texts = tokenize(&encoder.tokenizer, &texts, encoder.tokens_max)?;
+        let texts = tokenize(&encoder.tokenizer, &golden::texts(), encoder.tokens_max)?;
         Ok(Self {
-            name: contender.name,
-            parameters: contender.parameters,
-            graph_bytes: bytes_of(contender.graph)?,
-            speed: speed::measure(contender.graph, &texts)?,
+            name,
+            parameters,
+            graph_bytes: bytes_of(graph)?,
+            speed: speed::measure(graph, &texts)?,
             report: evaluation.map(|folder| measure(folder, encoder)).transpose()?,
         })
     }
@@ -60,24 +50,9 @@ impl Measured {
         let bundle = Bundle::open(folder)?;
         let path = bundle.path(MODEL_INT8);
         let parameters = bundle.manifest.training.get("parameters").and_then(serde_json::Value::as_u64);
-        let contender = ComparedGraph {
-            name: format!("{} {}", bundle.manifest.name, bundle.manifest.version),
-            parameters: parameters.and_then(|count| usize::try_from(count).ok()),
-            graph: &path,
-        };
-        Self::new(contender, &mut TextEncoder::open_bundle(folder, 0)?, evaluation)
-    }
-
-    /// Evaluates a graph outside of any bundle, with the given tokenizer.
-    pub fn of_graph(
-        contender: ComparedGraph<'_>,
-        tokenizer: &Path,
-        tokens_max: usize,
-        evaluation: Option<&Path>,
-    ) -> Result<Self, Error> {
-        let encoder = OnnxEncoder::open(contender.graph, 0)?;
-        let mut encoder = TextEncoder { tokenizer: Tokenizer::load(tokenizer)?, tokens_max, encoder };
-        Self::new(contender, &mut encoder, evaluation)
+        let parameters = parameters.and_then(|count| usize::try_from(count).ok());
+        let name = format!("{} {}", bundle.manifest.name, bundle.manifest.version);
+        Self::new(name, parameters, &path, &mut TextEncoder::open_bundle(folder, 0)?, evaluation)
     }
 
     fn quality(&self, name: &str) -> Option<f64> {

@@ -25,6 +25,11 @@ pub fn by_language() -> BTreeMap<Language, Vec<String>> {
     GOLDEN.lines().filter(|line| !line.starts_with('#')).filter_map(row).collect()
 }
 
+/// All golden texts.
+pub fn texts() -> Vec<String> {
+    by_language().into_values().flatten().collect()
+}
+
 /// The output of `encoder`, the int8 graph, for the golden texts.
 pub fn golden_texts(tokenizer: &Tokenizer, tokens_max: usize, encoder: &mut OnnxEncoder) -> Result<Vec<GoldenText>, Error> {
     let (mut languages, mut texts) = (Vec::new(), Vec::new());

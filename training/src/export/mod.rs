@@ -9,6 +9,7 @@ pub mod comparison;
 pub mod corpora;
 pub mod golden;
 pub mod graph;
+pub mod new_bundle;
 pub mod onnx;
 pub mod origin;
 pub mod parity;
@@ -21,6 +22,7 @@ pub mod weights;
 
 pub use bundle::{ExportOptions, Exported, export};
 pub use calibrate::calibrate;
+pub use new_bundle::NewBundle;
 pub use onnx::{fp16_graph, fp32_graph, int8_graph};
 pub use origin::{Imported, Origin, SourceFile};
 pub use weights::{EncoderShape, EncoderWeights, Weight};

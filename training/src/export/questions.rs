@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use dragoman::bundle::{Bundle, QUESTIONS_FP16, QUESTIONS_INT8, TOKEN_TABLE, TOKENIZER};
-use dragoman::domain::RelevanceWeights;
 use dragoman::ranking::TokenTable;
 use dragoman::text::Tokenizer;
 use serde_json::json;
@@ -12,14 +11,13 @@ use serde_json::json;
 use super::bundle::write_graph;
 use super::bundle_update::BundleUpdate;
 use super::calibrate::calibrate;
-use super::golden;
+use super::new_bundle::NewBundle;
 use super::onnx::{fp16_graph, int8_graph};
 use super::parity::{Parity, Sample, Variant, check_parity};
 use super::tokens::TableFile;
 use super::weights::{EncoderWeights, TOKENS};
 use crate::config::{Config, StageConfig};
 use crate::error::Error;
-use crate::eval::encoder::tokenize;
 use crate::eval::passages::{self, PassagesReport};
 use crate::eval::{OnnxEncoder, Report, TextEncoder, TokenEncoder};
 
@@ -34,20 +32,14 @@ const STEPS_MAX: f32 = 0.51;
 pub struct QuestionOptions<'a> {
     /// The bundle that the run started from.
     pub bundle: &'a Path,
-    /// Semantic version of the new bundle.
-    pub version: &'a str,
-    /// The folder to write; an existing one is replaced.
-    pub folder: &'a Path,
+    /// The bundle to write.
+    pub new_bundle: &'a NewBundle,
     /// The run's configuration, and its stage that trained the weights.
     pub stage: (&'a Config, &'a StageConfig),
     /// Texts to calibrate int8 ranges on; none means the golden texts.
     pub calibration: &'a [String],
     /// Folder of evaluation files, for parity and for passage retrieval quality.
     pub evaluation: Option<&'a Path>,
-    /// The relevance weights of search; `None` keeps the bundle's.
-    pub relevance: Option<RelevanceWeights>,
-    /// Additional text of the card's section, as Markdown.
-    pub notes: Option<&'a str>,
 }
 
 /// Writes the bundle with `weights` as its question encoder; `reference` is the same encoder in libtorch. Returns the section
@@ -57,11 +49,12 @@ pub fn add_questions(
     weights: &EncoderWeights,
     reference: &mut dyn TokenEncoder,
 ) -> Result<String, Error> {
-    let mut bundle_update = BundleUpdate::begin(options.bundle, options.folder)?;
+    let (relevance, notes) = (options.new_bundle.relevance_weights()?, options.new_bundle.notes_text()?);
+    let mut bundle_update = BundleUpdate::begin(options.bundle, &options.new_bundle.out)?;
     check_table(&bundle_update.before, weights)?;
     let parity = write_graphs(options, bundle_update.partial(), weights, reference)?;
-    options.version.clone_into(&mut bundle_update.manifest.version);
-    bundle_update.manifest.relevance = options.relevance.or(bundle_update.manifest.relevance);
+    options.new_bundle.bundle_version.clone_into(&mut bundle_update.manifest.version);
+    bundle_update.manifest.relevance = relevance.or(bundle_update.manifest.relevance);
     bundle_update.manifest.training["questions"] =
         json!({ "stage": options.stage.1, "sampling": options.stage.0.sampling, "parity": parity });
     bundle_update.files.extend([QUESTIONS_INT8, QUESTIONS_FP16].map(str::to_owned));
@@ -77,7 +70,7 @@ pub fn add_questions(
     if let Some(after) = measured.last().and_then(Option::clone) {
         bundle_update.manifest.quality.extend(Report { passages: Some(after), ..Report::default() }.quality());
     }
-    let section = section(options, &parity, &measured);
+    let section = section(options.stage.1, notes.as_deref(), &parity, &measured);
     bundle_update.finish(SECTION, &section)?;
     Ok(section)
 }
@@ -105,9 +98,7 @@ fn write_graphs(
     reference: &mut dyn TokenEncoder,
 ) -> Result<Vec<Parity>, Error> {
     let (tokenizer, tokens_max) = (Tokenizer::load(&folder.join(TOKENIZER))?, weights.shape.tokens_max);
-    let golden: Vec<String> = golden::by_language().into_values().flatten().collect();
-    let texts = if options.calibration.is_empty() { &golden } else { options.calibration };
-    let ranges = calibrate(weights, &tokenize(&tokenizer, texts, tokens_max)?)?;
+    let ranges = calibrate(weights, &tokenizer, options.calibration)?;
     let table = TableFile::open(folder)?;
     let sample = Sample::read(options.evaluation, &tokenizer, tokens_max)?;
     let expected = reference.embed(&sample.texts)?;
@@ -127,8 +118,8 @@ fn measure(bundle: &Path, data: &Path) -> Result<Option<PassagesReport>, Error> 
     Ok(passages::measure(data, usize::MAX, &mut TextEncoder::open_bundle(bundle, 0)?)?)
 }
 
-fn section(options: &QuestionOptions<'_>, parity: &[Parity], measured: &[Option<PassagesReport>]) -> String {
-    let learned = match options.stage.1.question_encoder {
+fn section(stage: &StageConfig, notes: Option<&str>, parity: &[Parity], measured: &[Option<PassagesReport>]) -> String {
+    let learned = match stage.question_encoder {
         Some(_) => "which learned\ntogether with the passage encoder.",
         None => "which learned\nto find the embeddings that the passage encoder computes. The passage encoder is unchanged.",
     };
@@ -156,7 +147,7 @@ fn section(options: &QuestionOptions<'_>, parity: &[Parity], measured: &[Option<
     }
     let minimums: Vec<String> = parity.iter().map(|it| format!("{} {:.6}", it.variant.name(), it.cosine_min)).collect();
     text.push_str(&format!("Minimum cosine with libtorch: {}.\n\n", minimums.join(", ")));
-    if let Some(notes) = options.notes {
+    if let Some(notes) = notes {
         text.push_str(notes.trim());
         text.push_str("\n\n");
     }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use dragoman::bundle::{Preprocessing, sha256_file};
 use tch::{Device, Tensor};
 
-use crate::config::{Activation, CorporaConfig, EncoderKind, ModelConfig};
+use crate::config::{Activation, CorporaConfig, ModelConfig};
 use crate::data::tokenizer::sample;
 use crate::error::Error;
 use crate::eval::TorchEncoder;
@@ -107,7 +107,6 @@ fn write(options: &ImportOptions, name: &str, tokenizer: &Path, weights: &Encode
         }
         None => Vec::new(),
     };
-    let command = format!("dragoman-train eval --bundle models/{name} --data DEV");
     let export_options = ExportOptions {
         name,
         origin: Origin::Imported(&imported),
@@ -117,7 +116,6 @@ fn write(options: &ImportOptions, name: &str, tokenizer: &Path, weights: &Encode
         calibration: &calibration,
         evaluation: options.evaluation.as_deref(),
         corpora: None,
-        evaluation_command: &command,
         baseline: None,
         previous: None,
         encoder_of: None,
@@ -126,14 +124,7 @@ fn write(options: &ImportOptions, name: &str, tokenizer: &Path, weights: &Encode
         notes: None,
     };
     let (parameters, model) = (parameters(weights), model_config(&weights.shape));
-    let mut reference = TorchEncoder {
-        parameters: &parameters,
-        model: &model,
-        kind: EncoderKind::Transformer,
-        late_interaction: None,
-        questions: None,
-    };
-    export::export(&export_options, weights, &mut reference)
+    export::export(&export_options, weights, &mut TorchEncoder::new(&parameters, &model))
 }
 
 /// The weights in libtorch, which is the reference for the graphs.

@@ -82,17 +82,16 @@ impl Log {
     }
 }
 
-/// The loss columns of the log at `path`.
-pub fn columns(path: &Path) -> Result<Vec<&'static str>, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
-    let header: Vec<&str> = text.lines().next().unwrap_or_default().split(',').collect();
-    Ok(Objective::ALL.iter().map(|objective| objective.name()).filter(|name| header.contains(name)).collect())
-}
-
-fn read(path: &Path) -> Result<Vec<Row>, Error> {
+/// Reads the lines of the log at `path`.
+pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    for name in ["stage", "step"] {
+        if !header.contains(&name) {
+            return Err(Error::Content { path: path.to_owned(), problem: format!("expected a column {name}") });
+        }
+    }
     let mut rows = Vec::new();
     for (number, line) in lines.enumerate() {
         let row = parse(&header, line).ok_or_else(|| Error::Line {
@@ -170,7 +169,17 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let header = "stage,step,contrastive,xtr,learning_rate,gradient_norm,pairs_per_second,elapsed_s";
         assert_eq!(text, format!("{header}\na,1,,2.00000,1.000e-3,0.5000,100.0,15.0\n"));
-        assert_eq!(columns(&path).unwrap(), ["contrastive", "xtr"]);
+    }
+
+    #[test]
+    fn a_log_without_stages_or_steps_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        for (text, expect) in [("", "expected a column stage"), ("stage,xtr\n", "expected a column step")] {
+            std::fs::write(&path, text).unwrap();
+            let error = read(&path).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        }
     }
 
     #[test]

@@ -96,14 +96,12 @@ impl Model {
             corpora: Some(&corpora),
             language_head: None,
             notes: None,
-            evaluation_command: "dragoman-train eval",
             baseline,
             previous,
             encoder_of,
             relevance: None,
         };
-        let (parameters, model, kind) = (&self.parameters, &self.config.model, self.kind);
-        let mut reference = TorchEncoder { parameters, model, kind, late_interaction: None, questions: None };
+        let mut reference = TorchEncoder::new(&self.parameters, &self.config.model);
         export(&options, &self.weights(self.vocabulary)?, &mut reference)
     }
 }
