@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use dragoman_training::config::*;
 use dragoman_training::data::batch::Batch;
 use dragoman_training::data::masking;
-use dragoman_training::data::sampler::{BatchSpec, Sampler, SamplingTools};
+use dragoman_training::data::sampler::{Sampler, SamplingTools};
 use dragoman_training::model::parameters::Parameters;
 use dragoman_training::train::forward::{self, Forward};
 use dragoman_training::train::teachers::Teachers;
@@ -23,11 +23,7 @@ fn gradients(cached: bool, change: impl Fn(&mut StageConfig)) -> (f64, BTreeMap<
     change(stage);
     config.check().unwrap();
     let stage = &config.stages[0];
-    let pairs = Sampler::open(&config, folder.path()).unwrap().batch(
-        0,
-        &BatchSpec { pairs: 16, tokens_max: 64, ..BatchSpec::default() },
-        SamplingTools::default(),
-    );
+    let pairs = Sampler::open(&config, folder.path()).unwrap().batch(0, stage, SamplingTools::default());
     let batch = match stage.masks_words() {
         true => Batch::masked(&pairs, 5, &masking::draw(1, 0, &pairs, 16)).with_targets(&pairs),
         false => Batch::new(&pairs, 5).with_interaction(&pairs, 12),

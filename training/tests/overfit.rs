@@ -7,7 +7,7 @@ use std::path::Path;
 use dragoman_training::checkpoint::{self, State};
 use dragoman_training::config::*;
 use dragoman_training::data::batch::Batch;
-use dragoman_training::data::sampler::{BatchSpec, Sampler, SamplingTools, Sentence};
+use dragoman_training::data::sampler::{Sampler, SamplingTools, Sentence};
 use dragoman_training::model::encoder::{self, LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS};
 use dragoman_training::model::parameters::Parameters;
 use dragoman_training::objective::{Objective, Terms};
@@ -20,8 +20,8 @@ use tch::Device;
 fn pairs(config: &Config, folder: &Path) -> Vec<(Sentence, Sentence)> {
     support::write_shard(folder);
     let mut pairs: Vec<(Sentence, Sentence)> = Vec::new();
-    let spec = BatchSpec { pairs: 4000, tokens_max: 64, ..BatchSpec::default() };
-    for pair in Sampler::open(config, folder).unwrap().batch(0, &spec, SamplingTools::default()) {
+    let stage = StageConfig { batch_pairs: 4000, ..config.stages[0].clone() };
+    for pair in Sampler::open(config, folder).unwrap().batch(0, &stage, SamplingTools::default()) {
         let pair = if pair.0.ids[0] < 26 { pair } else { (pair.1, pair.0) };
         if !pairs.contains(&pair) {
             pairs.push(pair);

@@ -1,6 +1,6 @@
 //! Validates configurations: values out of range, settings without effect, and contradictions.
 
-use super::{Averaging, Config, EncoderKind, StageConfig, VocabularyHeadConfig};
+use super::{Averaging, Config, EncoderKind, ShareConfig, StageConfig, VocabularyHeadConfig};
 use crate::error::Error;
 
 /// Rejects configurations that cannot be trained; the error names the setting.
@@ -84,11 +84,11 @@ fn check_schedule(stage: &StageConfig, model_tokens: i64) -> Result<(), Error> {
         return refuse("stages.gradient_cache", "has no effect on a bag of tokens");
     }
     for (setting, share) in [
-        ("stages.missing_diacritics.share", stage.missing_diacritics.map(|missing| missing.share)),
-        ("stages.cropping.share", stage.cropping.map(|cropping| cropping.share)),
-        ("stages.subword_splits.share", stage.subword_splits.map(|splits| splits.share)),
+        ("stages.missing_diacritics.share", stage.missing_diacritics),
+        ("stages.cropping.share", stage.cropping),
+        ("stages.subword_splits.share", stage.subword_splits),
     ] {
-        if let Some(share) = share {
+        if let Some(ShareConfig { share }) = share {
             expect(setting, share > 0.0 && share <= 1.0, "above 0, at most 1", share)?;
         }
     }
@@ -152,13 +152,7 @@ fn check_objectives(stage: &StageConfig) -> Result<(), Error> {
         }
         None => {}
     }
-    let others = stage.late_interaction.is_some()
-        || stage.alignment.is_some()
-        || stage.similarity.is_some()
-        || stage.translation_mining.is_some()
-        || stage.anchor.is_some()
-        || stage.distillation.is_some();
-    if predicts || others || stage.contrastive.is_some() || stage.additive_margin.is_some() {
+    if stage.contrastive.is_some() || stage.has_other_objectives() {
         return Ok(());
     }
     refuse("stages", "has no objective, so nothing to learn")

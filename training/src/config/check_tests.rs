@@ -186,21 +186,21 @@ fn the_missing_diacritics_share_must_be_above_0_and_at_most_1() {
     for (share, setting) in
         [(0.2, ""), (1.0, ""), (0.0, "stages.missing_diacritics.share"), (1.1, "stages.missing_diacritics.share")]
     {
-        check(|stage| stage.missing_diacritics = Some(MissingDiacriticsConfig { share }), setting);
+        check(|stage| stage.missing_diacritics = Some(ShareConfig { share }), setting);
     }
 }
 
 #[test]
 fn the_cropping_share_must_be_above_0_and_at_most_1() {
     for (share, setting) in [(0.2, ""), (1.0, ""), (0.0, "stages.cropping.share"), (1.1, "stages.cropping.share")] {
-        check(|stage| stage.cropping = Some(CroppingConfig { share }), setting);
+        check(|stage| stage.cropping = Some(ShareConfig { share }), setting);
     }
 }
 
 #[test]
 fn the_share_of_split_tokens_must_be_above_0_and_at_most_1() {
     for (share, setting) in [(0.1, ""), (1.0, ""), (0.0, "stages.subword_splits.share"), (1.1, "stages.subword_splits.share")] {
-        check(|stage| stage.subword_splits = Some(SubwordSplitsConfig { share }), setting);
+        check(|stage| stage.subword_splits = Some(ShareConfig { share }), setting);
     }
 }
 

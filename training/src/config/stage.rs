@@ -49,12 +49,15 @@ pub struct StageConfig {
     pub gradient_cache: bool,
     /// Makes the pairs of a run hard to tell apart; without it, a run has random pairs of one corpus and two languages.
     pub hard_negatives: Option<HardNegativesConfig>,
-    /// Strips the diacritics of some texts, as many people type them; without it, all texts keep theirs.
-    pub missing_diacritics: Option<MissingDiacriticsConfig>,
-    /// Crops one side of some pairs; without it, both sides are whole.
-    pub cropping: Option<CroppingConfig>,
-    /// Splits some tokens in two; without it, texts have the tokenizer's own tokens.
-    pub subword_splits: Option<SubwordSplitsConfig>,
+    /// Strips the diacritics of this share of the texts, as many people type them; without it, all texts keep theirs.
+    pub missing_diacritics: Option<ShareConfig>,
+    /// Crops one side of this share of the pairs to at most half of its tokens while its translation stays whole: people search
+    /// for a text by a few of its words. Without it, both sides are whole.
+    pub cropping: Option<ShareConfig>,
+    /// Subword regularization: this share of the tokens is replaced by two tokens with the same characters, chosen at random, so
+    /// that the parts of rare and inflected words learn from frequent ones (like BPE-dropout: Provilkov et al., 2020, section
+    /// 3). Without it, texts have the tokenizer's own tokens.
+    pub subword_splits: Option<ShareConfig>,
     /// Averages the weights over steps; without it, the stage ends with the weights of its last step.
     pub averaging: Option<Averaging>,
     /// Interpolates the final weights of the stage with those of an earlier stage.
@@ -110,29 +113,11 @@ pub struct HardNegativesConfig {
     pub pool: usize,
 }
 
-/// Removal of diacritics from some texts.
+/// A change of texts with no setting but how often it is made.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct MissingDiacriticsConfig {
-    /// Share of the texts that lose their diacritics, above 0 and at most 1.
-    pub share: f64,
-}
-
-/// Crops a text to at most half of its tokens while its translation stays whole: people search for a text by a few of its
-/// words.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CroppingConfig {
-    /// Share of the pairs, above 0 and at most 1.
-    pub share: f64,
-}
-
-/// Subword regularization: a token is replaced by two tokens with the same characters, chosen at random, so that the parts of
-/// rare and inflected words learn from frequent ones (like BPE-dropout: Provilkov et al., 2020, section 3).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SubwordSplitsConfig {
-    /// Probability that a token is split, above 0 and at most 1.
+pub struct ShareConfig {
+    /// Share of what it is applied to, above 0 and at most 1.
     pub share: f64,
 }
 

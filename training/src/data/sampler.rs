@@ -53,27 +53,6 @@ impl Sentence {
     }
 }
 
-/// The composition of a batch.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct BatchSpec {
-    /// Number of pairs.
-    pub pairs: usize,
-    /// Maximum tokens to read of one text.
-    pub tokens_max: usize,
-    /// Probability of dropping a token, 0 to 1.
-    pub token_dropout: f64,
-    /// Share of the pairs, 0 to 1, whose sides join several segments into one text.
-    pub joined_share: f64,
-    /// Share of the texts, 0 to 1, whose diacritics are removed.
-    pub missing_diacritics_share: f64,
-    /// Share of the pairs, 0 to 1, with one side cropped.
-    pub cropped_share: f64,
-    /// Probability of splitting a token in two, 0 to 1.
-    pub subword_splits_share: f64,
-    /// Share of the translations, 0 to 1, whose left side the question encoder reads; `None` without such an encoder.
-    pub translation_questions_share: Option<f64>,
-}
-
 /// What batches are made with, besides shards.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SamplingTools<'a> {
@@ -81,21 +60,6 @@ pub struct SamplingTools<'a> {
     pub miner: Option<&'a Miner>,
     /// Changes texts; without it, they keep their diacritics and tokens.
     pub augmenter: Option<&'a Augmenter>,
-}
-
-impl From<&StageConfig> for BatchSpec {
-    fn from(stage: &StageConfig) -> Self {
-        Self {
-            pairs: stage.batch_pairs,
-            tokens_max: stage.tokens_max as usize,
-            token_dropout: stage.token_dropout,
-            joined_share: stage.joined_share,
-            missing_diacritics_share: stage.missing_diacritics.as_ref().map_or(0.0, |missing| missing.share),
-            cropped_share: stage.cropping.as_ref().map_or(0.0, |cropping| cropping.share),
-            subword_splits_share: stage.subword_splits.map_or(0.0, |splits| splits.share),
-            translation_questions_share: stage.question_encoder.map(|questions| questions.translation_share),
-        }
-    }
 }
 
 /// Rows to try before another unit is drawn: columns of a multi-parallel corpus may be sparse.
@@ -205,16 +169,16 @@ impl Sampler {
         corpora.into_iter().map(|(name, drawn)| (name, drawn.views(self.pairs))).collect()
     }
 
-    /// Draws the batch of `step`. Translation pairs have their languages in random order; directed pairs have the question on
+    /// Draws the batch of `step` in a stage. Translation pairs have their languages in random order; directed pairs have the question on
     /// the left.
-    pub fn batch(&self, step: u64, spec: &BatchSpec, tools: SamplingTools<'_>) -> Vec<(Sentence, Sentence)> {
+    pub fn batch(&self, step: u64, stage: &StageConfig, tools: SamplingTools<'_>) -> Vec<(Sentence, Sentence)> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(step);
-        let mut batch = Vec::with_capacity(spec.pairs);
-        let mut seen = Seen { texts: FxHashSet::default(), refusals_left: REFUSALS_PER_PAIR * spec.pairs };
-        while batch.len() < spec.pairs {
+        let mut batch = Vec::with_capacity(stage.batch_pairs);
+        let mut seen = Seen { texts: FxHashSet::default(), refusals_left: REFUSALS_PER_PAIR * stage.batch_pairs };
+        while batch.len() < stage.batch_pairs {
             let (unit, directed) = self.draw_unit(&mut random);
-            let run_pairs = self.run_pairs.min(spec.pairs - batch.len());
+            let run_pairs = self.run_pairs.min(stage.batch_pairs - batch.len());
             let mut mined = tools.miner.map(|miner| self.mine(&mut random, unit, miner, run_pairs).into_iter());
             for _ in 0..run_pairs {
                 let row = match &mut mined {
@@ -224,15 +188,17 @@ impl Sampler {
                 // The corpus is too small or too sparse for the rest of the run, so another unit is drawn.
                 let Some(row) = row else { break };
                 let mut rows = vec![row];
-                if !directed && spec.joined_share > 0.0 && random.random::<f64>() < spec.joined_share {
-                    self.join_more(&mut random, unit, &mut seen, &mut rows, spec.tokens_max);
+                if !directed && stage.joined_share > 0.0 && random.random::<f64>() < stage.joined_share {
+                    self.join_more(&mut random, unit, &mut seen, &mut rows, stage.tokens_max as usize);
                 }
                 let (left, right) = if directed || random.random() { (unit.left, unit.right) } else { (unit.right, unit.left) };
-                let mut sentence = |column| self.sentence(&mut random, (unit.shard, column), &rows, spec, tools);
+                let mut sentence = |column| self.sentence(&mut random, (unit.shard, column), &rows, stage, tools);
                 let (mut first, mut second) = (sentence(left), sentence(right));
-                crop(&mut random, &mut first, spec.cropped_share);
+                crop(&mut random, &mut first, stage.cropping.map_or(0.0, |cropping| cropping.share));
                 (first.translated, second.translated) = (!directed, !directed);
-                first.question = spec.translation_questions_share.is_some_and(|share| directed || random.random::<f64>() < share);
+                first.question = stage
+                    .question_encoder
+                    .is_some_and(|questions| directed || random.random::<f64>() < questions.translation_share);
                 batch.push((first, second));
             }
         }
@@ -290,28 +256,28 @@ impl Sampler {
         random: &mut ChaCha8Rng,
         (shard, column): (usize, usize),
         rows: &[usize],
-        spec: &BatchSpec,
+        stage: &StageConfig,
         tools: SamplingTools<'_>,
     ) -> Sentence {
-        let shard = &self.shards[shard];
-        let whole: Vec<u16> = rows.iter().flat_map(|&row| shard.ids(column, row, spec.tokens_max)).collect();
+        let (shard, tokens_max) = (&self.shards[shard], stage.tokens_max as usize);
+        let whole: Vec<u16> = rows.iter().flat_map(|&row| shard.ids(column, row, tokens_max)).collect();
         let mut ids = whole.clone();
         if let Some(Augmenter { diacritics_remover, subword_splitter }) = tools.augmenter {
-            if spec.missing_diacritics_share > 0.0
-                && random.random::<f64>() < spec.missing_diacritics_share
+            if let Some(missing) = stage.missing_diacritics
+                && random.random::<f64>() < missing.share
                 && let Some(mut stripped) = diacritics_remover.strip(&ids)
             {
-                stripped.truncate(spec.tokens_max);
+                stripped.truncate(tokens_max);
                 ids = stripped;
             }
-            if spec.subword_splits_share > 0.0 {
-                ids = subword_splitter.split(&ids, spec.subword_splits_share, random);
-                ids.truncate(spec.tokens_max);
+            if let Some(splits) = stage.subword_splits {
+                ids = subword_splitter.split(&ids, splits.share, random);
+                ids.truncate(tokens_max);
             }
         }
-        if spec.token_dropout > 0.0 && ids.len() > 2 {
+        if stage.token_dropout > 0.0 && ids.len() > 2 {
             let first = ids[0];
-            ids.retain(|_| random.random::<f64>() >= spec.token_dropout);
+            ids.retain(|_| random.random::<f64>() >= stage.token_dropout);
             if ids.is_empty() {
                 ids.push(first);
             }

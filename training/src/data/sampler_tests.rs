@@ -1,7 +1,7 @@
 //! The sampler draws pairs as configured.
 
 use super::*;
-use crate::config::{CorporaConfig, GroupConfig, SamplingConfig};
+use crate::config::{CorporaConfig, GroupConfig, QuestionEncoderConfig, SamplingConfig, ShareConfig};
 use crate::data::shard;
 use crate::data::shipped_tokens::{ids, tokenizer};
 
@@ -22,8 +22,14 @@ fn shards(folder: &Path, corpora: &[(&str, &[&str], usize)]) {
     }
 }
 
+/// A stage that changes no text.
+fn stage(batch_pairs: usize, tokens_max: i64) -> StageConfig {
+    let mut config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
+    StageConfig { batch_pairs, tokens_max, ..config.stages.remove(0) }
+}
+
 fn draw(sampler: &Sampler, step: u64, pairs: usize, token_dropout: f64) -> Vec<(Sentence, Sentence)> {
-    sampler.batch(step, &BatchSpec { pairs, tokens_max: 64, token_dropout, ..BatchSpec::default() }, SamplingTools::default())
+    sampler.batch(step, &StageConfig { token_dropout, ..stage(pairs, 64) }, SamplingTools::default())
 }
 
 #[test]
@@ -148,8 +154,8 @@ fn joined_segments_stay_aligned_and_within_the_token_limit() {
     let config = config(1.0, 0.6);
     let sampler = Sampler::open(&config, folder.path()).unwrap();
     // Segments have three tokens, the second of which is the segment's number; three segments fit into ten tokens.
-    let spec = BatchSpec { pairs: 50, tokens_max: 10, joined_share: 1.0, ..BatchSpec::default() };
-    for (left, right) in sampler.batch(5, &spec, SamplingTools::default()) {
+    let stage = StageConfig { joined_share: 1.0, ..stage(50, 10) };
+    for (left, right) in sampler.batch(5, &stage, SamplingTools::default()) {
         let numbers = |sentence: &Sentence| sentence.ids.iter().skip(1).step_by(3).copied().collect::<Vec<_>>();
         assert_eq!((numbers(&left), left.ids.len()), (numbers(&right), 9));
     }
@@ -183,9 +189,9 @@ fn a_mined_run_contains_pairs_close_to_its_first_pair() {
             (angle.cos(), angle.sin())
         };
     }
-    let spec = BatchSpec { pairs: 8, tokens_max: 64, ..BatchSpec::default() };
+    let stage = stage(8, 64);
     let distances = |miner: Option<&Miner>| {
-        let runs = (0..10).map(|step| sampler.batch(step, &spec, SamplingTools { miner, ..SamplingTools::default() }));
+        let runs = (0..10).map(|step| sampler.batch(step, &stage, SamplingTools { miner, ..SamplingTools::default() }));
         let rows = runs.map(|run| run.iter().map(|(left, _)| i32::from(left.ids[1])).collect::<Vec<_>>());
         let away: Vec<i32> = rows.flat_map(|run| run[1..].iter().map(|row| (row - run[0]).abs()).collect::<Vec<_>>()).collect();
         (away.iter().copied().min(), away.iter().copied().max())
@@ -208,8 +214,8 @@ fn diacritics_are_removed_from_the_configured_share_of_texts() {
     let sampler = Sampler::open(&config(1.0, 1.0), folder.path()).unwrap();
     let augmenter = Augmenter::new(tokenizer());
     for (share, expect) in [(0.0, 0..=0), (0.5, 420..=580), (1.0, 1_000..=1_000)] {
-        let spec = BatchSpec { pairs: 1_000, tokens_max: 64, missing_diacritics_share: share, ..BatchSpec::default() };
-        let batch = sampler.batch(3, &spec, SamplingTools { augmenter: Some(&augmenter), ..SamplingTools::default() });
+        let stage = StageConfig { missing_diacritics: Some(ShareConfig { share }), ..stage(1_000, 64) };
+        let batch = sampler.batch(3, &stage, SamplingTools { augmenter: Some(&augmenter), ..SamplingTools::default() });
         let texts: Vec<&Vec<u16>> = batch.iter().flat_map(|(left, right)| [&left.ids, &right.ids]).collect();
         let count = |ids: &Vec<u16>| texts.iter().filter(|text| **text == ids).count();
         assert_eq!((count(&english), count(&marked) + count(&bare)), (1_000, 1_000));
@@ -225,8 +231,8 @@ fn cropping_shortens_one_side_of_a_pair_and_keeps_the_other_whole() {
     shard::write(&folder.path().join("a.shard"), "a", "a", &languages, &[rows(100), rows(1_000)]).unwrap();
     let sampler = Sampler::open(&config(1.0, 1.0), folder.path()).unwrap();
     for (share, expect) in [(0.0, 0..=0), (0.5, 420..=580), (1.0, 1_000..=1_000)] {
-        let spec = BatchSpec { pairs: 1_000, tokens_max: 64, cropped_share: share, ..BatchSpec::default() };
-        let batch = sampler.batch(3, &spec, SamplingTools::default());
+        let stage = StageConfig { cropping: Some(ShareConfig { share }), ..stage(1_000, 64) };
+        let batch = sampler.batch(3, &stage, SamplingTools::default());
         let parts: Vec<&Vec<u16>> = batch.iter().map(|(first, _)| &first.ids).filter(|ids| ids.len() < 20).collect();
         assert!(expect.contains(&parts.len()), "{share}: {}", parts.len());
         assert!(parts.iter().all(|ids| (4..=10).contains(&ids.len()) && ids.windows(2).all(|two| two[0] + 1 == two[1])));
@@ -242,9 +248,10 @@ fn the_question_encoder_reads_questions_and_some_translations() {
     let mut config = config(0.5, 0.6);
     config.sampling.groups = vec![group];
     let sampler = Sampler::open(&config, folder.path()).unwrap();
-    let read = |translation_questions_share| {
-        let spec = BatchSpec { pairs: 1_000, tokens_max: 20, translation_questions_share, ..BatchSpec::default() };
-        let batch = sampler.batch(3, &spec, SamplingTools::default());
+    let read = |translation_share: Option<f64>| {
+        let question_encoder = translation_share.map(|translation_share| QuestionEncoderConfig { translation_share });
+        let stage = StageConfig { question_encoder, ..stage(1_000, 20) };
+        let batch = sampler.batch(3, &stage, SamplingTools::default());
         assert!(batch.iter().all(|(_, right)| !right.question));
         let share = |translated: bool| {
             let lefts: Vec<&Sentence> = batch.iter().map(|(left, _)| left).filter(|left| left.translated == translated).collect();

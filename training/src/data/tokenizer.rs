@@ -21,7 +21,7 @@ use tokenizers::{
 };
 
 use super::corpus;
-use super::unigram::{self, CountedWord, Settings};
+use super::unigram::{self, CountedWord};
 use crate::config::{Config, CorporaConfig};
 use crate::error::Error;
 
@@ -30,8 +30,6 @@ const SPECIAL: [&str; 2] = ["<pad>", "<unk>"];
 /// The id of the padding token.
 pub const PADDING_ID: u32 = 0;
 const UNKNOWN_ID: usize = 1;
-/// Candidates per final piece.
-const CANDIDATES_PER_PIECE: usize = 10;
 
 /// Trains a tokenizer on the corpora in `raw` and writes it to `out` as a Hugging Face `tokenizer.json`.
 pub fn train(config: &Config, raw: &Path, out: &Path) -> Result<(), Error> {
@@ -43,16 +41,7 @@ pub fn train(config: &Config, raw: &Path, out: &Path) -> Result<(), Error> {
     }
     println!("{total} texts of {} languages", texts.len());
     let words = count_words(&texts.into_values().flatten().collect::<Vec<_>>())?;
-    let pieces = unigram::train(
-        &words,
-        &Settings {
-            pieces: settings.vocabulary as usize - SPECIAL.len(),
-            piece_characters_max: settings.piece_characters_max,
-            character_coverage: settings.character_coverage,
-            candidate_count_min: settings.candidate_count_min,
-            candidates_max: CANDIDATES_PER_PIECE * settings.vocabulary as usize,
-        },
-    );
+    let pieces = unigram::train(&words, settings.vocabulary as usize - SPECIAL.len(), settings);
     let vocabulary = SPECIAL.iter().map(|text| ((*text).to_owned(), 0.0)).chain(pieces).collect();
     let model = Unigram::from(vocabulary, Some(UNKNOWN_ID), false).map_err(Error::Tokenizer)?;
     let mut tokenizer = TokenizerBuilder::<Unigram, _, _, PostProcessorWrapper, DecoderWrapper>::new()

@@ -6,8 +6,9 @@ fn words(counts: &[(&str, u32)]) -> Vec<CountedWord> {
     counts.iter().map(|(word, count)| (word.chars().collect(), *count)).collect()
 }
 
-fn settings(pieces: usize) -> Settings {
-    Settings { pieces, piece_characters_max: 16, character_coverage: 1.0, candidate_count_min: 2, candidates_max: 1_000 }
+fn settings(character_coverage: f64) -> TokenizerConfig {
+    let (vocabulary, characters_per_language, piece_characters_max, candidate_count_min) = (100, 0, 16, 2);
+    TokenizerConfig { vocabulary, characters_per_language, piece_characters_max, character_coverage, candidate_count_min }
 }
 
 fn names(pieces: &[Piece]) -> Vec<&str> {
@@ -27,13 +28,13 @@ fn best(lattice: &Lattice, word: &str) -> Vec<u32> {
 #[test]
 fn a_frequent_word_contained_in_no_other_becomes_one_piece() {
     let words = words(&[("▁được", 900), ("▁ngày", 700), ("▁abd", 1), ("▁gcà", 1), ("▁nđy", 1)]);
-    let pieces = train(&words, &settings(16));
+    let pieces = train(&words, 16, &settings(1.0));
     assert!(names(&pieces).contains(&"▁được") && names(&pieces).contains(&"▁ngày"), "{pieces:?}");
 }
 
 #[test]
 fn pieces_are_sorted_by_probability_and_sum_to_at_most_one() {
-    let pieces = train(&words(&[("▁und", 500), ("▁oder", 60), ("▁aber", 50)]), &settings(14));
+    let pieces = train(&words(&[("▁und", 500), ("▁oder", 60), ("▁aber", 50)]), 14, &settings(1.0));
     assert_eq!(pieces[0].0, "▁und");
     assert!(pieces.windows(2).all(|two| two[0].1 >= two[1].1));
     assert!(pieces.iter().map(|(_, score)| score.exp()).sum::<f64>() <= 1.0 + 1e-9);
@@ -43,14 +44,14 @@ fn pieces_are_sorted_by_probability_and_sum_to_at_most_one() {
 fn characters_outside_the_coverage_are_in_no_piece() {
     // 99 of 100 characters are a or b; c is the hundredth.
     let words = words(&[("ab", 49), ("a", 1), ("c", 1)]);
-    let pieces = train(&words, &Settings { character_coverage: 0.99, ..settings(8) });
+    let pieces = train(&words, 8, &settings(0.99));
     assert!(names(&pieces).contains(&"a") && !pieces.iter().any(|(piece, _)| piece.contains('c')), "{pieces:?}");
 }
 
 #[test]
 fn the_vocabulary_fits_its_size_and_contains_every_covered_character() {
     let words = words(&[("▁haus", 40), ("▁hausboot", 7), ("▁boot", 30), ("▁maus", 20), ("▁mausboot", 3)]);
-    let pieces = train(&words, &settings(12));
+    let pieces = train(&words, 12, &settings(1.0));
     assert!(pieces.len() <= 12);
     for character in "▁hausbotm".chars() {
         assert!(names(&pieces).contains(&character.to_string().as_str()), "{character} is missing");

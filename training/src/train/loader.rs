@@ -14,7 +14,7 @@ use crate::data::augmenter::Augmenter;
 use crate::data::batch::Batch;
 use crate::data::hard_negatives::Miner;
 use crate::data::masking;
-use crate::data::sampler::{BatchSpec, Sampler, SamplingTools};
+use crate::data::sampler::{Sampler, SamplingTools};
 
 /// Maximum number of waiting batches per thread.
 const WAITING_MAX: usize = 3;
@@ -77,7 +77,7 @@ impl Source {
     fn batch(&self, stage: usize, step: u64) -> Batch {
         let number = ((stage as u64) << 40) | step;
         let tools = SamplingTools { miner: self.miner.as_ref(), augmenter: self.augmenter.as_deref() };
-        let pairs = self.sampler.batch(number, &BatchSpec::from(&self.stage), tools);
+        let pairs = self.sampler.batch(number, &self.stage, tools);
         let mut batch = match &self.stage.vocabulary_head {
             Some(head) if self.stage.masks_words() => {
                 Batch::masked(&pairs, self.group_rows, &masking::draw(self.seed, number, &pairs, head.pairs_max))

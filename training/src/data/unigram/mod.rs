@@ -13,6 +13,7 @@ mod seed;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
+use crate::config::TokenizerConfig;
 use lattice::Lattice;
 
 /// A word's characters, including the leading `▁`, and its number of occurrences.
@@ -29,32 +30,16 @@ const EXPECTED_MIN: f64 = 0.5;
 /// Words per parallel task.
 const TASK_WORDS: usize = 8_192;
 
-/// The size of a vocabulary and its candidates.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// Number of pieces, including the single characters.
-    pub pieces: usize,
-    /// Maximum characters per piece.
-    pub piece_characters_max: usize,
-    /// Share of all character occurrences that must be covered by single-character pieces, most frequent first; the rest are
-    /// unknown.
-    pub character_coverage: f64,
-    /// Minimum count of candidates.
-    pub candidate_count_min: u64,
-    /// Maximum candidates.
-    pub candidates_max: usize,
-}
-
 /// A piece with the logarithm of its probability.
 pub type Piece = (String, f64);
 
-/// Trains a vocabulary on `words`; returns the most probable piece first. The single characters that `character_coverage`
-/// requires are always included; there are fewer pieces than requested only if the words do not have more.
-pub fn train(words: &[CountedWord], settings: &Settings) -> Vec<Piece> {
+/// Trains a vocabulary of `size` pieces on `words`; returns the most probable piece first. The single characters that
+/// `character_coverage` requires are always included; there are fewer pieces only if the words do not have more.
+pub fn train(words: &[CountedWord], size: usize, settings: &TokenizerConfig) -> Vec<Piece> {
     let required = seed::characters(words, settings.character_coverage);
     let mut pieces = normalized(seed::candidates(words, &required, settings));
     println!("{} candidates, {} characters among them, {} distinct words", pieces.len(), required.len(), words.len());
-    let enough = (settings.pieces as f64 * SLACK) as usize;
+    let enough = (size as f64 * SLACK) as usize;
     loop {
         for _ in 0..ROUNDS {
             pieces = maximize(words, &pieces, &required);
@@ -70,7 +55,7 @@ pub fn train(words: &[CountedWord], settings: &Settings) -> Vec<Piece> {
             break;
         }
     }
-    finish(pieces, &required, settings.pieces)
+    finish(pieces, &required, size)
 }
 
 /// Turns counts into logarithms of probabilities.

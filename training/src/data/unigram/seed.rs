@@ -2,7 +2,11 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{CountedWord, Settings};
+use super::CountedWord;
+use crate::config::TokenizerConfig;
+
+/// Candidates per final piece.
+const CANDIDATES_PER_PIECE: usize = 10;
 
 /// The most frequent characters that together make up `coverage` of all, 0 to 1.
 pub fn characters(words: &[CountedWord], coverage: f64) -> FxHashSet<char> {
@@ -23,8 +27,8 @@ pub fn characters(words: &[CountedWord], coverage: f64) -> FxHashSet<char> {
 }
 
 /// The characters, and every substring of a word that occurs `candidate_count_min` times, each scored by count times length; at
-/// most `candidates_max`, highest scores first. Substrings with a character outside `characters` are left out.
-pub fn candidates(words: &[CountedWord], characters: &FxHashSet<char>, settings: &Settings) -> Vec<(Vec<char>, f64)> {
+/// most ten per piece of the vocabulary, highest scores first. Substrings with a character outside `characters` are left out.
+pub fn candidates(words: &[CountedWord], characters: &FxHashSet<char>, settings: &TokenizerConfig) -> Vec<(Vec<char>, f64)> {
     let mut found: Vec<(Vec<char>, f64)> = Vec::new();
     // Start positions of frequent substrings of the current length. A substring can only be frequent if its prefixes are.
     let mut open: Vec<Vec<u16>> = words
@@ -51,7 +55,7 @@ pub fn candidates(words: &[CountedWord], characters: &FxHashSet<char>, settings:
     }
     let single = |piece: &[char]| piece.len() == 1;
     found.sort_unstable_by(|a, b| single(&b.0).cmp(&single(&a.0)).then(b.1.total_cmp(&a.1)).then_with(|| a.0.cmp(&b.0)));
-    found.truncate(settings.candidates_max.max(characters.len()));
+    found.truncate((CANDIDATES_PER_PIECE * settings.vocabulary as usize).max(characters.len()));
     found
 }
 
