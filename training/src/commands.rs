@@ -16,3 +16,14 @@ pub mod language;
 pub mod relevance;
 /// The subcommand `translations`.
 pub mod translations;
+
+use std::path::Path;
+
+use crate::error::Error;
+
+/// Writes `value` to `path` as JSON for people to read.
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Error> {
+    let json = serde_json::to_string_pretty(value)
+        .map_err(|error| Error::Content { path: path.to_owned(), problem: error.to_string() })?;
+    std::fs::write(path, json + "\n").map_err(|source| Error::file(path, source))
+}

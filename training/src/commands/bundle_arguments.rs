@@ -5,14 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::config::Config;
-use crate::data::tokenizer::sample;
+use crate::data::tokenizer::calibration_texts;
 use crate::error::Error;
 use crate::export::{EncoderShape, EncoderWeights, NewBundle};
 use crate::model::encoder::kind_of;
 use crate::model::parameters::Parameters;
-
-/// Sentences per language to calibrate int8 ranges on.
-const CALIBRATION_PER_LANGUAGE: usize = 8;
 
 /// The inputs of an export.
 #[derive(Debug, Clone, Args)]
@@ -37,9 +34,7 @@ pub struct BundleArguments {
 impl BundleArguments {
     /// A sample of the texts in all languages for calibration; empty without a folder.
     pub(super) fn calibration_texts(&self, config: &Config) -> Result<Vec<String>, Error> {
-        let Some(raw) = &self.calibration else { return Ok(Vec::new()) };
-        let texts = sample(raw, &config.corpora, config.seed, CALIBRATION_PER_LANGUAGE, |_| 1)?;
-        Ok(texts.into_values().flatten().collect())
+        calibration_texts(self.calibration.as_deref(), &config.corpora, config.seed)
     }
 }
 

@@ -8,6 +8,7 @@ use dragoman::domain::Language;
 use dragoman::text::Tokenizer;
 use tch::Device;
 
+use super::write_json;
 use crate::config::Config;
 use crate::error::Error;
 use crate::eval::mining::ExactMiner;
@@ -155,45 +156,33 @@ impl EvalArguments {
 impl Task {
     fn run(self) -> Result<(), Error> {
         match self {
-            Self::Flores(measured) => measured.report(|data, encoder| {
-                let flores = found(data, flores::measure(data, encoder)?)?;
-                Ok(Report { flores, ..Report::default() })
-            }),
-            Self::Short(measured) => measured.report(|data, encoder| {
-                let short = found(data, short::measure(data, encoder)?)?;
-                Ok(Report { short, ..Report::default() })
-            }),
-            Self::Tatoeba(measured) => measured.report(|data, encoder| {
-                let tatoeba = found(data, tatoeba::measure(data, encoder)?)?;
-                Ok(Report { tatoeba, ..Report::default() })
-            }),
+            Self::Flores(measured) => {
+                measured.report(|data, encoder| Ok(Report { flores: flores::measure(data, encoder)?, ..Report::default() }))
+            }
+            Self::Short(measured) => {
+                measured.report(|data, encoder| Ok(Report { short: short::measure(data, encoder)?, ..Report::default() }))
+            }
+            Self::Tatoeba(measured) => {
+                measured.report(|data, encoder| Ok(Report { tatoeba: tatoeba::measure(data, encoder)?, ..Report::default() }))
+            }
             Self::Mining(measured) => measured.report(|data, encoder| {
-                let mining = found(data, mining::measure(data, &mut ExactMiner(encoder))?)?;
-                Ok(Report { mining, ..Report::default() })
+                Ok(Report { mining: mining::measure(data, &mut ExactMiner(encoder))?, ..Report::default() })
             }),
             Self::Candidates { measured, queries } => measured.report(|data, encoder| {
-                let candidates = found(data, candidates::measure(data, queries, encoder)?)?;
-                Ok(Report { candidates, ..Report::default() })
+                Ok(Report { candidates: candidates::measure(data, queries, encoder)?, ..Report::default() })
             }),
             Self::Passages { measured, questions } => measured.report(|data, encoder| {
-                let passages = found(data, passages::measure(data, questions, encoder)?)?;
-                Ok(Report { passages, ..Report::default() })
+                Ok(Report { passages: passages::measure(data, questions, encoder)?, ..Report::default() })
             }),
             Self::Classification { measured, from, sib200_part } => measured.report(|data, encoder| {
                 let options = classification::Options { from, sib200_part };
-                let classification = found(data, classification::measure(data, &options, encoder)?)?;
-                Ok(Report { classification, ..Report::default() })
+                Ok(Report { classification: classification::measure(data, &options, encoder)?, ..Report::default() })
             }),
-            Self::Sts(measured) => measured.report(|data, encoder| {
-                let sts = found(data, sts::measure(data, encoder)?)?;
-                Ok(Report { sts, ..Report::default() })
-            }),
+            Self::Sts(measured) => {
+                measured.report(|data, encoder| Ok(Report { sts: sts::measure(data, encoder)?, ..Report::default() }))
+            }
         }
     }
-}
-
-fn found<T>(data: &Path, report: Option<T>) -> Result<Option<T>, Error> {
-    if report.is_some() { Ok(report) } else { Err(Error::NoData { path: data.to_owned() }) }
 }
 
 impl TaskArguments {
@@ -233,18 +222,15 @@ impl TaskArguments {
                 return Err(Error::Setting { setting: "bundle", problem });
             }
         };
+        if report == Report::default() {
+            return Err(Error::NoData { path: data.to_owned() });
+        }
         println!("{report}");
         match &self.json {
             Some(path) => write_json(path, &report),
             None => Ok(()),
         }
     }
-}
-
-fn write_json(path: &Path, report: &Report) -> Result<(), Error> {
-    let json = serde_json::to_string_pretty(report)
-        .map_err(|error| Error::Content { path: path.to_owned(), problem: error.to_string() })?;
-    std::fs::write(path, json + "\n").map_err(|source| Error::file(path, source))
 }
 
 fn parse_language(code: &str) -> Result<Language, String> {
@@ -320,7 +306,8 @@ mod tests {
     #[test]
     fn a_task_without_files_fails_and_a_report_round_trips_as_json() {
         let folder = tempfile::tempdir().unwrap();
-        let error = found::<()>(folder.path(), None).unwrap_err().to_string();
+        let line = format!("sts --data {} --server http://127.0.0.1:9", folder.path().display());
+        let error = parse(&line).unwrap().run().unwrap_err().to_string();
         assert!(error.contains("no usable data"), "{error}");
         let path = folder.path().join("report.json");
         write_json(&path, &Report::default()).unwrap();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::write_json;
 use crate::error::Error;
 use crate::relevance;
 
@@ -29,8 +30,6 @@ impl RelevanceArguments {
     pub fn run(&self) -> Result<(), Error> {
         let fitted = relevance::fit(&self.bundle, &self.data, self.questions)?;
         print!("{fitted}");
-        let json = serde_json::to_string_pretty(&fitted.weights)
-            .map_err(|error| Error::Content { path: self.out.clone(), problem: error.to_string() })?;
-        std::fs::write(&self.out, json + "\n").map_err(|source| Error::file(&self.out, source))
+        write_json(&self.out, &fitted.weights)
     }
 }

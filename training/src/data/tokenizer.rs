@@ -27,9 +27,9 @@ use crate::error::Error;
 
 /// The special tokens by id: padding and unknown.
 const SPECIAL: [&str; 2] = ["<pad>", "<unk>"];
-/// The id of the padding token.
-pub const PADDING_ID: u32 = 0;
 const UNKNOWN_ID: usize = 1;
+/// Sentences per language to calibrate int8 ranges on.
+const CALIBRATION_PER_LANGUAGE: usize = 8;
 
 /// Trains a tokenizer on the corpora in `raw` and writes it to `out` as a Hugging Face `tokenizer.json`.
 pub fn train(config: &Config, raw: &Path, out: &Path) -> Result<(), Error> {
@@ -121,6 +121,12 @@ pub fn sample(
         (language, drawn.texts.into_iter().map(|(.., text)| text).collect())
     });
     Ok(drawn.collect())
+}
+
+/// A sample of the texts in `raw`, in all languages, to calibrate int8 ranges on; empty without a folder.
+pub fn calibration_texts(raw: Option<&Path>, corpora: &CorporaConfig, seed: u64) -> Result<Vec<String>, Error> {
+    let Some(raw) = raw else { return Ok(Vec::new()) };
+    Ok(sample(raw, corpora, seed, CALIBRATION_PER_LANGUAGE, |_| 1)?.into_values().flatten().collect())
 }
 
 /// The texts drawn for one language, with their keys and sizes.

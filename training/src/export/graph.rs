@@ -38,15 +38,6 @@ pub enum Attribute<'a> {
     Float(f32),
 }
 
-/// Tensor values in another file.
-#[derive(Debug, Clone, Copy)]
-pub struct External<'a> {
-    /// The file's name.
-    pub file: &'a str,
-    /// Where they are in it.
-    pub location: TensorLocation,
-}
-
 impl GraphWriter {
     /// Adds an int64 input with the named dimensions.
     pub fn input(&mut self, name: &str, dimensions: &[&str]) -> Value {
@@ -124,17 +115,17 @@ impl GraphWriter {
         name.to_owned()
     }
 
-    /// Adds a constant whose values are in another file of the same folder.
-    pub fn external(&mut self, name: &str, kind: DataType, shape: &[usize], values: External<'_>) -> Value {
+    /// Adds a constant whose values are in another file of the same folder, at `location`.
+    pub fn external(&mut self, name: &str, kind: DataType, shape: &[usize], file: &str, location: TensorLocation) -> Value {
         let entry = |key: &str, value: String| StringStringEntryProto { key: Some(key.to_owned()), value: Some(value) };
         self.graph.initializer.push(TensorProto {
             dims: shape.iter().map(|&size| size as i64).collect(),
             data_type: Some(kind as i32),
             name: Some(name.to_owned()),
             external_data: vec![
-                entry("location", values.file.to_owned()),
-                entry("offset", values.location.offset.to_string()),
-                entry("length", values.location.length.to_string()),
+                entry("location", file.to_owned()),
+                entry("offset", location.offset.to_string()),
+                entry("length", location.length.to_string()),
             ],
             data_location: Some(EXTERNAL),
             ..Default::default()

@@ -6,6 +6,8 @@
 //! for CPUs: tables and matrices in signed bytes with a scale per row, activations in unsigned bytes with the ranges of
 //! `calibrate`.
 
+use dragoman::bundle::TOKEN_TABLE;
+
 use super::calibrate::Ranges;
 use super::graph::{Attribute, GraphWriter, MICROSOFT, Value};
 use super::proto::{DataType, ModelProto};
@@ -108,8 +110,8 @@ impl<'a> EncoderWriter<'a> {
         let [rows, width] = [weight.shape[0], weight.shape[1]];
         let (values_name, scales_name) = (format!("{table}.values"), format!("{table}.scales"));
         let (values, scales) = if let Some(file) = file {
-            let values = self.graph.external(&values_name, DataType::Int8, &[rows, width], file.external(file.rows));
-            (values, self.graph.external(&scales_name, DataType::Float, &[rows, 1], file.external(file.scales)))
+            let values = self.graph.external(&values_name, DataType::Int8, &[rows, width], TOKEN_TABLE, file.rows);
+            (values, self.graph.external(&scales_name, DataType::Float, &[rows, 1], TOKEN_TABLE, file.scales))
         } else {
             let quantized = quantize_rows(&weight.values, width);
             let values = self.graph.signed_bytes(&values_name, &[rows, width], &quantized.values);

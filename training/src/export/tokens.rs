@@ -7,7 +7,6 @@ use dragoman::bundle::{LATE_TABLE, TOKEN_TABLE};
 use dragoman::ranking::TokenTable;
 use dragoman::ranking::token_table::{ROWS, SCALES, TensorLocation};
 
-use super::graph::External;
 use super::quantize::quantize_rows;
 use super::weights::{EncoderWeights, LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS, Weight};
 use crate::error::Error;
@@ -37,11 +36,6 @@ impl TableFile {
             TokenTable::locate(&bytes, name).ok_or_else(problem)
         };
         Ok(Self { rows: locate(ROWS)?, scales: locate(SCALES)? })
-    }
-
-    /// The reference to a part of the file for a graph.
-    pub fn external(&self, location: TensorLocation) -> External<'static> {
-        External { file: TOKEN_TABLE, location }
     }
 }
 

@@ -19,7 +19,7 @@ use dragoman::bundle::{Preprocessing, sha256_file};
 use tch::{Device, Tensor};
 
 use crate::config::{Activation, CorporaConfig, ModelConfig};
-use crate::data::tokenizer::sample;
+use crate::data::tokenizer::calibration_texts;
 use crate::error::Error;
 use crate::eval::TorchEncoder;
 use crate::export::{self, EncoderShape, EncoderWeights, ExportOptions, Exported, Imported, Origin, SourceFile};
@@ -28,9 +28,7 @@ use checkpoint::Checkpoint;
 use encoder::EncoderOptions;
 use sentencepiece::SentencePiece;
 
-/// Sentences per language to calibrate int8 ranges on.
-const CALIBRATION_PER_LANGUAGE: usize = 8;
-/// Seed for sampling these sentences.
+/// Seed for sampling the sentences to calibrate int8 ranges on.
 const CALIBRATION_SEED: u64 = 1;
 
 /// The command line of `import-ems`.
@@ -99,14 +97,8 @@ fn write(options: &ImportOptions, name: &str, tokenizer: &Path, weights: &Encode
         licence: options.licence.clone(),
         preprocessing: Preprocessing::MosesJieba,
     };
-    let calibration: Vec<String> = match &options.calibration {
-        Some(raw) => {
-            let corpora = CorporaConfig { default: 1.0, weights: Default::default() };
-            let texts = sample(raw, &corpora, CALIBRATION_SEED, CALIBRATION_PER_LANGUAGE, |_| 1)?;
-            texts.into_values().flatten().collect()
-        }
-        None => Vec::new(),
-    };
+    let corpora = CorporaConfig { default: 1.0, weights: Default::default() };
+    let calibration = calibration_texts(options.calibration.as_deref(), &corpora, CALIBRATION_SEED)?;
     let export_options = ExportOptions {
         name,
         origin: Origin::Imported(&imported),

@@ -9,6 +9,7 @@ use dragoman::domain::Language;
 
 use crate::error::Error;
 use crate::eval::flores::{self, ENGLISH};
+use crate::eval::language::UNSPACED;
 use crate::eval::passages::{File, Pool};
 
 /// Maximum number of sentences of a language to search.
@@ -19,8 +20,6 @@ const QUOTES: usize = 24;
 const WORDS: usize = 5;
 /// Number of characters of a quote in a language without spaces between words.
 const CHARACTERS: usize = 15;
-/// Languages without spaces between words.
-const UNSPACED: [&str; 4] = ["ja", "my", "th", "zh"];
 
 /// Reads the FLORES files in `data` into pools by the sentences' language, with quotes to and from English. Returns none if there
 /// is no English file.
