@@ -4,115 +4,46 @@ use std::path::{Path, PathBuf};
 
 /// An error of the trainer.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum Error {
-    /// A file cannot be read or written.
     #[error("cannot access {}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A line of a file is not in its format.
+    File { path: PathBuf, source: std::io::Error },
     #[error("{}:{line}: {problem}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// Line number, from 1.
-        line: usize,
-        /// What was expected.
-        problem: &'static str,
-    },
-    /// Aligned files differ in length.
+    Line { path: PathBuf, line: usize, problem: &'static str },
     #[error("{} has {got} lines, but the files next to it have {expected}", path.display())]
-    Misaligned {
-        /// The file.
-        path: PathBuf,
-        /// Lines of the other files.
-        expected: usize,
-        /// Lines of this file.
-        got: usize,
-    },
-    /// A bundle's table cannot be read or written.
+    Misaligned { path: PathBuf, expected: usize, got: usize },
     #[error(transparent)]
     Table(#[from] dragoman::ranking::TableError),
-    /// A file's content is not what this program expects.
     #[error("{} is not usable: {problem}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// A setting is out of range, or two contradict each other.
+    Content { path: PathBuf, problem: String },
     #[error("setting {setting}: {problem}")]
-    Setting {
-        /// Its name in the configuration or on the command line.
-        setting: &'static str,
-        /// Expected and got.
-        problem: String,
-    },
-    /// There is nothing to train or evaluate on.
+    Setting { setting: &'static str, problem: String },
     #[error("no usable data in {}", path.display())]
-    NoData {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The thread that makes batches has ended.
+    NoData { path: PathBuf },
     #[error(
         "no batch for step {step}: the thread that makes them ended, with the error above; do the shards have this tokenizer?"
     )]
-    NoBatch {
-        /// Steps done.
-        step: u64,
-    },
-    /// The loss is not finite.
+    NoBatch { step: u64 },
     #[error("the loss is {loss} at step {step}; a lower learning rate or longer warm-up may help")]
-    Diverged {
-        /// The step.
-        step: u64,
-        /// The loss.
-        loss: f64,
-    },
-    /// Signal handlers cannot be registered.
+    Diverged { step: u64, loss: f64 },
     #[error("cannot listen for signals")]
     Signal(#[source] std::io::Error),
-    /// The exported graph failed a parity check.
     #[error("parity of {variant}: {problem}")]
-    Parity {
-        /// fp32, fp16 or int8.
-        variant: &'static str,
-        /// Expected and got.
-        problem: String,
-    },
-    /// A server failed to embed texts.
+    Parity { variant: &'static str, problem: String },
     #[error("server {url}: {problem}")]
-    Server {
-        /// The requested URL.
-        url: String,
-        /// Expected and got.
-        problem: String,
-    },
-    /// libtorch failed.
+    Server { url: String, problem: String },
     #[error("libtorch failed")]
     Torch(#[from] tch::TchError),
-    /// ONNX Runtime failed.
     #[error("ONNX Runtime failed")]
     Onnx(#[from] ort::Error),
-    /// An evaluation failed.
     #[error(transparent)]
     Evaluation(#[from] dragoman::evaluation::EvaluationError),
-    /// The text pipeline failed.
     #[error(transparent)]
     Text(#[from] dragoman::text::TextError),
-    /// The bundle failed.
     #[error(transparent)]
     Bundle(#[from] dragoman::bundle::BundleError),
-    /// Late interaction failed.
     #[error(transparent)]
     Scorer(#[from] dragoman::ranking::ScorerError),
-    /// The tokenizer's training failed.
     #[error("cannot train the tokenizer")]
     Tokenizer(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -9,12 +9,9 @@ use crate::config::{Config, StageConfig};
 use crate::error::Error;
 use crate::objective::{Objective, Terms};
 
-/// The log.
-pub mod log;
-/// The curve.
+mod log;
 mod plot;
-/// The report.
-pub mod report;
+mod report;
 
 use log::{Log, Row};
 

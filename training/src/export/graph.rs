@@ -30,11 +30,8 @@ pub struct GraphWriter {
 /// A constant parameter of a node.
 #[derive(Debug, Clone, Copy)]
 pub enum Attribute<'a> {
-    /// An integer.
     Int(i64),
-    /// Integers.
     Ints(&'a [i64]),
-    /// A number.
     Float(f32),
 }
 

@@ -15,10 +15,8 @@ pub struct ModelProto {
     /// Version of that program.
     #[prost(string, optional, tag = "3")]
     pub producer_version: Option<String>,
-    /// The computation.
     #[prost(message, optional, tag = "7")]
     pub graph: Option<GraphProto>,
-    /// Operator sets in use.
     #[prost(message, repeated, tag = "8")]
     pub opset_import: Vec<OperatorSetIdProto>,
 }
@@ -29,7 +27,6 @@ pub struct OperatorSetIdProto {
     /// Empty for ONNX's own.
     #[prost(string, optional, tag = "1")]
     pub domain: Option<String>,
-    /// Version of the set.
     #[prost(int64, optional, tag = "2")]
     pub version: Option<i64>,
 }
@@ -37,19 +34,14 @@ pub struct OperatorSetIdProto {
 /// A computation: nodes in topological order, constants, inputs and outputs.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct GraphProto {
-    /// Operations.
     #[prost(message, repeated, tag = "1")]
     pub node: Vec<NodeProto>,
-    /// Name of the graph.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
-    /// Constants.
     #[prost(message, repeated, tag = "5")]
     pub initializer: Vec<TensorProto>,
-    /// Inputs from the caller.
     #[prost(message, repeated, tag = "11")]
     pub input: Vec<ValueInfoProto>,
-    /// Outputs to the caller.
     #[prost(message, repeated, tag = "12")]
     pub output: Vec<ValueInfoProto>,
 }
@@ -60,16 +52,12 @@ pub struct NodeProto {
     /// Names of the values it reads; an empty name is an absent optional input.
     #[prost(string, repeated, tag = "1")]
     pub input: Vec<String>,
-    /// Names of the values it makes.
     #[prost(string, repeated, tag = "2")]
     pub output: Vec<String>,
-    /// Name of the node.
     #[prost(string, optional, tag = "3")]
     pub name: Option<String>,
-    /// Operator.
     #[prost(string, optional, tag = "4")]
     pub op_type: Option<String>,
-    /// Constant parameters.
     #[prost(message, repeated, tag = "5")]
     pub attribute: Vec<AttributeProto>,
     /// Operator set; empty for ONNX's own.
@@ -80,7 +68,6 @@ pub struct NodeProto {
 /// A constant parameter of a node.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AttributeProto {
-    /// Name of the parameter.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
     /// Value of a `FLOAT`.
@@ -101,29 +88,20 @@ pub struct AttributeProto {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum AttributeType {
-    /// Nothing.
-    Undefined = 0,
-    /// One number.
     Float = 1,
-    /// One integer.
     Int = 2,
-    /// Integers.
     Ints = 7,
 }
 
 /// A constant tensor, its values in `raw_data`, little-endian, the last dimension fastest.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TensorProto {
-    /// Shape.
     #[prost(int64, repeated, packed = "false", tag = "1")]
     pub dims: Vec<i64>,
-    /// Kind of value.
     #[prost(enumeration = "DataType", optional, tag = "2")]
     pub data_type: Option<i32>,
-    /// Name of the constant.
     #[prost(string, optional, tag = "8")]
     pub name: Option<String>,
-    /// The values.
     #[prost(bytes = "vec", optional, tag = "9")]
     pub raw_data: Option<Vec<u8>>,
     /// Where the values are if they are in another file: its `location` next to the model, `offset` and `length`.
@@ -137,10 +115,8 @@ pub struct TensorProto {
 /// A name and its value.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StringStringEntryProto {
-    /// The name.
     #[prost(string, optional, tag = "1")]
     pub key: Option<String>,
-    /// The value.
     #[prost(string, optional, tag = "2")]
     pub value: Option<String>,
 }
@@ -149,29 +125,18 @@ pub struct StringStringEntryProto {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum DataType {
-    /// None.
-    Undefined = 0,
-    /// 32-bit floating point.
     Float = 1,
-    /// 8-bit unsigned integer.
     Uint8 = 2,
-    /// 8-bit signed integer.
     Int8 = 3,
-    /// 32-bit signed integer.
-    Int32 = 6,
-    /// 64-bit signed integer.
     Int64 = 7,
-    /// 16-bit floating point.
     Float16 = 10,
 }
 
 /// Name and type of an input or output.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ValueInfoProto {
-    /// Name of the value.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// Type of the value.
     #[prost(message, optional, tag = "2")]
     pub r#type: Option<TypeProto>,
 }
@@ -179,7 +144,6 @@ pub struct ValueInfoProto {
 /// Type of a value; here always a tensor.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TypeProto {
-    /// Kind and shape of the tensor.
     #[prost(message, optional, tag = "1")]
     pub tensor_type: Option<TensorTypeProto>,
 }
@@ -187,10 +151,8 @@ pub struct TypeProto {
 /// Kind and shape of a tensor.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TensorTypeProto {
-    /// Kind of value.
     #[prost(enumeration = "DataType", optional, tag = "1")]
     pub elem_type: Option<i32>,
-    /// Shape.
     #[prost(message, optional, tag = "2")]
     pub shape: Option<TensorShapeProto>,
 }
@@ -198,7 +160,6 @@ pub struct TensorTypeProto {
 /// Shape of a tensor.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TensorShapeProto {
-    /// Its dimensions.
     #[prost(message, repeated, tag = "1")]
     pub dim: Vec<DimensionProto>,
 }

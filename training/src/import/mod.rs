@@ -9,7 +9,7 @@ pub mod bundle;
 pub mod checkpoint;
 pub mod encoder;
 mod machine;
-pub mod pickle;
+pub(crate) mod pickle;
 pub mod sentencepiece;
 pub mod sentencepiece_proto;
 

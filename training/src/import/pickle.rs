@@ -19,15 +19,11 @@ pub struct PickleError {
 /// A value. Containers and tensors are `Object`s of the pickle, which several values may share.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// None.
     None,
-    /// True or False.
     Bool(bool),
     /// An integer of up to 64 bits.
     Int(i64),
-    /// A float.
     Float(f64),
-    /// A string.
     Text(Rc<str>),
     /// Bytes; their content is not needed here.
     Bytes,
@@ -50,9 +46,7 @@ impl Value {
 /// A container or a tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Object {
-    /// A tuple.
     Tuple(Vec<Value>),
-    /// A list.
     List(Vec<Value>),
     /// A dict or OrderedDict, in insertion order.
     Dict(Vec<(Value, Value)>),
@@ -65,20 +59,15 @@ pub enum Object {
 /// The number types that a storage may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
-    /// float64.
     Double,
-    /// float32.
     Float,
-    /// float16.
     Half,
-    /// bfloat16.
     BFloat16,
     /// An integer or boolean of this many bytes; never a weight.
     Integer(usize),
 }
 
 impl Element {
-    /// Bytes of one number.
     pub fn bytes(self) -> usize {
         match self {
             Self::Double => 8,
@@ -94,7 +83,6 @@ impl Element {
 pub struct Storage {
     /// Name of its file within the archive's folder `data`.
     pub key: Rc<str>,
-    /// Type of its numbers.
     pub element: Element,
     /// Number of numbers in it.
     pub numbers: usize,
@@ -103,11 +91,9 @@ pub struct Storage {
 /// A tensor as a view of a storage; not validated yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredTensor {
-    /// The storage.
     pub storage: Storage,
     /// Index of the first value in it.
     pub offset: i64,
-    /// Size of each dimension.
     pub shape: Vec<i64>,
     /// Step of each dimension, in numbers.
     pub strides: Vec<i64>,

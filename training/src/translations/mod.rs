@@ -26,21 +26,28 @@ use table::Table;
 pub const PIVOT: &str = "en";
 
 /// The sources of a table.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct Sources {
-    /// Folders of parallel text.
+    /// Folder of corpora, as for `tokenizer`; can be repeated.
+    #[arg(long, required = true)]
     pub raw: Vec<PathBuf>,
-    /// Folders of parallel words and names: all lines are used and count twice.
+    /// Folder of parallel word lists and names, all of which are used; can be repeated.
+    #[arg(long)]
     pub words: Vec<PathBuf>,
-    /// Folders of additional text, for the vocabulary only.
+    /// Folder of additional text for the vocabulary only, not for learning translations; can be repeated.
+    #[arg(long)]
     pub texts: Vec<PathBuf>,
-    /// Folders whose lines and fields must not be used.
+    /// Folder whose lines and tab-separated fields must not enter training; can be repeated.
+    #[arg(long)]
     pub exclude: Vec<PathBuf>,
-    /// Maximum sentence pairs per language.
+    /// Maximum sentences per language.
+    #[arg(long = "pairs", value_name = "PAIRS", default_value_t = 150_000)]
     pub pairs_max: usize,
-    /// Maximum sentence pairs per language and corpus.
+    /// Maximum sentences per language and corpus.
+    #[arg(long = "corpus-pairs", value_name = "CORPUS_PAIRS", default_value_t = 30_000)]
     pub corpus_pairs_max: usize,
-    /// Maximum words per language: the most frequent ones.
+    /// Maximum words per language: the most frequent ones. Words from the word lists are added on top.
+    #[arg(long = "words-per-language", value_name = "WORDS_PER_LANGUAGE", default_value_t = 40_000)]
     pub words_max: usize,
 }
 
