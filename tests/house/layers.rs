@@ -91,7 +91,7 @@ pub const TRAINER: Layers = &[
     ("pack", &["checkpoint", "error"]),
     ("train", &["checkpoint", "config", "data", "error", "model", "objective", "optim", "progress"]),
     ("eval", &["config", "data", "error", "model"]),
-    ("export", &["config", "error", "eval"]),
+    ("export", &["config", "error", "eval", "model"]),
     ("import", &["config", "data", "error", "eval", "export", "model"]),
     ("language", &["config", "data", "error", "eval", "export"]),
     ("relevance", &["error", "eval"]),

@@ -13,9 +13,10 @@ use super::graph::{Attribute, GraphWriter, MICROSOFT, Value};
 use super::proto::{DataType, ModelProto};
 use super::quantize::quantize_rows;
 use super::tokens::TableFile;
-use super::weights::{EMBEDDING_NORM_BIAS, EMBEDDING_NORM_WEIGHT, EncoderWeights, POSITIONS, TOKENS};
+use super::weights::EncoderWeights;
 use crate::config::{Activation, Norm};
 use crate::error::Error;
+use crate::model::encoder::{EMBEDDING_NORM_BIAS, EMBEDDING_NORM_WEIGHT, POSITIONS, TOKENS};
 
 /// Epsilon of every layer normalization.
 const NORM_EPSILON: f32 = 1e-12;

@@ -15,11 +15,12 @@ use super::new_bundle::NewBundle;
 use super::onnx::{fp16_graph, int8_graph};
 use super::parity::{Parity, Sample, Variant, check_parity};
 use super::tokens::TableFile;
-use super::weights::{EncoderWeights, TOKENS};
+use super::weights::EncoderWeights;
 use crate::config::{Config, StageConfig};
 use crate::error::Error;
 use crate::eval::passages::{self, PassagesReport};
 use crate::eval::{OnnxEncoder, Report, TextEncoder, TokenEncoder};
+use crate::model::encoder::TOKENS;
 
 /// The section of the model card.
 const SECTION: &str = "## Questions";

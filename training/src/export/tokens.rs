@@ -8,8 +8,9 @@ use dragoman::ranking::TokenTable;
 use dragoman::ranking::token_table::{ROWS, SCALES, TensorLocation};
 
 use super::quantize::quantize_rows;
-use super::weights::{EncoderWeights, LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS, Weight};
+use super::weights::{EncoderWeights, Weight};
 use crate::error::Error;
+use crate::model::encoder::{LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS};
 
 /// Where a bundle's token table is in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

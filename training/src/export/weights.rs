@@ -9,6 +9,9 @@ use tch::{Kind, Tensor};
 
 use crate::config::{Activation, EncoderKind, ModelConfig, Norm};
 use crate::error::Error;
+use crate::model::encoder::{
+    EMBEDDING_NORM_BIAS, EMBEDDING_NORM_WEIGHT, LATE_TOKENS, LATE_WEIGHTS, POSITIONS, TOKEN_WEIGHTS, TOKENS,
+};
 
 /// The encoder's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,21 +124,6 @@ impl EncoderWeights {
         self.tensors.values().map(|weight| weight.values.len()).sum()
     }
 }
-
-/// Name of the scale of the embeddings' normalization.
-pub const EMBEDDING_NORM_WEIGHT: &str = "embeddings.norm.weight";
-/// Name of the shift of the embeddings' normalization.
-pub const EMBEDDING_NORM_BIAS: &str = "embeddings.norm.bias";
-/// Name of the token table.
-pub const TOKENS: &str = "embeddings.token.weight";
-/// Name of the logarithms of the tokens' weights in late interaction.
-pub const TOKEN_WEIGHTS: &str = "embeddings.token.log_weight";
-/// Name of late interaction's own token table.
-pub const LATE_TOKENS: &str = "embeddings.late.weight";
-/// Name of the logarithms of its weights.
-pub const LATE_WEIGHTS: &str = "embeddings.late.log_weight";
-/// Name of the position table; row 0 belongs to padding.
-pub const POSITIONS: &str = "embeddings.position.weight";
 
 /// Name and shape of every tensor, and whether it is required.
 fn expected(shape: &EncoderShape) -> Vec<(String, Vec<usize>, bool)> {

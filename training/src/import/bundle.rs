@@ -16,8 +16,8 @@ use crate::config::{Config, ModelConfig, StageConfig};
 use crate::error::Error;
 use crate::export::onnx::transposed;
 use crate::export::proto::{DataType, ModelProto, TensorProto};
-use crate::export::weights::{LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS};
 use crate::export::{EncoderShape, EncoderWeights, Weight};
+use crate::model::encoder::{LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS};
 
 /// The weights of a bundle as a stage's encoder; an error names any tensor of another kind or size.
 pub fn read_weights(config: &Config, stage: &StageConfig, bundle: &Path) -> Result<EncoderWeights, Error> {

@@ -9,8 +9,8 @@ use super::checkpoint::Checkpoint;
 use super::pickle::StoredTensor;
 use crate::config::{Activation, Norm};
 use crate::error::Error;
-use crate::export::weights::{EMBEDDING_NORM_BIAS, EMBEDDING_NORM_WEIGHT, POSITIONS, TOKENS};
 use crate::export::{EncoderShape, EncoderWeights, Weight};
+use crate::model::encoder::{EMBEDDING_NORM_BIAS, EMBEDDING_NORM_WEIGHT, POSITIONS, TOKENS};
 
 /// The token table, which identifies the state dict and the prefix of its names.
 const LANDMARK: &str = "embedding.word_embedding.embedding.weight";

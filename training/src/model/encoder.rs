@@ -29,7 +29,13 @@ pub const LATE_WEIGHTS: &str = "embeddings.late.log_weight";
 /// Prefix of the weights of a question encoder that learns together with the encoder of passages.
 pub const QUESTIONS: &str = "questions.";
 
-const POSITIONS: &str = "embeddings.position.weight";
+/// The position table; row 0 belongs to padding. [tokens_max + 1, d]
+pub const POSITIONS: &str = "embeddings.position.weight";
+
+/// The scale of the embeddings' normalization. [d]
+pub const EMBEDDING_NORM_WEIGHT: &str = "embeddings.norm.weight";
+/// Its shift. [d]
+pub const EMBEDDING_NORM_BIAS: &str = "embeddings.norm.bias";
 
 /// The vector of a masked token, which only training has. [1, d]
 const MASK: &str = "embeddings.mask.weight";
@@ -60,8 +66,8 @@ pub fn create(parameters: &mut Parameters, config: &ModelConfig, vocabulary: i64
         rescale_tokens(parameters, d);
     }
     if post {
-        parameters.constant("embeddings.norm.weight", &[d], 1.0);
-        parameters.constant("embeddings.norm.bias", &[d], 0.0);
+        parameters.constant(EMBEDDING_NORM_WEIGHT, &[d], 1.0);
+        parameters.constant(EMBEDDING_NORM_BIAS, &[d], 0.0);
     }
     // Zero positions and zero output projections make a pre-norm encoder equal to its bag of tokens until it is trained.
     let position_deviation = if post { 0.02 } else { 0.0 };
@@ -230,7 +236,7 @@ fn token_states(parameters: &Parameters, config: &ModelConfig, rows: &Tensor, gr
         Tensor::arange_start(1, length + 1, (Kind::Int64, rows.device())).unsqueeze(0) * group.mask.to_kind(Kind::Int64);
     let mut x = Tensor::embedding(rows, &group.ids, -1, false, false) // [batch, len, d]
         + Tensor::embedding(parameters.get(&format!("{prefix}{POSITIONS}")), &positions, -1, false, false);
-    if parameters.has(&format!("{prefix}embeddings.norm.weight")) {
+    if parameters.has(&format!("{prefix}{EMBEDDING_NORM_WEIGHT}")) {
         x = layer_norm(parameters, &format!("{prefix}embeddings.norm"), &x);
     }
     x = x.dropout(pass.dropout, training);
