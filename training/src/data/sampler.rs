@@ -97,8 +97,6 @@ pub struct Sampler {
     cumulative: Vec<f64>,
     seed: u64,
     run_pairs: usize,
-    /// By unit: whether the left text is a question and the right one its answer, so that the sides must keep their order.
-    directed: Vec<bool>,
     /// By shard.
     drawn: Vec<ShardUsage>,
     /// Number of pairs in the whole run.
@@ -113,6 +111,8 @@ struct Unit {
     right: usize,
     /// weight x pairs
     amount: f64,
+    /// Whether the left text is a question and the right one its answer, so that the sides must keep their order.
+    directed: bool,
 }
 
 impl Sampler {
@@ -130,7 +130,9 @@ impl Sampler {
         for (number, shard) in shards.iter().enumerate() {
             let weight = config.corpora.weight(&shard.name);
             if weight > 0.0 {
-                units.extend(units_of(shard, number, weight, &languages));
+                let group = config.sampling.group_of(&shard.name);
+                let directed = group.is_some_and(|group| config.sampling.groups[group].directed);
+                units.extend(units_of(shard, number, &languages, weight, directed));
             }
         }
         let mut masses = masses(&shards, &units, config);
@@ -151,11 +153,7 @@ impl Sampler {
         if cumulative.last().is_none_or(|&total| total <= 0.0) {
             return Err(Error::NoData { path: folder.to_owned() });
         }
-        let sampling = &config.sampling;
-        let directed =
-            |unit: &Unit| sampling.group_of(&shards[unit.shard].name).is_some_and(|group| sampling.groups[group].directed);
-        let directed = units.iter().map(directed).collect();
-        Ok(Self { shards, units, cumulative, seed: config.seed, run_pairs: sampling.run_pairs, directed, drawn, pairs })
+        Ok(Self { shards, units, cumulative, seed: config.seed, run_pairs: config.sampling.run_pairs, drawn, pairs })
     }
 
     /// How often a text of each corpus that is drawn is seen on average, over all stages.
@@ -177,7 +175,7 @@ impl Sampler {
         let mut batch = Vec::with_capacity(stage.batch_pairs);
         let mut seen = Seen { texts: FxHashSet::default(), refusals_left: REFUSALS_PER_PAIR * stage.batch_pairs };
         while batch.len() < stage.batch_pairs {
-            let (unit, directed) = self.draw_unit(&mut random);
+            let unit = self.draw_unit(&mut random);
             let run_pairs = self.run_pairs.min(stage.batch_pairs - batch.len());
             let mut mined = tools.miner.map(|miner| self.mine(&mut random, unit, miner, run_pairs).into_iter());
             for _ in 0..run_pairs {
@@ -188,17 +186,18 @@ impl Sampler {
                 // The corpus is too small or too sparse for the rest of the run, so another unit is drawn.
                 let Some(row) = row else { break };
                 let mut rows = vec![row];
-                if !directed && stage.joined_share > 0.0 && random.random::<f64>() < stage.joined_share {
+                if !unit.directed && stage.joined_share > 0.0 && random.random::<f64>() < stage.joined_share {
                     self.join_more(&mut random, unit, &mut seen, &mut rows, stage.tokens_max as usize);
                 }
-                let (left, right) = if directed || random.random() { (unit.left, unit.right) } else { (unit.right, unit.left) };
+                let (left, right) =
+                    if unit.directed || random.random() { (unit.left, unit.right) } else { (unit.right, unit.left) };
                 let mut sentence = |column| self.sentence(&mut random, (unit.shard, column), &rows, stage, tools);
                 let (mut first, mut second) = (sentence(left), sentence(right));
                 crop(&mut random, &mut first, stage.cropping.map_or(0.0, |cropping| cropping.share));
-                (first.translated, second.translated) = (!directed, !directed);
+                (first.translated, second.translated) = (!unit.directed, !unit.directed);
                 first.question = stage
                     .question_encoder
-                    .is_some_and(|questions| directed || random.random::<f64>() < questions.translation_share);
+                    .is_some_and(|questions| unit.directed || random.random::<f64>() < questions.translation_share);
                 batch.push((first, second));
             }
         }
@@ -300,13 +299,11 @@ impl Sampler {
         shares
     }
 
-    /// A unit, and whether its pairs are directed.
-    fn draw_unit(&self, random: &mut ChaCha8Rng) -> (Unit, bool) {
+    fn draw_unit(&self, random: &mut ChaCha8Rng) -> Unit {
         let total = self.cumulative[self.cumulative.len() - 1];
         let at = random.random::<f64>() * total;
         let index = self.cumulative.partition_point(|&sum| sum <= at);
-        let index = index.min(self.units.len() - 1);
-        (self.units[index], self.directed[index])
+        self.units[index.min(self.units.len() - 1)]
     }
 }
 
@@ -333,7 +330,7 @@ fn languages(config: &Config) -> Result<Vec<Language>, Error> {
     codes.iter().map(parse).collect()
 }
 
-fn units_of(shard: &Shard, number: usize, weight: f64, languages: &[Language]) -> Vec<Unit> {
+fn units_of(shard: &Shard, number: usize, languages: &[Language], weight: f64, directed: bool) -> Vec<Unit> {
     let words = shard.segments.div_ceil(64);
     let columns = (0..shard.languages.len()).filter(|&column| languages.contains(&shard.languages[column]));
     let present: Vec<(usize, Vec<u64>)> = columns
@@ -350,7 +347,7 @@ fn units_of(shard: &Shard, number: usize, weight: f64, languages: &[Language]) -
         for (right, of_right) in &present[index + 1..] {
             let pairs: u32 = of_left.iter().zip(of_right).map(|(a, b)| (a & b).count_ones()).sum();
             if pairs > 0 {
-                units.push(Unit { shard: number, left: *left, right: *right, amount: weight * f64::from(pairs) });
+                units.push(Unit { shard: number, left: *left, right: *right, amount: weight * f64::from(pairs), directed });
             }
         }
     }

@@ -15,7 +15,7 @@ pub mod sentencepiece_proto;
 
 use std::path::{Path, PathBuf};
 
-use dragoman::bundle::{Preprocessing, sha256_file};
+use dragoman::bundle::{Preprocessing, TOKENIZER, sha256_file};
 use tch::{Device, Tensor};
 
 use crate::config::{Activation, CorporaConfig, ModelConfig};
@@ -83,11 +83,10 @@ pub fn import_ems(options: &ImportOptions) -> Result<Exported, Error> {
         (None, Some(name)) => name.to_string_lossy().into_owned(),
         (None, None) => return Err(Error::Setting { setting: "out", problem: "has no name; give --name".to_owned() }),
     };
-    let tokenizer = beside(&options.out, ".tokenizer.json")?;
+    let scratch = tempfile::tempdir().map_err(|source| Error::file(&std::env::temp_dir(), source))?;
+    let tokenizer = scratch.path().join(TOKENIZER);
     pieces.save(&tokenizer)?;
-    let exported = write(options, &name, &tokenizer, &encoder.weights);
-    std::fs::remove_file(&tokenizer).map_err(|source| Error::file(&tokenizer, source))?;
-    exported
+    write(options, &name, &tokenizer, &encoder.weights)
 }
 
 fn write(options: &ImportOptions, name: &str, tokenizer: &Path, weights: &EncoderWeights) -> Result<Exported, Error> {
@@ -147,15 +146,4 @@ fn model_config(shape: &EncoderShape) -> ModelConfig {
 fn source_file(path: &Path) -> Result<SourceFile, Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok(SourceFile { name, sha256: sha256_file(path)? })
-}
-
-/// A path next to the folder `out`, whose parent is created.
-fn beside(out: &Path, ending: &str) -> Result<PathBuf, Error> {
-    let mut name = out.file_name().unwrap_or_default().to_owned();
-    name.push(ending);
-    let path = out.with_file_name(name);
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(|source| Error::file(parent, source))?;
-    }
-    Ok(path)
 }
