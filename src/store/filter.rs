@@ -18,20 +18,16 @@ pub(super) struct Condition {
 /// Compiles a filter. An empty one matches every document. No condition matches an expired document. SQLite can use an index
 /// for the paths in `indexes`.
 pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
-    let mut compiler = Compiler { condition: Condition { sql: LIVE.to_owned(), values: Vec::new() }, indexes };
-    if *filter == SearchFilter::default() {
-        compiler.condition.sql = LIVE_BY_INDEX.to_owned();
-    }
+    let mut compiler = Compiler { values: Vec::new(), indexes };
+    let mut sql = if *filter == SearchFilter::default() { LIVE_BY_INDEX } else { LIVE }.to_owned();
     if !filter.languages.is_empty() {
-        compiler.sql(" and d.language is not null and d.language in ");
-        let codes = filter.languages.iter().map(|language| Value::Text(language.code().to_owned()));
-        compiler.list(codes.collect());
+        let codes: Vec<_> = filter.languages.iter().map(|language| compiler.text(language.code())).collect();
+        sql.push_str(&format!(" and d.language is not null and d.language in ({})", codes.join(", ")));
     }
     if filter.filter != Filter::default() {
-        compiler.sql(" and ");
-        compiler.filter(&filter.filter);
+        sql.push_str(&format!(" and {}", compiler.filter(&filter.filter)));
     }
-    compiler.condition
+    Condition { sql, values: compiler.values }
 }
 
 /// Returns the indexed expression of a declared path, over the metadata in `column`. Returns `None` if the path has a key that
@@ -63,55 +59,40 @@ pub(super) fn walk(path: &MetadataPath) -> (String, String, Vec<Value>, String) 
     (tables, conditions.join(" and "), values, format!("k{last}"))
 }
 
+/// Compiles parts of a filter to SQL, and collects the values of their parameters in the order of the text.
 struct Compiler<'i> {
-    condition: Condition,
+    values: Vec<Value>,
     indexes: &'i [MetadataPath],
 }
 
 impl Compiler<'_> {
-    fn sql(&mut self, sql: &str) {
-        self.condition.sql.push_str(sql);
+    /// Adds a value. Returns its placeholder.
+    fn value(&mut self, value: Value) -> &'static str {
+        self.values.push(value);
+        "?"
     }
 
-    fn value(&mut self, value: Value) {
-        self.sql("?");
-        self.condition.values.push(value);
+    fn text(&mut self, text: &str) -> &'static str {
+        self.value(Value::Text(text.to_owned()))
     }
 
-    fn list(&mut self, values: Vec<Value>) {
-        self.sql(&format!("({})", vec!["?"; values.len()].join(", ")));
-        self.condition.values.extend(values);
-    }
-
-    fn filter(&mut self, filter: &Filter) {
+    fn filter(&mut self, filter: &Filter) -> String {
         match filter {
             Filter::And(filters) => self.joined(filters, " and ", "true"),
             Filter::Or(filters) => self.joined(filters, " or ", "false"),
-            Filter::Not(filter) => {
-                self.sql("not ");
-                self.filter(filter);
-            }
+            Filter::Not(filter) => format!("not {}", self.filter(filter)),
             Filter::Field(Field::Metadata(path), test) => self.metadata(path, test),
             Filter::Field(field, test) => self.own(field, test),
         }
     }
 
-    fn joined(&mut self, filters: &[Filter], word: &str, empty: &str) {
-        self.sql("(");
-        if filters.is_empty() {
-            self.sql(empty);
-        }
-        for (index, filter) in filters.iter().enumerate() {
-            if index > 0 {
-                self.sql(word);
-            }
-            self.filter(filter);
-        }
-        self.sql(")");
+    fn joined(&mut self, filters: &[Filter], word: &str, empty: &str) -> String {
+        let each: Vec<String> = filters.iter().map(|filter| self.filter(filter)).collect();
+        format!("({})", if each.is_empty() { empty.to_owned() } else { each.join(word) })
     }
 
     /// Compiles a test of one of the document's own fields. Only the language can be null.
-    fn own(&mut self, field: &Field, test: &Test) {
+    fn own(&mut self, field: &Field, test: &Test) -> String {
         let (column, is_text) = match field {
             Field::Id => ("d.id", true),
             Field::Language => ("d.language", true),
@@ -120,160 +101,114 @@ impl Compiler<'_> {
         };
         let fits = |scalar: &Scalar| matches!(scalar, Scalar::Text(_)) == is_text && !matches!(scalar, Scalar::Bool(_));
         match test {
-            Test::Eq(scalar) if fits(scalar) => {
-                self.sql(&format!("{column} is "));
-                self.scalar(scalar);
-            }
-            Test::Ne(scalar) => {
-                self.sql("not (");
-                self.own(field, &Test::Eq(scalar.clone()));
-                self.sql(")");
-            }
+            Test::Eq(scalar) if fits(scalar) => format!("{column} is {}", self.scalar(scalar)),
+            Test::Ne(scalar) => format!("not ({})", self.own(field, &Test::Eq(scalar.clone()))),
             Test::In(scalars) => {
-                let fitting: Vec<&Scalar> = scalars.iter().filter(|scalar| fits(scalar)).collect();
-                self.sql(&format!("({column} is not null and {column} in ("));
-                self.scalars(&fitting);
-                self.sql("))");
+                let fitting = self.scalars(scalars.iter().filter(|scalar| fits(scalar)));
+                format!("({column} is not null and {column} in ({fitting}))")
             }
             Test::Compare(relation, scalar) if fits(scalar) => {
-                self.sql(&format!("({column} is not null and {column} {} ", relation.sign()));
-                self.scalar(scalar);
-                self.sql(")");
+                format!("({column} is not null and {column} {} {})", relation.sign(), self.scalar(scalar))
             }
-            Test::Exists(expected) => self.sql(&format!("{column} is {}null", if *expected { "not " } else { "" })),
-            Test::Prefix(prefix) if is_text => {
-                self.sql(&format!("({column} is not null and "));
-                self.prefix(column, prefix);
-                self.sql(")");
-            }
-            Test::Eq(_) | Test::Compare(..) | Test::Prefix(_) | Test::Any(_) => self.sql("false"),
+            Test::Exists(expected) => format!("{column} is {}null", if *expected { "not " } else { "" }),
+            Test::Prefix(prefix) if is_text => format!("({column} is not null and {})", self.prefix(column, prefix)),
+            Test::Eq(_) | Test::Compare(..) | Test::Prefix(_) | Test::Any(_) => "false".to_owned(),
         }
     }
 
-    fn metadata(&mut self, path: &MetadataPath, test: &Test) {
-        let (deny, test) = match test {
-            Test::Ne(scalar) => (true, Test::Eq(scalar.clone())),
-            Test::Exists(false) => (true, Test::Exists(true)),
-            other => (false, other.clone()),
+    fn metadata(&mut self, path: &MetadataPath, test: &Test) -> String {
+        let (not, test) = match test {
+            Test::Ne(scalar) => ("not ", Test::Eq(scalar.clone())),
+            Test::Exists(false) => ("not ", Test::Exists(true)),
+            other => ("", other.clone()),
         };
-        self.sql(if deny { "not (" } else { "(" });
-        if let Some(expression) = index_expression(path, "d.metadata").filter(|_| self.indexes.contains(path)) {
-            self.candidates(&expression, &test);
-        }
+        let indexed = index_expression(path, "d.metadata").filter(|_| self.indexes.contains(path));
+        let candidates = indexed.map(|expression| self.candidates(&expression, &test)).unwrap_or_default();
         let (tables, conditions, values, last) = walk(path);
-        self.sql(&format!("exists (select 1 from {tables} where {conditions} and "));
-        self.condition.values.extend(values);
-        self.test(&last, &test);
-        self.sql("))");
+        self.values.extend(values);
+        format!("{not}({candidates}exists (select 1 from {tables} where {conditions} and {}))", self.test(&last, &test))
     }
 
     /// Compiles a test of the value in the row `row` of `json_each`.
-    fn test(&mut self, row: &str, test: &Test) {
+    fn test(&mut self, row: &str, test: &Test) -> String {
         match test {
             Test::Eq(scalar) => self.among(row, std::slice::from_ref(scalar)),
             Test::In(scalars) => self.among(row, scalars),
             Test::Any(scalars) => {
-                self.sql(&format!(
-                    "exists (select 1 from json_each(case when {row}.type = 'array' then {row}.value end) e where "
-                ));
-                self.among("e", scalars);
-                self.sql(")");
+                let elements = format!("json_each(case when {row}.type = 'array' then {row}.value end) e");
+                format!("exists (select 1 from {elements} where {})", self.among("e", scalars))
             }
             Test::Compare(relation, scalar) => {
-                self.sql(&format!("{row}.type {} and {row}.atom {} ", types(scalar), relation.sign()));
-                self.scalar(scalar);
+                format!("{row}.type {} and {row}.atom {} {}", types(scalar), relation.sign(), self.scalar(scalar))
             }
-            Test::Prefix(prefix) => {
-                self.sql(&format!("{row}.type = 'text' and "));
-                self.prefix(&format!("{row}.atom"), prefix);
-            }
-            Test::Ne(_) | Test::Exists(_) => self.sql(&format!("{row}.type <> 'null'")),
+            Test::Prefix(prefix) => format!("{row}.type = 'text' and {}", self.prefix(&format!("{row}.atom"), prefix)),
+            Test::Ne(_) | Test::Exists(_) => format!("{row}.type <> 'null'"),
         }
     }
 
     /// Compiles whether the value equals one of `scalars`.
-    fn among(&mut self, row: &str, scalars: &[Scalar]) {
-        let (mut texts, mut numbers, mut truths) = (Vec::new(), Vec::new(), Vec::new());
-        for scalar in scalars {
-            match scalar {
-                Scalar::Text(_) => texts.push(scalar),
-                Scalar::Integer(_) | Scalar::Real(_) => numbers.push(scalar),
-                Scalar::Bool(truth) => truths.push(*truth),
-            }
-        }
-        self.sql("(false");
-        for (types, scalars) in [("= 'text'", texts), ("in ('integer', 'real')", numbers)] {
-            if !scalars.is_empty() {
-                self.sql(&format!(" or ({row}.type {types} and {row}.atom in ("));
-                self.scalars(&scalars);
-                self.sql("))");
+    fn among(&mut self, row: &str, scalars: &[Scalar]) -> String {
+        let texts = self.scalars(scalars.iter().filter(|scalar| matches!(scalar, Scalar::Text(_))));
+        let numbers = self.scalars(scalars.iter().filter(|scalar| matches!(scalar, Scalar::Integer(_) | Scalar::Real(_))));
+        let mut sql = "(false".to_owned();
+        for (types, values) in [("= 'text'", texts), ("in ('integer', 'real')", numbers)] {
+            if !values.is_empty() {
+                sql.push_str(&format!(" or ({row}.type {types} and {row}.atom in ({values}))"));
             }
         }
         // Uses each only once, because a long chain would be too deep an expression for SQLite.
-        truths.sort_unstable();
-        truths.dedup();
-        for truth in truths {
-            self.sql(&format!(" or {row}.type = '{truth}'"));
+        for truth in [false, true] {
+            if scalars.contains(&Scalar::Bool(truth)) {
+                sql.push_str(&format!(" or {row}.type = '{truth}'"));
+            }
         }
-        self.sql(")");
+        sql + ")"
     }
 
-    /// Adds a condition that an index can answer and that holds whenever `test` does. Adds nothing if there is none.
-    fn candidates(&mut self, expression: &str, test: &Test) {
-        match test {
-            Test::Eq(scalar) => {
-                self.sql(&format!("{expression} = "));
-                self.candidate(scalar);
-            }
+    /// Returns a condition that an index can answer and that holds whenever `test` does, followed by "and". Empty if there is
+    /// none.
+    fn candidates(&mut self, expression: &str, test: &Test) -> String {
+        let condition = match test {
+            Test::Eq(scalar) => format!("{expression} = {}", self.candidate(scalar)),
             Test::In(scalars) if !scalars.is_empty() => {
-                self.sql(&format!("{expression} in ("));
-                for (index, scalar) in scalars.iter().enumerate() {
-                    self.sql(if index > 0 { ", " } else { "" });
-                    self.candidate(scalar);
-                }
-                self.sql(")");
+                let each: Vec<_> = scalars.iter().map(|scalar| self.candidate(scalar)).collect();
+                format!("{expression} in ({})", each.join(", "))
             }
             Test::Compare(relation, scalar) => {
-                self.sql(&format!("{expression} {} ", relation.sign()));
-                self.candidate(scalar);
                 // SQLite orders every number before every text.
-                match (relation, scalar) {
-                    (Relation::Gt | Relation::Gte, Scalar::Integer(_) | Scalar::Real(_)) => {
-                        self.sql(&format!(" and {expression} < ''"));
-                    }
-                    (Relation::Lt | Relation::Lte, Scalar::Text(_)) => self.sql(&format!(" and {expression} >= ''")),
-                    _ => (),
-                }
+                let bound = match (relation, scalar) {
+                    (Relation::Gt | Relation::Gte, Scalar::Integer(_) | Scalar::Real(_)) => format!(" and {expression} < ''"),
+                    (Relation::Lt | Relation::Lte, Scalar::Text(_)) => format!(" and {expression} >= ''"),
+                    _ => String::new(),
+                };
+                format!("{expression} {} {}{bound}", relation.sign(), self.candidate(scalar))
             }
             Test::Prefix(prefix) => self.prefix(expression, prefix),
-            Test::In(_) | Test::Any(_) | Test::Ne(_) | Test::Exists(_) => return,
-        }
-        self.sql(" and ");
+            Test::In(_) | Test::Any(_) | Test::Ne(_) | Test::Exists(_) => return String::new(),
+        };
+        condition + " and "
     }
 
     /// Adds a value in the form that `json_extract` returns.
-    fn candidate(&mut self, scalar: &Scalar) {
+    fn candidate(&mut self, scalar: &Scalar) -> &'static str {
         match scalar {
             Scalar::Bool(truth) => self.value(Value::Integer(i64::from(*truth))),
             other => self.scalar(other),
         }
     }
 
-    fn scalars(&mut self, scalars: &[&Scalar]) {
-        for (index, scalar) in scalars.iter().enumerate() {
-            self.sql(if index > 0 { ", " } else { "" });
-            self.scalar(scalar);
-        }
+    fn scalars<'s>(&mut self, scalars: impl Iterator<Item = &'s Scalar>) -> String {
+        scalars.map(|scalar| self.scalar(scalar)).collect::<Vec<_>>().join(", ")
     }
 
-    fn scalar(&mut self, scalar: &Scalar) {
+    fn scalar(&mut self, scalar: &Scalar) -> &'static str {
         match scalar {
-            Scalar::Text(text) => self.value(Value::Text(text.clone())),
+            Scalar::Text(text) => self.text(text),
             Scalar::Integer(integer) => self.value(Value::Integer(*integer)),
             // SQLite parses it from the same digits as in the metadata, so that both are rounded in the same way.
             Scalar::Real(real) if real.is_finite() => {
-                self.sql("json_extract(?, '$')");
-                self.condition.values.push(Value::Text(serde_json::Value::from(*real).to_string()));
+                self.text(&serde_json::Value::from(*real).to_string());
+                "json_extract(?, '$')"
             }
             // JSON has no infinite number, so nothing equals it. For a boolean, the type is sufficient.
             Scalar::Real(_) | Scalar::Bool(_) => self.value(Value::Null),
@@ -281,12 +216,11 @@ impl Compiler<'_> {
     }
 
     /// Compiles whether a text begins with `prefix`: it lies between the prefix and the next text that does not begin with it.
-    fn prefix(&mut self, expression: &str, prefix: &str) {
-        self.sql(&format!("{expression} >= "));
-        self.value(Value::Text(prefix.to_owned()));
-        if let Some(end) = prefix_upper_bound(prefix) {
-            self.sql(&format!(" and {expression} < "));
-            self.value(Value::Text(end));
+    fn prefix(&mut self, expression: &str, prefix: &str) -> String {
+        let from = format!("{expression} >= {}", self.text(prefix));
+        match prefix_upper_bound(prefix) {
+            Some(end) => format!("{from} and {expression} < {}", self.text(&end)),
+            None => from,
         }
     }
 }

@@ -77,12 +77,12 @@ pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condit
     let mut compiler = Compiler { condition, indexes, is_negated: false };
     if !filter.languages.is_empty() {
         let codes = filter.languages.iter().map(|language| language.code().to_owned()).collect();
-        let codes = compiler.value(Operand::Texts(codes));
-        compiler.sql(&format!(" and d.language = any({codes})"));
+        let codes = compiler.condition.value(Operand::Texts(codes));
+        compiler.condition.sql.push_str(&format!(" and d.language = any({codes})"));
     }
     if filter.filter != Filter::default() {
-        compiler.sql(" and ");
-        compiler.filter(&filter.filter);
+        let sql = compiler.filter(&filter.filter);
+        compiler.condition.sql.push_str(&format!(" and {sql}"));
     }
     compiler.condition
 }
@@ -111,57 +111,34 @@ struct Compiler<'i> {
 }
 
 impl Compiler<'_> {
-    fn sql(&mut self, sql: &str) {
-        self.condition.sql.push_str(sql);
-    }
-
-    /// Adds a value and returns its placeholder.
-    fn value(&mut self, value: Operand) -> String {
-        self.condition.value(value)
-    }
-
-    fn text(&mut self, text: &str) -> String {
-        self.condition.text(text)
-    }
-
-    fn filter(&mut self, filter: &Filter) {
+    fn filter(&mut self, filter: &Filter) -> String {
         match filter {
             Filter::And(filters) => self.joined(filters, " and ", "true"),
             Filter::Or(filters) => self.joined(filters, " or ", "false"),
             Filter::Not(filter) => self.negated(|compiler| compiler.filter(filter)),
             Filter::Field(field, Test::Ne(scalar)) => {
                 let test = Test::Eq(scalar.clone());
-                self.negated(|compiler| compiler.field(field, &test));
+                self.negated(|compiler| compiler.field(field, &test))
             }
             Filter::Field(field, Test::Exists(false)) => self.negated(|compiler| compiler.field(field, &Test::Exists(true))),
             Filter::Field(field, test) => self.field(field, test),
         }
     }
 
-    fn negated(&mut self, inner: impl FnOnce(&mut Self)) {
+    fn negated(&mut self, inner: impl FnOnce(&mut Self) -> String) -> String {
         let outer = std::mem::replace(&mut self.is_negated, true);
-        self.sql("not (");
-        inner(self);
-        self.sql(")");
+        let sql = inner(self);
         self.is_negated = outer;
+        format!("not ({sql})")
     }
 
-    fn joined(&mut self, filters: &[Filter], word: &str, empty: &str) {
-        self.sql("(");
-        if filters.is_empty() {
-            self.sql(empty);
-        }
-        for (index, filter) in filters.iter().enumerate() {
-            if index > 0 {
-                self.sql(word);
-            }
-            self.filter(filter);
-        }
-        self.sql(")");
+    fn joined(&mut self, filters: &[Filter], word: &str, empty: &str) -> String {
+        let each: Vec<String> = filters.iter().map(|filter| self.filter(filter)).collect();
+        format!("({})", if each.is_empty() { empty.to_owned() } else { each.join(word) })
     }
 
     /// Compiles a test, which may be null instead of false.
-    fn field(&mut self, field: &Field, test: &Test) {
+    fn field(&mut self, field: &Field, test: &Test) -> String {
         let sql = match field {
             Field::Metadata(path) => self.metadata(path, test),
             Field::Id => self.text_column_test("d.id", test),
@@ -169,23 +146,23 @@ impl Compiler<'_> {
             Field::CreatedAt => self.time_column_test("d.created_at_ms", test),
             Field::UpdatedAt => self.time_column_test("d.updated_at_ms", test),
         };
-        self.sql(&if self.is_negated { format!("coalesce({sql}, false)") } else { format!("({sql})") });
+        if self.is_negated { format!("coalesce({sql}, false)") } else { format!("({sql})") }
     }
 
     fn text_column_test(&mut self, column: &str, test: &Test) -> String {
         match test {
-            Test::Eq(Scalar::Text(text)) => format!("{column} = {}", self.text(text)),
+            Test::Eq(Scalar::Text(text)) => format!("{column} = {}", self.condition.text(text)),
             Test::In(scalars) => {
                 let texts = scalars.iter().filter_map(|scalar| match scalar {
                     Scalar::Text(text) => Some(escape(text).into_owned()),
                     _ => None,
                 });
-                let texts = self.value(Operand::Texts(texts.collect()));
+                let texts = self.condition.value(Operand::Texts(texts.collect()));
                 format!("{column} = any({texts})")
             }
-            Test::Compare(relation, Scalar::Text(text)) => format!("{column} {} {}", relation.sign(), self.text(text)),
+            Test::Compare(relation, Scalar::Text(text)) => format!("{column} {} {}", relation.sign(), self.condition.text(text)),
             Test::Exists(_) => format!("{column} is not null"),
-            Test::Prefix(prefix) => format!("starts_with({column}, {})", self.text(prefix)),
+            Test::Prefix(prefix) => format!("starts_with({column}, {})", self.condition.text(prefix)),
             Test::Eq(_) | Test::Ne(_) | Test::Compare(..) | Test::Any(_) => "false".to_owned(),
         }
     }
@@ -205,9 +182,9 @@ impl Compiler<'_> {
 
     fn time(&mut self, column: &str, sign: &str, to: &Scalar) -> String {
         match to {
-            Scalar::Integer(integer) => format!("{column} {sign} {}", self.value(Operand::Integer(*integer))),
+            Scalar::Integer(integer) => format!("{column} {sign} {}", self.condition.value(Operand::Integer(*integer))),
             Scalar::Real(_) => match scalar_json(to) {
-                Some(decimal) => format!("{column}::numeric {sign} {}::numeric", self.value(Operand::Text(decimal))),
+                Some(decimal) => format!("{column}::numeric {sign} {}::numeric", self.condition.value(Operand::Text(decimal))),
                 None => "false".to_owned(),
             },
             Scalar::Text(_) | Scalar::Bool(_) => "false".to_owned(),
@@ -217,39 +194,48 @@ impl Compiler<'_> {
     fn metadata(&mut self, path: &MetadataPath, test: &Test) -> String {
         let known = index_expressions(path, "d.fields").filter(|_| self.indexes.contains(path));
         let [value, number] = known.unwrap_or_else(|| {
-            let keys: Vec<String> = path.keys().iter().map(|key| self.text(key)).collect();
+            let keys: Vec<String> = path.keys().iter().map(|key| self.condition.text(key)).collect();
             let value = format!("(d.fields -> {})", keys.join(" -> "));
             let number = number_expression(&value);
             [value, number]
         });
         match test {
             Test::Eq(to) => match scalar_json(to) {
-                Some(json) => format!("{value} = {}::jsonb", self.value(Operand::Text(json))),
+                Some(json) => format!("{value} = {}::jsonb", self.condition.value(Operand::Text(json))),
                 None => "false".to_owned(),
             },
             Test::In(scalars) => {
-                let scalars = self.value(Operand::Texts(scalars.iter().filter_map(scalar_json).collect()));
+                let scalars = self.condition.value(Operand::Texts(scalars.iter().filter_map(scalar_json).collect()));
                 format!("{value} = any({scalars}::jsonb[])")
             }
             Test::Any(scalars) => {
                 // An array contains a one-element array if it has that element. Values that are not arrays contain none.
                 let arrays = scalars.iter().filter_map(scalar_json).map(|scalar| format!("[{scalar}]")).collect();
-                let arrays = self.value(Operand::Texts(arrays));
+                let arrays = self.condition.value(Operand::Texts(arrays));
                 format!("{value} @> any({arrays}::jsonb[])")
             }
             Test::Compare(relation, Scalar::Text(text)) => {
-                format!("jsonb_typeof{value} = 'string' and {} {} {}", text_expression(&value), relation.sign(), self.text(text))
+                format!(
+                    "jsonb_typeof{value} = 'string' and {} {} {}",
+                    text_expression(&value),
+                    relation.sign(),
+                    self.condition.text(text)
+                )
             }
             Test::Compare(relation, to) => match (scalar_json(to), to) {
                 (None, _) => "false".to_owned(),
                 (Some(json), Scalar::Bool(_)) => {
-                    let to = self.value(Operand::Text(json));
+                    let to = self.condition.value(Operand::Text(json));
                     format!("jsonb_typeof{value} = 'boolean' and {value} {} {to}::jsonb", relation.sign())
                 }
-                (Some(json), _) => format!("{number} {} {}::jsonb", relation.sign(), self.value(Operand::Text(json))),
+                (Some(json), _) => format!("{number} {} {}::jsonb", relation.sign(), self.condition.value(Operand::Text(json))),
             },
             Test::Prefix(prefix) => {
-                format!("jsonb_typeof{value} = 'string' and starts_with({}, {})", text_expression(&value), self.text(prefix))
+                format!(
+                    "jsonb_typeof{value} = 'string' and starts_with({}, {})",
+                    text_expression(&value),
+                    self.condition.text(prefix)
+                )
             }
             Test::Ne(_) | Test::Exists(_) => format!("jsonb_typeof{value} <> 'null'"),
         }
