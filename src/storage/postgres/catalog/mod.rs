@@ -11,6 +11,7 @@ mod versions;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::fault::Fault;
@@ -26,7 +27,7 @@ use crate::store::{
 pub use jobs::{JobOwnership, TakenOverJobs};
 use parking_lot::Mutex;
 use session::ServerSession;
-use versions::{CatalogVersions, KnownVersions};
+use versions::CatalogVersions;
 
 /// How long a deletion is retried.
 const DELETION_PATIENCE: Duration = Duration::from_secs(10);
@@ -35,7 +36,7 @@ pub struct PostgresCatalog {
     server: Arc<PostgresServer>,
     member: Member,
     /// The versions that this server has in memory, or will have before it answers.
-    known: KnownVersions,
+    known: [AtomicI64; CatalogPart::ALL.len()],
     /// The other servers that were alive at the last check.
     others: Mutex<Vec<i64>>,
 }
@@ -103,12 +104,12 @@ impl PostgresCatalog {
 
     /// Returns the version of a part that this server knows. It can only change a part if this version is current.
     pub fn known_version(&self, part: CatalogPart) -> i64 {
-        self.known.of(part)
+        self.known[part as usize].load(Ordering::SeqCst)
     }
 
     /// Records that this server knows a version of a part.
     pub fn set_known_version(&self, part: CatalogPart, version: i64) {
-        self.known.set(part, version);
+        self.known[part as usize].store(version, Ordering::SeqCst);
     }
 
     /// Reads what a server keeps in memory about collections.
@@ -146,7 +147,7 @@ impl PostgresCatalog {
     }
 
     fn with_member(server: &Arc<PostgresServer>, member: Member) -> Self {
-        Self { server: Arc::clone(server), member, known: KnownVersions::default(), others: Mutex::default() }
+        Self { server: Arc::clone(server), member, known: Default::default(), others: Mutex::default() }
     }
 
     /// Runs statements. Errors name the operation.

@@ -4,8 +4,6 @@
 //! current version, so everything that was checked against that server's memory still holds. Getting it locks a row until the
 //! commit, which serializes such transactions.
 
-use std::sync::atomic::{AtomicI64, Ordering};
-
 use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::session::Session;
 use crate::storage::postgres::writing::NOW_MS;
@@ -15,23 +13,9 @@ use crate::store::{CatalogPart, StoreError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CatalogVersions([i64; CatalogPart::ALL.len()]);
 
-/// The versions that a server knows.
-#[derive(Default)]
-pub(super) struct KnownVersions([AtomicI64; CatalogPart::ALL.len()]);
-
 impl CatalogVersions {
     pub fn of(&self, part: CatalogPart) -> i64 {
         self.0[part as usize]
-    }
-}
-
-impl KnownVersions {
-    pub(super) fn of(&self, part: CatalogPart) -> i64 {
-        self.0[part as usize].load(Ordering::SeqCst)
-    }
-
-    pub(super) fn set(&self, part: CatalogPart, version: i64) {
-        self.0[part as usize].store(version, Ordering::SeqCst);
     }
 }
 
