@@ -16,7 +16,7 @@ use postgres::SimpleQueryRow;
 
 use super::fault::Fault;
 use super::partition::Postgres;
-use super::replica::{Outcome, Replica};
+use super::replica::{Outcome, Replica, RequiredState};
 use super::server::run_blocking;
 use super::session::{SNAPSHOT, Session};
 use crate::store::StoreError;
@@ -28,17 +28,6 @@ const NEWEST: &str = "
     from dragoman.collections c where c.key = $1";
 /// Selects how much of the log a replica has applied, before its state is taken.
 const APPLIED: &str = "select coalesce((pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint, 0)";
-
-struct RequiredState {
-    /// The mark of the primary's timeline.
-    mark: String,
-    /// The collection's changes up to this one.
-    sequence: i64,
-    /// The log up to this position, in bytes.
-    log_bytes: Option<i64>,
-    /// The time that decides which documents have expired.
-    now_ms: i64,
-}
 
 impl RequiredState {
     /// Begins a transaction on the replica, and selects whether it is a replica with the mark, and the collection's last
@@ -110,9 +99,7 @@ impl Postgres {
         }
         let recent = if may_lag { replica.tracker.recent() } else { None };
         let wanted = match recent {
-            Some(recent) => {
-                Some(RequiredState { mark: recent.mark, sequence: 0, log_bytes: Some(recent.bytes), now_ms: recent.now_ms })
-            }
+            Some(recent) => Some(recent),
             None => self.required_state(operation, replica)?,
         };
         let Some(wanted) = wanted else {

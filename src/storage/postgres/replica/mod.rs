@@ -15,6 +15,7 @@ use r2d2::PooledConnection;
 use super::connector::Manager;
 use super::fault::Fault;
 use crate::store::StoreError;
+pub(super) use tracker::RequiredState;
 use tracker::{ReplicaLag, ReplicaTracker};
 use watch::Watcher;
 

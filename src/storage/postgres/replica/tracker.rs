@@ -43,14 +43,15 @@ pub(super) struct LogEnd {
     pub(super) now_ms: i64,
 }
 
-/// What a read that may see an older state must still see.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Recent {
-    /// The log up to this position.
-    pub(crate) bytes: i64,
+/// What a read must see.
+pub(crate) struct RequiredState {
     /// The mark of the primary's timeline.
     pub(crate) mark: String,
-    /// The time by the clock of the primary.
+    /// The collection's changes up to this one.
+    pub(crate) sequence: i64,
+    /// The log up to this position, in bytes.
+    pub(crate) log_bytes: Option<i64>,
+    /// The time by the primary's clock, which decides which documents have expired.
     pub(crate) now_ms: i64,
 }
 
@@ -112,14 +113,15 @@ impl ReplicaTracker {
     }
 
     /// Returns what a search that may see an older state must still see. `None` if searches may not, or if that is not known.
-    pub(crate) fn recent(&self) -> Option<Recent> {
+    pub(crate) fn recent(&self) -> Option<RequiredState> {
         if self.lag_max.is_zero() {
             return None;
         }
         let state = self.state.read();
         let end = state.ends.iter().find(|end| end.at.elapsed() <= self.lag_max)?;
         let since_ms = i64::try_from(end.at.elapsed().as_millis()).unwrap_or(i64::MAX);
-        Some(Recent { bytes: end.bytes, mark: state.mark.clone(), now_ms: end.now_ms.saturating_add(since_ms) })
+        let (mark, now_ms) = (state.mark.clone(), end.now_ms.saturating_add(since_ms));
+        Some(RequiredState { mark, sequence: 0, log_bytes: Some(end.bytes), now_ms })
     }
 
     /// Stops reads from using the replica until `mark_healthy`.
