@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, params};
 
-use super::aliases::point_alias;
+use super::aliases::{point_alias, read_aliases};
 use super::collections::insert_all;
 use super::error::Fault;
 use super::sqlite_session::SqliteSession;
 use super::{Catalog, StoreError};
-use crate::domain::{Alias, ClassifierName, Collection, CollectionId, CollectionName};
+use crate::domain::{ClassifierName, Collection, CollectionId, CollectionName};
 
 /// The name under which the other catalog is attached.
 const ORIGIN: &str = "origin";
@@ -79,7 +79,8 @@ impl Catalog {
             attached(connection, change.metadata.origin.as_deref(), |connection| {
                 let transaction = connection.unchecked_transaction()?;
                 let session = &mut SqliteSession { connection: &transaction, operation: OPERATION };
-                let aliases = aliases_of(&transaction, &change.replaced)?;
+                let mut aliases = read_aliases(session)?;
+                aliases.retain(|alias| change.replaced.iter().any(|replaced| replaced.name == alias.collection));
                 for collection in &change.replaced {
                     transaction.execute("delete from collections where id = ?1", [&collection.id.0])?;
                 }
@@ -124,20 +125,6 @@ fn attached<T>(
     done
 }
 
-fn aliases_of(connection: &Connection, collections: &[Collection]) -> Result<Vec<Alias>, Fault> {
-    let mut found = Vec::new();
-    let mut statement = connection.prepare("select name from aliases where collection = ?1")?;
-    for collection in collections {
-        let mut rows = statement.query([&collection.id.0])?;
-        while let Some(row) = rows.next()? {
-            let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: 0, problem: "its name is not valid" };
-            let name = CollectionName::parse(&row.get::<_, String>(0)?).map_err(corrupt)?;
-            found.push(Alias { name, collection: collection.name.clone() });
-        }
-    }
-    Ok(found)
-}
-
 fn copy_classifier(connection: &Connection, name: &ClassifierName, id: &str, replace: bool) -> Result<(), Fault> {
     if replace {
         connection.execute("delete from main.classifiers where name = ?1", [name.as_str()])?;
@@ -162,7 +149,7 @@ fn copy_classifier(connection: &Connection, name: &ClassifierName, id: &str, rep
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{HnswSettings, Metric, Quantization};
+    use crate::domain::{Alias, HnswSettings, Metric, Quantization};
 
     fn name(text: &str) -> CollectionName {
         CollectionName::parse(text).unwrap()
