@@ -8,8 +8,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
-use roaring::RoaringTreemap;
+use parking_lot::Mutex;
 
 use crate::domain::Sequence;
 use crate::store::{DocumentStore, PassageSet, SearchFilter, StoreError};
@@ -46,10 +45,7 @@ impl FilterSets {
         let set = match known {
             Some(entry) if !read.complete && read.dropped.is_empty() && read.passages.is_empty() => entry.set,
             Some(entry) if !read.complete => {
-                let mut set = RoaringTreemap::clone(&entry.set.0);
-                for passage in &read.dropped {
-                    set.remove(passage.0);
-                }
+                let PassageSet(mut set) = entry.set.without(&read.dropped);
                 set.extend(read.passages.iter().map(|passage| passage.0));
                 Arc::new(PassageSet(set))
             }
@@ -61,19 +57,15 @@ impl FilterSets {
         Ok(set)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.entries.lock()
-    }
-
     fn take(&self, filter: &SearchFilter) -> Option<Entry> {
-        let entries = self.lock();
+        let entries = self.entries.lock();
         entries.iter().find(|entry| entry.filter == *filter).cloned()
     }
 
     /// Puts an entry last, unless there is a newer one of the same filter in the meantime. Drops the first entries if the
     /// cache is too large.
     fn put(&self, entry: Entry) {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let index = entries.iter().position(|other| other.filter == entry.filter);
         let known = index.map(|index| entries.remove(index));
         let newest = match known {
@@ -116,7 +108,7 @@ mod tests {
         let sets = FilterSets::default();
         sets.put(entry("a", 1, 10));
         sets.put(entry("b", 1, BYTES_MAX + 1));
-        assert_eq!(sets.lock().len(), 1);
+        assert_eq!(sets.entries.lock().len(), 1);
     }
 
     #[test]
