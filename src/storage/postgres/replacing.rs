@@ -5,7 +5,7 @@
 
 use super::fault::Fault;
 use super::partition::{Postgres, drop_collection, metadata_indexes};
-use super::server::run_blocking;
+use super::server::{close_elsewhere, run_blocking};
 use super::session::Session;
 use super::writing::NOW_MS;
 use crate::domain::{CollectionId, JobId, MetadataPath};
@@ -45,11 +45,8 @@ impl BlockedWrites {
 }
 
 impl Drop for BlockedWrites {
-    /// Closes the connection on another thread, because closing blocks, which is not allowed on an asynchronous thread.
     fn drop(&mut self) {
-        let session = self.session.take();
-        let closing = std::thread::Builder::new().name("postgres-close".to_owned()).spawn(move || drop(session));
-        let _ = closing.map(std::thread::JoinHandle::join);
+        close_elsewhere(self.session.take());
     }
 }
 

@@ -195,13 +195,15 @@ impl PostgresServer {
 }
 
 impl Drop for PostgresServer {
-    /// Closes the pool on a separate thread, because closing connections blocks, which is not allowed on an asynchronous
-    /// thread.
     fn drop(&mut self) {
-        let pool = self.pool.take();
-        let closing = std::thread::Builder::new().name("postgres-close".to_owned()).spawn(move || drop(pool));
-        let _ = closing.map(std::thread::JoinHandle::join);
+        close_elsewhere(self.pool.take());
     }
+}
+
+/// Closes connections on a separate thread, because closing blocks, which is not allowed on an asynchronous thread.
+pub(super) fn close_elsewhere(connections: impl Send + 'static) {
+    let closing = std::thread::Builder::new().name("postgres-close".to_owned()).spawn(move || drop(connections));
+    let _ = closing.map(std::thread::JoinHandle::join);
 }
 
 /// Runs work that waits for a database server. If this is an asynchronous thread, its other tasks continue on another thread
