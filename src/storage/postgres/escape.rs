@@ -48,13 +48,8 @@ pub(super) fn unescape(text: &str) -> String {
     plain
 }
 
-/// Converts metadata to JSON to store: as it was sent, but with texts escaped.
-pub(super) fn stored_json(metadata: &Metadata) -> String {
-    json(metadata, StoredJson { with_decimals: false })
-}
-
-/// Converts a value to JSON in the same way as `stored_json`.
-pub(super) fn stored_value_json(value: &Value) -> String {
+/// Converts metadata, or a value of it, to JSON to store: as it was sent, but with texts escaped.
+pub(super) fn stored_json(value: &impl Serialize) -> String {
     json(value, StoredJson { with_decimals: false })
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::escape::{scalar_json, stored_value_json};
+use super::escape::{scalar_json, stored_json};
 use super::filter::Condition;
 use super::partition::Postgres;
 use super::reading::read_page;
@@ -98,7 +98,7 @@ fn value_of(order: &DocumentOrder, document: &Document) -> Option<Scalar> {
         Value::Bool(truth) => Some(Scalar::Integer(i64::from(*truth))),
         Value::Number(number) => number.as_i64().map(Scalar::Integer).or_else(|| number.as_f64().map(Scalar::Real)),
         Value::String(text) => Some(Scalar::Text(text.clone())),
-        value @ (Value::Array(_) | Value::Object(_)) => Some(Scalar::Text(stored_value_json(value))),
+        value @ (Value::Array(_) | Value::Object(_)) => Some(Scalar::Text(stored_json(value))),
     }
 }
 
