@@ -1,11 +1,9 @@
 //! Checks for damage: SQLite's own check of the file's structure, then every document and every embedding against its checksum.
 
-use std::sync::Arc;
-
 use rusqlite::Connection;
 
 use super::StoreError;
-use super::error::{Cause, Fault};
+use super::error::{Fault, cause};
 use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, read_embedding};
 
 pub(super) fn check(connection: &Connection, limit: usize) -> Result<Vec<StoreError>, Fault> {
@@ -40,9 +38,7 @@ pub(super) fn check_structure(connection: &Connection, operation: &'static str, 
             }
         };
         if message != "ok" {
-            let source: Box<dyn std::error::Error + Send + Sync> = message.replace('\n', " ").into();
-            let source: Cause = Arc::from(source);
-            found.push(StoreError::Damaged { operation, source });
+            found.push(StoreError::Damaged { operation, source: cause(&message.replace('\n', " ")) });
         }
     }
 }
@@ -86,7 +82,7 @@ fn read_all_rows(
 }
 
 /// Separates damage from unrelated failures.
-fn into_damage(fault: impl Into<Fault>, operation: &'static str) -> Result<StoreError, Fault> {
+pub(super) fn into_damage(fault: impl Into<Fault>, operation: &'static str) -> Result<StoreError, Fault> {
     let error = fault.into().into_store_error(operation);
     if error.is_damage() { Ok(error) } else { Err(error.into()) }
 }

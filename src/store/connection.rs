@@ -55,8 +55,8 @@ pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Res
     let connection = open().map_err(|fault| fault.into_store_error(OPENING))?;
     if fresh {
         // The caller may have created the folder without syncing its parent.
-        sync_folder(folder)?;
-        folder.parent().map_or(Ok(()), sync_folder)?;
+        sync(folder)?;
+        folder.parent().map_or(Ok(()), sync)?;
     }
     Ok(connection)
 }
@@ -178,14 +178,14 @@ pub(super) fn create_folder(path: &Path) -> Result<(), StoreError> {
     match fs::create_dir(path) {
         // Another process may have created it in the meantime.
         Err(error) if !path.is_dir() => Err(file_error(path, error)),
-        _ => sync_folder(parent),
+        _ => sync(parent),
     }
 }
 
-/// Makes the entries of a folder durable. An empty path is the working directory.
-fn sync_folder(path: &Path) -> Result<(), StoreError> {
+/// Makes a file or the entries of a folder durable. An empty path is the working directory.
+pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| file_error(path, error))
+    File::open(path).and_then(|file| file.sync_all()).map_err(|error| file_error(path, error))
 }
 
 /// Makes an error that names the file. A full or read-only disk gets a different error.

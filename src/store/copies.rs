@@ -1,9 +1,8 @@
 //! Copies databases that are in use. A copy has the state at one moment, complete in a single file.
 
-use std::fs::File;
 use std::path::Path;
 
-use super::connection::{file_error, open_reader};
+use super::connection::{open_reader, sync};
 use super::error::Fault;
 use super::rows::query_number;
 use super::swap::COUNT_DOCUMENTS;
@@ -28,7 +27,7 @@ impl DocumentStore {
     pub fn copy_to(&self, to: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Copied, StoreError> {
         let _open = self.connections.lease()?;
         let copied = copy(self.database(), to, stop).map_err(|fault| fault.into_store_error("copying a database"))?;
-        File::open(to).and_then(|file| file.sync_all()).map_err(|error| file_error(to, error))?;
+        sync(to)?;
         Ok(copied)
     }
 }

@@ -76,7 +76,7 @@ impl DocumentStore {
             query_all(connection, &sql, values, |row| {
                 let key = row.get(0)?;
                 let id = document_id(key, &row.get::<_, String>(1)?)?;
-                Ok((id, metadata(key, row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?))
+                Ok((id, metadata(key, row.get_ref(2)?.as_str()?)?))
             })
         })
     }
@@ -97,7 +97,7 @@ impl DocumentStore {
         self.read("reading passages", |connection| {
             query_passages(connection, &sql, ids, |row| {
                 let (key, document) = (row.get(0)?, row.get(1)?);
-                let text = row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?;
+                let text = row.get_ref(5)?.as_str()?;
                 let range = rows::passage_range(key, row.get(3)?, row.get(4)?, text)?;
                 let language = language(document, row.get::<_, Option<String>>(2)?.as_deref())?;
                 let text = if unit == MiningUnit::Document { text } else { &text[range] };
@@ -151,7 +151,7 @@ impl DocumentStore {
         self.read("reading ids", |connection| {
             query_all(connection, &sql, [after, to_sql(limit as u64)], |row| {
                 let key = row.get(0)?;
-                Ok((DocumentKey(key), document_id(key, row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?))
+                Ok((DocumentKey(key), document_id(key, row.get_ref(1)?.as_str()?)?))
             })
         })
     }
@@ -185,7 +185,7 @@ impl DocumentStore {
             query_each(connection, &sql, ids.iter().map(|id| (id.as_str(), path.is_some())), |row| {
                 let key = row.get(0)?;
                 let language = language(key, row.get::<_, Option<String>>(1)?.as_deref())?;
-                let stored = row.get_ref(2)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+                let stored = row.get_ref(2)?.as_str_or_null()?;
                 let value = match path.zip(stored) {
                     Some((path, stored)) => path.find(&metadata(key, stored)?).cloned(),
                     None => None,

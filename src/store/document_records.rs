@@ -32,7 +32,7 @@ impl DocumentStore {
                 && let Some(row) = rows.next()?
             {
                 let (key, document) = (DocumentKey(row.get(0)?), rows::document(row)?);
-                let passages = passages(connection, key, &document, &self.connections.terms_of)?;
+                let passages = passages(connection, key, &document, &self.connections.options.terms_of)?;
                 let record = DocumentRecord { key, document, passages };
                 bytes += record.bytes();
                 found.push(record);
@@ -81,7 +81,7 @@ fn passages(
 fn passage(row: &Row<'_>, document: &Document, terms_of: &TermsOf) -> Result<PassageRecord, Fault> {
     let (id, range, headings) = rows::passage_at(row, 0, &document.text)?;
     let headings = headings.map(str::to_owned);
-    let bytes = |column| row.get_ref(column)?.as_blob_or_null().map_err(rusqlite::Error::from);
+    let bytes = |column| Ok::<_, Fault>(row.get_ref(column)?.as_blob_or_null()?);
     let embedded = match (row.get::<_, Option<i64>>(7)?, bytes(8)?) {
         (Some(sequence), Some(sealed)) => Some((Sequence(sequence as u64), unseal_embedding(to_sql(id.0), sealed)?)),
         _ => None,

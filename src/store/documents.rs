@@ -114,10 +114,11 @@ impl DocumentStore {
     }
 
     fn start(
-        connections: Arc<Database>,
+        connections: Database,
         recovered_log: bool,
         open: impl FnOnce() -> Result<Connection, StoreError>,
     ) -> Result<Self, StoreError> {
+        let connections = Arc::new(connections);
         let lease = connections.lease_opened_by(open)?;
         let read = |connection: &Connection| Ok((metadata_indexes::all(connection)?, expiry::first_expiry(connection)?));
         let read = lease.opened.readers.read("opening a database", Extent::FewRows, read);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rusqlite::ErrorCode;
+use rusqlite::types::FromSqlError;
 use rustix::io::Errno;
 
 use crate::domain::{ClassifierName, CollectionName, DocumentId, PassageId, Sequence};
@@ -19,6 +20,11 @@ const FILES_PER_CONNECTION: usize = 4;
 
 /// The cause of a `StoreError`. Shared, because one failed commit fails every write in it.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
+
+/// Makes a cause that is only a text.
+pub(super) fn cause(text: &str) -> Cause {
+    Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(text))
+}
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
@@ -195,6 +201,12 @@ fn version_text(current: Option<Sequence>) -> String {
 pub(crate) enum Fault {
     Sqlite(#[from] rusqlite::Error),
     Store(#[from] StoreError),
+}
+
+impl From<FromSqlError> for Fault {
+    fn from(error: FromSqlError) -> Self {
+        Self::Sqlite(error.into())
+    }
 }
 
 impl Fault {

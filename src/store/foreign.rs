@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::StoreError;
 use super::connection::{check_files, file_error};
-use super::error::{Cause, Fault};
+use super::error::{Fault, cause};
 use super::metadata_indexes::{create_index, is_index_name};
 use super::migrate::{CATALOG, COLLECTION, Schema, create_in_memory};
 use crate::domain::MetadataPath;
@@ -283,11 +283,6 @@ fn objects(connection: &Connection) -> Result<Vec<Object>, Fault> {
         Ok(Object { kind: row.get(0)?, name: row.get(1)?, table: row.get(2)?, definition: row.get(3)? })
     };
     Ok(statement.query_map([], read)?.collect::<Result<_, _>>()?)
-}
-
-pub(super) fn cause(text: &str) -> Cause {
-    let cause: Box<dyn std::error::Error + Send + Sync> = text.into();
-    Arc::from(cause)
 }
 
 #[cfg(test)]

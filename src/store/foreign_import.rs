@@ -10,10 +10,11 @@ use std::path::Path;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::check::into_damage;
 use super::checksum::unseal_embedding;
-use super::connection::file_error;
-use super::error::Fault;
-use super::foreign::{DatabaseKind, ForeignDatabase, cause};
+use super::connection::{file_error, sync};
+use super::error::{Fault, cause};
+use super::foreign::{DatabaseKind, ForeignDatabase};
 use super::metadata_indexes::declare;
 use super::migrate::{apply, migrate};
 use super::queries::CUTTING_RULES;
@@ -68,7 +69,7 @@ impl ForeignImport<'_> {
             error => error,
         };
         let damage = self.copy(&foreign, stop).map_err(failed)?;
-        File::open(self.to).and_then(|file| file.sync_all()).map_err(|error| file_error(self.to, error))?;
+        sync(self.to)?;
         Ok(damage)
     }
 
@@ -224,10 +225,7 @@ fn check_rows(ours: &Connection, terms_of: &TermsOf) -> Result<Vec<StoreError>, 
     let mut damage = Vec::new();
     let mut record = |found: Result<(), Fault>| -> Result<bool, Fault> {
         let Err(fault) = found else { return Ok(true) };
-        let error = fault.into_store_error(OPERATION);
-        if !error.is_damage() {
-            return Err(error.into());
-        }
+        let error = into_damage(fault, OPERATION)?;
         if damage.len() < DAMAGE_MAX {
             damage.push(error);
         }

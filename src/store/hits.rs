@@ -37,7 +37,7 @@ impl DocumentStore {
                 let head = DocumentHead {
                     id: document_id(key, &row.get::<_, String>(2)?)?,
                     language: language(key, row.get::<_, Option<String>>(3)?.as_deref())?,
-                    metadata: metadata(key, row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?)?,
+                    metadata: metadata(key, row.get_ref(4)?.as_str()?)?,
                     created_at_ms: row.get(5)?,
                     updated_at_ms: row.get(6)?,
                 };

@@ -4,12 +4,12 @@
 //! number of applied migrations. All missing ones run in one transaction, so a crash leaves the old version or the new.
 //! A database that is not ours, or newer than this binary, is left untouched.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::StoreError;
-use super::error::Fault;
+use super::error::{Fault, cause};
 
 /// One kind of database.
 pub(super) struct Schema {
@@ -90,8 +90,8 @@ pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(
     match expected.iter().find(|object| !found.contains(object)) {
         None => Ok(()),
         Some((name, _)) => {
-            let source: Box<dyn std::error::Error + Send + Sync> = format!("the definition of {name} has changed").into();
-            Err(StoreError::Damaged { operation: "checking the schema", source: Arc::from(source) }.into())
+            let source = cause(&format!("the definition of {name} has changed"));
+            Err(StoreError::Damaged { operation: "checking the schema", source }.into())
         }
     }
 }

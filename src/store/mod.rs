@@ -102,6 +102,6 @@ pub(crate) use swap::SwapState;
 pub use term_rows::TermsOf;
 pub use write_rules::{BatchChange, ChangedBatch, PatchOutcome, Patched, ResplitText, TextPatch};
 pub(crate) use write_rules::{
-    CHANGED_PER_TRANSACTION, FoundDocument, PatchTransaction, StoredDocument, StoredPassage, check_precondition, patch,
-    patch_found, patch_texts,
+    CHANGED_PER_TRANSACTION, FoundDocument, PatchTransaction, StoredDocument, StoredPassage, check_precondition,
+    clear_earlier_pending, patch, patch_found, patch_texts,
 };

@@ -120,15 +120,11 @@ fn begin_closing_least_used(slots: &[Arc<Database>]) -> Option<(Arc<Database>, A
 /// One database, which is opened on use.
 pub(super) struct Database {
     pub(super) path: PathBuf,
-    /// Whether each commit waits for the disk.
-    pub(super) power_safe: bool,
+    pub(super) options: StoreOptions,
     /// Whether it is only read, and none of its files may change.
     read_only: bool,
-    write_queue_max: usize,
-    readers_max: usize,
     clock: Clock,
     pub(super) next_expiry: NextExpiry,
-    pub(super) terms_of: TermsOf,
     deadline: Deadline,
     slots: Arc<OpenDatabases>,
     last_use: AtomicU64,
@@ -193,32 +189,25 @@ impl Drop for Lease<'_> {
 
 impl Database {
     /// Makes a database that is not open yet.
-    pub(super) fn new(path: PathBuf, options: &StoreOptions, clock: Clock) -> Arc<Self> {
-        Arc::new(Self::with_options(path, options, clock, false))
-    }
-
-    /// The same for reading a database that nobody else has open, without changing any of its files.
-    pub(super) fn read_only(path: PathBuf, options: &StoreOptions) -> Arc<Self> {
-        Arc::new(Self::with_options(path, options, system_clock, true))
-    }
-
-    fn with_options(path: PathBuf, options: &StoreOptions, clock: Clock, read_only: bool) -> Self {
+    pub(super) fn new(path: PathBuf, options: &StoreOptions, clock: Clock) -> Self {
         let alone = || Arc::new(OpenDatabases::with_limit(1));
         Self {
             path,
-            power_safe: options.power_safe,
-            read_only,
-            write_queue_max: options.write_queue_max,
-            readers_max: options.readers_max,
+            options: options.clone(),
+            read_only: false,
             clock,
             next_expiry: NextExpiry::default(),
-            terms_of: options.terms_of.clone(),
             deadline: Deadline::default(),
             slots: options.slots.clone().unwrap_or_else(alone),
             last_use: AtomicU64::new(0),
             state: Mutex::new(State { phase: Phase::Closed, users: 0 }),
             changed: Condvar::new(),
         }
+    }
+
+    /// The same for reading a database that nobody else has open, without changing any of its files.
+    pub(super) fn read_only(path: PathBuf, options: &StoreOptions) -> Self {
+        Self { read_only: true, ..Self::new(path, options, system_clock) }
     }
 
     /// Returns the time by its clock.
@@ -230,7 +219,7 @@ impl Database {
     pub(super) fn lease(self: &Arc<Self>) -> Result<Lease<'_>, StoreError> {
         self.lease_opened_by(|| match self.read_only {
             true => open_read_only(&self.path, &COLLECTION),
-            false => open_existing_writer(&self.path, &COLLECTION, self.power_safe),
+            false => open_existing_writer(&self.path, &COLLECTION, self.options.power_safe),
         })
     }
 
@@ -304,10 +293,10 @@ impl Database {
             let readers = Readers::with_connection(connection, self.path.clone(), self.deadline.clone(), self.clock);
             return Ok(OpenConnections { readers, writer: None });
         }
-        let (next_expiry, terms_of) = (self.next_expiry.clone(), self.terms_of.clone());
+        let (next_expiry, terms_of) = (self.next_expiry.clone(), self.options.terms_of.clone());
         let context = WriteContext { clock: self.clock, next_expiry, terms_of };
-        let writer = Some(Writer::start(connection, self.write_queue_max, context)?);
-        let readers = Readers::new(self.path.clone(), self.readers_max, self.deadline.clone(), self.clock);
+        let writer = Some(Writer::start(connection, self.options.write_queue_max, context)?);
+        let readers = Readers::new(self.path.clone(), self.options.readers_max, self.deadline.clone(), self.clock);
         Ok(OpenConnections { readers, writer })
     }
 

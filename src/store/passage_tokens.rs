@@ -97,7 +97,7 @@ fn read_passage_values<T>(
     let mut kept = Vec::new();
     while let Some(row) = rows.next()? {
         let passage = passage_id(row.get(0)?)?;
-        let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let bytes = row.get_ref(1)?.as_blob()?;
         kept.extend(unseal_passage_value(passage, bytes).and_then(&parse).map(|kept| (passage, kept)));
     }
     Ok(kept)

@@ -146,7 +146,7 @@ pub(super) const PASSAGE_COLUMNS: &str =
 
 /// Reads `PASSAGE_COLUMNS`, which follow `DOCUMENT_COLUMNS`.
 pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
-    let text = row.get_ref(8)?.as_str().map_err(rusqlite::Error::from)?;
+    let text = row.get_ref(8)?.as_str()?;
     let (id, range, _) = passage_at(row, DOCUMENT_COLUMNS_COUNT, text)?;
     Ok(Passage { id, start: range.start, end: range.end })
 }
@@ -161,7 +161,7 @@ pub(super) fn passage_at<'r>(
     let stored = [at(0)?, at(1)?, at(2)?, at(3)?, at(4)?];
     let [id, _, _, start, end] = stored;
     let checksum: Option<i64> = row.get(column + 5)?;
-    let headings = row.get_ref(column + 6)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+    let headings = row.get_ref(column + 6)?.as_str_or_null()?;
     if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored, headings))) {
         return Err(corrupt_passage(id, "it does not match its checksum").into());
     }
@@ -180,7 +180,7 @@ pub(crate) fn passage_range(passage: i64, start: i64, end: i64, text: &str) -> R
 /// Reads an id and an embedding from columns `column` and `column + 1`.
 pub(super) fn read_embedding(row: &Row<'_>, column: usize) -> Result<(PassageId, Embedding), Fault> {
     let id: i64 = row.get(column)?;
-    let bytes = row.get_ref(column + 1)?.as_blob().map_err(rusqlite::Error::from)?;
+    let bytes = row.get_ref(column + 1)?.as_blob()?;
     let embedding = unseal_embedding(id, bytes)?;
     Ok((passage_id(id)?, embedding))
 }

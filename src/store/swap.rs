@@ -129,7 +129,7 @@ impl DocumentStore {
     /// log, and a checkpoint syncs what it moves out of the log. Does not open and close the files themselves: closing one
     /// would release the locks that SQLite holds on it for this process.
     pub fn sync(&self) -> Result<(), StoreError> {
-        if self.connections.power_safe {
+        if self.connections.options.power_safe {
             return Ok(());
         }
         let _open = self.connections.lease()?;

@@ -1,7 +1,5 @@
 //! Stores documents, and decides what a document that is already stored keeps and what is written again.
 
-use std::collections::HashMap;
-
 use rusqlite::{Connection, params};
 
 use super::checksum::unseal_embedding;
@@ -9,7 +7,7 @@ use super::documents::DocumentStore;
 use super::error::Fault;
 use super::mutations::{self, INSERT, passage_terms, write_change};
 use super::rows::{passage_id, query_all, query_one, to_sql};
-use super::write_rules::{StoredDocument, StoredPassage};
+use super::write_rules::{StoredDocument, StoredPassage, clear_earlier_pending};
 use super::write_transaction::WriteTransaction;
 use super::{PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted};
 use crate::domain::{DocumentId, PassageTerms, Sequence};
@@ -36,8 +34,11 @@ impl Upsert {
         let stored: Vec<bool> = store.try_read("comparing documents", are_stored).unwrap_or_default();
         let mut stored = stored.into_iter();
         let prepare = |document: PreparedDocument| {
-            let terms =
-                if stored.next() == Some(true) { None } else { Some(passage_terms(&document, &store.connections.terms_of)?) };
+            let terms = if stored.next() == Some(true) {
+                None
+            } else {
+                Some(passage_terms(&document, &store.connections.options.terms_of)?)
+            };
             Ok(NewDocument { document, terms })
         };
         let documents = documents.into_iter().map(prepare).collect::<Result<_, StoreError>>()?;
@@ -51,15 +52,9 @@ impl Upsert {
     /// Stores the documents. If an id occurs twice, the document is stored twice and the last one stays. Only the last one
     /// reports passages to embed.
     pub(super) fn write(self, transaction: &mut WriteTransaction<'_>) -> Result<Vec<Upserted>, Fault> {
-        let mut outcomes: Vec<Upserted> = Vec::with_capacity(self.documents.len());
-        let mut last: HashMap<DocumentId, usize> = HashMap::with_capacity(self.documents.len());
-        for (index, new) in self.documents.into_iter().enumerate() {
-            let id = new.document.id.clone();
-            outcomes.push(new.write(transaction)?);
-            if let Some(earlier) = last.insert(id, index) {
-                outcomes[earlier].pending.clear();
-            }
-        }
+        let ids: Vec<DocumentId> = self.ids().cloned().collect();
+        let mut outcomes = self.documents.into_iter().map(|new| new.write(transaction)).collect::<Result<Vec<_>, _>>()?;
+        clear_earlier_pending(ids.iter(), &mut outcomes);
         Ok(outcomes)
     }
 }
@@ -95,7 +90,7 @@ fn passages(connection: &Connection, document: i64, with_embeddings: bool) -> Re
                from passages where document = ?1 order by ordinal";
     let found = query_all(connection, sql, params![document, with_embeddings], |row| {
         let (number, headings) = (row.get(0)?, row.get_ref(5)?.as_str_or_null());
-        let sealed = row.get_ref(4)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+        let sealed = row.get_ref(4)?.as_blob_or_null()?;
         let (Ok(id), Ok(headings)) = (passage_id(number), headings) else { return Ok(None) };
         Ok(Some(StoredPassage {
             id,

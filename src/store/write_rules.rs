@@ -1,7 +1,9 @@
 //! The rules of writes, for both engines: preconditions, patches, and what an upsert keeps of the stored document. An engine only
 //! has the statements.
 
-use super::{PendingPassage, PreparedDocument, StoreError};
+use std::collections::HashSet;
+
+use super::{PendingPassage, PreparedDocument, StoreError, Upserted};
 use crate::domain::{
     Document, DocumentId, DocumentPatch, Embedding, Language, PassageId, PassageSpan, Precondition, Sequence, metadata,
 };
@@ -218,6 +220,16 @@ impl ResplitText {
     pub(crate) fn prepare(&self, document: &Document, embedding: Option<Embedding>) -> PreparedDocument {
         let (title, passages) = (self.title.clone(), self.passages.clone());
         PreparedDocument { title, passages, embedding, ..document.clone().into() }
+    }
+}
+
+/// Leaves passages to embed only to the last of the documents with the same id, whose passages replaced those of the others.
+pub(crate) fn clear_earlier_pending<'d>(ids: impl DoubleEndedIterator<Item = &'d DocumentId>, outcomes: &mut [Upserted]) {
+    let mut seen = HashSet::new();
+    for (id, outcome) in ids.rev().zip(outcomes.iter_mut().rev()) {
+        if !seen.insert(id) {
+            outcome.pending.clear();
+        }
     }
 }
 

@@ -13,8 +13,8 @@ use super::fault::Fault;
 use super::rows::{self, passage_id};
 use super::session::embedding;
 use super::writing::Writing;
-use crate::domain::{DocumentId, PassageId, TokenSet};
-use crate::store::{PendingPassage, PreparedDocument, StoredDocument, StoredPassage, Upserted, to_sql};
+use crate::domain::{PassageId, TokenSet};
+use crate::store::{PendingPassage, PreparedDocument, StoredDocument, StoredPassage, Upserted, clear_earlier_pending, to_sql};
 
 /// Stores documents. If an id occurs twice, the document is stored twice and the last one stays. Only the last one reports
 /// passages to embed.
@@ -22,21 +22,16 @@ pub(super) fn upsert(writing: &mut Writing<'_>, documents: &[PreparedDocument]) 
     for document in documents {
         document.passages.iter().try_for_each(|span| document.passage_text(span).map(drop))?;
     }
-    let mut outcomes: Vec<Upserted> = Vec::with_capacity(documents.len());
-    let mut last: HashMap<&DocumentId, usize> = HashMap::with_capacity(documents.len());
+    let mut outcomes = Vec::with_capacity(documents.len());
     let mut rest = documents;
     while !rest.is_empty() {
         let mut seen = HashSet::new();
         let distinct = rest.iter().take_while(|document| seen.insert(&document.id)).count();
         let (run, others) = rest.split_at(distinct);
-        for outcome in upsert_distinct(writing, run)? {
-            if let Some(earlier) = last.insert(&documents[outcomes.len()].id, outcomes.len()) {
-                outcomes[earlier].pending.clear();
-            }
-            outcomes.push(outcome);
-        }
+        outcomes.extend(upsert_distinct(writing, run)?);
         rest = others;
     }
+    clear_earlier_pending(documents.iter().map(|document| &document.id), &mut outcomes);
     Ok(outcomes)
 }
 
