@@ -1,5 +1,7 @@
 //! Collects the rows that one transaction changes, column by column, and stores them in a few statements.
 
+use std::borrow::Cow;
+
 use pgvector::Vector;
 
 use super::escape::{escape, filter_json, stored_json};
@@ -7,17 +9,17 @@ use super::fault::Fault;
 use super::session::{Parameter, vector};
 use super::terms;
 use super::writing::Writing;
-use crate::domain::{Embedding, PassageSpan, PassageTerms, TokenSet};
+use crate::domain::{Embedding, Language, PassageSpan, PassageTerms, TokenSet};
 use crate::store::PreparedDocument;
 
 /// The rows to store and to remove.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct Batch<'d> {
     removed: Vec<i64>,
     /// Those documents of `removed` that are removed with their passages.
     deleted: Vec<i64>,
     tombstones: Tombstones,
-    documents: Documents,
+    documents: Vec<DocumentRow<'d>>,
     passages: Passages,
     renewed: Tokens,
     added: Tokens,
@@ -31,20 +33,13 @@ struct Tombstones {
     passages: Vec<i64>,
 }
 
-#[derive(Default)]
-struct Documents {
-    keys: Vec<i64>,
-    ids: Vec<String>,
-    languages: Vec<Option<&'static str>>,
-    confidences: Vec<Option<f32>>,
-    created: Vec<i64>,
-    updated: Vec<i64>,
-    expiries: Vec<Option<i64>>,
-    sequences: Vec<i64>,
-    titles: Vec<Option<String>>,
-    texts: Vec<String>,
-    metadata: Vec<String>,
-    fields: Vec<String>,
+/// The row of a document.
+pub(super) struct DocumentRow<'d> {
+    pub(super) key: i64,
+    pub(super) document: Cow<'d, PreparedDocument>,
+    pub(super) sequence: i64,
+    pub(super) created_at_ms: i64,
+    pub(super) updated_at_ms: i64,
 }
 
 #[derive(Default)]
@@ -79,28 +74,9 @@ struct Terms {
     folded: Vec<String>,
 }
 
-impl Batch {
-    pub(super) fn add_document(
-        &mut self,
-        key: i64,
-        document: &PreparedDocument,
-        sequence: i64,
-        created_at_ms: i64,
-        updated_at_ms: i64,
-    ) {
-        let rows = &mut self.documents;
-        rows.keys.push(key);
-        rows.ids.push(document.id.as_str().to_owned());
-        rows.languages.push(document.language.map(|language| language.code()));
-        rows.confidences.push(document.language_confidence);
-        rows.created.push(created_at_ms);
-        rows.updated.push(updated_at_ms);
-        rows.expiries.push(document.expires_at_ms);
-        rows.sequences.push(sequence);
-        rows.titles.push(document.title.as_deref().map(|title| escape(title).into_owned()));
-        rows.texts.push(escape(&document.text).into_owned());
-        rows.metadata.push(stored_json(&document.metadata));
-        rows.fields.push(filter_json(&document.metadata));
+impl<'d> Batch<'d> {
+    pub(super) fn add_document(&mut self, row: DocumentRow<'d>) {
+        self.documents.push(row);
     }
 
     /// Adds a new passage, given by its document, its key and its position in the document, with its embedding if it already
@@ -150,7 +126,7 @@ impl Batch {
 
     pub(super) fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
         self.store_removals(writing)?;
-        self.documents.store(writing)?;
+        store_documents(&self.documents, writing)?;
         self.passages.store(writing)?;
         self.renewed.renew(writing)?;
         self.added.store(writing)?;
@@ -183,42 +159,44 @@ impl Batch {
     }
 }
 
-impl Documents {
-    fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
-        if self.keys.is_empty() {
-            return Ok(());
-        }
-        self.expiries.iter().for_each(|expires_at_ms| writing.record_expiry(*expires_at_ms));
-        let sql = format!(
-            "insert into {} (collection, document, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, title,
-                 text, metadata, fields, expires_at_ms)
-             select $1, n.document, n.id, n.language, n.confidence, n.created, n.updated, n.sequence, n.title, n.text, n.metadata,
-                 n.fields::jsonb, n.expires
-             from unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-                 as n (document, id, language, confidence, created, updated, sequence, title, text, metadata, fields, expires)
-             on conflict (collection, document) do update set language = excluded.language,
-                 language_confidence = excluded.language_confidence, updated_at_ms = excluded.updated_at_ms,
-                 sequence = excluded.sequence, title = excluded.title, text = excluded.text, metadata = excluded.metadata,
-                 fields = excluded.fields, expires_at_ms = excluded.expires_at_ms",
-            writing.names.documents
-        );
-        let values: [Parameter<'_>; 13] = [
-            &writing.key,
-            &self.keys,
-            &self.ids,
-            &self.languages,
-            &self.confidences,
-            &self.created,
-            &self.updated,
-            &self.sequences,
-            &self.titles,
-            &self.texts,
-            &self.metadata,
-            &self.fields,
-            &self.expiries,
-        ];
-        writing.session.execute(&sql, &values).map(drop)
+fn store_documents(rows: &[DocumentRow<'_>], writing: &mut Writing<'_>) -> Result<(), Fault> {
+    if rows.is_empty() {
+        return Ok(());
     }
+    rows.iter().for_each(|row| writing.record_expiry(row.document.expires_at_ms));
+    let sql = format!(
+        "insert into {} (collection, document, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, title,
+             text, metadata, fields, expires_at_ms)
+         select $1, n.document, n.id, n.language, n.confidence, n.created, n.updated, n.sequence, n.title, n.text, n.metadata,
+             n.fields::jsonb, n.expires
+         from unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+             as n (document, id, language, confidence, created, updated, sequence, title, text, metadata, fields, expires)
+         on conflict (collection, document) do update set language = excluded.language,
+             language_confidence = excluded.language_confidence, updated_at_ms = excluded.updated_at_ms,
+             sequence = excluded.sequence, title = excluded.title, text = excluded.text, metadata = excluded.metadata,
+             fields = excluded.fields, expires_at_ms = excluded.expires_at_ms",
+        writing.names.documents
+    );
+    let values: [Parameter<'_>; 13] = [
+        &writing.key,
+        &column(rows, |row| row.key),
+        &column(rows, |row| row.document.id.as_str()),
+        &column(rows, |row| row.document.language.map(Language::code)),
+        &column(rows, |row| row.document.language_confidence),
+        &column(rows, |row| row.created_at_ms),
+        &column(rows, |row| row.updated_at_ms),
+        &column(rows, |row| row.sequence),
+        &column(rows, |row| row.document.title.as_deref().map(escape)),
+        &column(rows, |row| escape(&row.document.text)),
+        &column(rows, |row| stored_json(&row.document.metadata)),
+        &column(rows, |row| filter_json(&row.document.metadata)),
+        &column(rows, |row| row.document.expires_at_ms),
+    ];
+    writing.session.execute(&sql, &values).map(drop)
+}
+
+fn column<'r, 'd, T>(rows: &'r [DocumentRow<'d>], value: impl Fn(&'r DocumentRow<'d>) -> T) -> Vec<T> {
+    rows.iter().map(value).collect()
 }
 
 impl Passages {

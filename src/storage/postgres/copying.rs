@@ -1,9 +1,10 @@
 //! Copies the documents of a collection to its replacement, with the same keys, times and sequence numbers but new passages.
 //! Refuses writes of a job that another server has taken over.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::batch::Batch;
+use super::batch::{Batch, DocumentRow};
 use super::changes::{check_owner, delete_keys};
 use super::escape::escape;
 use super::fault::Fault;
@@ -11,7 +12,7 @@ use super::partition::Postgres;
 use super::rows::{self, document_columns, limit, sequence};
 use super::writing::Writing;
 use crate::domain::{Document, JobId, TokenSet};
-use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, PreparedDocument, Revision, StoreError, to_sql};
+use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, Revision, StoreError, to_sql};
 
 impl Postgres {
     pub(crate) fn document_count(&self) -> Result<u64, StoreError> {
@@ -121,39 +122,40 @@ fn languages_of(writing: &mut Writing<'_>, documents: &[CopiedDocument]) -> Resu
 /// Writes the row of a document whose passages stay, and renews their terms if its language changed.
 fn keep_passages(
     writing: &mut Writing<'_>,
-    batch: &mut Batch,
+    batch: &mut Batch<'_>,
     moved: CopiedDocument,
     language: Option<&str>,
 ) -> Result<(), Fault> {
     let key = moved.key.0;
     let renews_terms = language != moved.document.language.map(|language| language.code());
-    let prepared = write_row(writing, batch, key, moved.document);
+    let row = take_row(writing, key, moved.document);
     if renews_terms {
-        writing.add_renewed_terms(batch, key, prepared.language)?;
+        writing.add_renewed_terms(batch, key, row.document.language)?;
     }
+    batch.add_document(row);
     Ok(())
 }
 
-fn add(writing: &mut Writing<'_>, batch: &mut Batch, moved: CopiedDocument) -> Result<(), Fault> {
+fn add(writing: &mut Writing<'_>, batch: &mut Batch<'_>, moved: CopiedDocument) -> Result<(), Fault> {
     let CopiedDocument { key: DocumentKey(key), document, passages } = moved;
-    let prepared = write_row(writing, batch, key, document);
+    let row = take_row(writing, key, document);
     for (ordinal, CopiedPassage { span, embedding }) in passages.into_iter().flatten().enumerate() {
         let passage = writing.next_passage();
         let embedded = embedding.as_ref().map(|of| (&of.embedding, writing.next_sequence()));
-        let terms = writing.terms_of.compute(&prepared.indexed_text(&span)?, prepared.language);
+        let terms = writing.terms_of.compute(&row.document.indexed_text(&span)?, row.document.language);
         let none = TokenSet::default();
         let tokens = embedding.as_ref().map_or(&none, |of| &of.tokens);
         batch.add_passage((key, passage, ordinal), &span, embedded, &terms, tokens);
     }
+    batch.add_document(row);
     Ok(())
 }
 
-/// Adds the row of a document, with its own key, version and times.
-pub(super) fn write_row(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, document: Document) -> PreparedDocument {
-    let (version, times) = (to_sql(document.sequence.0), (document.created_at_ms, document.updated_at_ms));
-    writing.raise_sequence(version);
+/// Returns the row of a document with its own key, version and times, and marks its numbers as used.
+pub(super) fn take_row(writing: &mut Writing<'_>, key: i64, document: Document) -> DocumentRow<'static> {
+    let Document { created_at_ms, updated_at_ms, .. } = document;
+    let sequence = to_sql(document.sequence.0);
+    writing.raise_sequence(sequence);
     writing.raise_document_key(key);
-    let prepared = PreparedDocument::from(document);
-    batch.add_document(key, &prepared, version, times.0, times.1);
-    prepared
+    DocumentRow { key, document: Cow::Owned(document.into()), sequence, created_at_ms, updated_at_ms }
 }

@@ -8,7 +8,7 @@ use postgres::Row;
 
 use super::batch::Batch;
 use super::changes::store_checkpoint;
-use super::copying::write_row;
+use super::copying::take_row;
 use super::escape::unescape;
 use super::fault::Fault;
 use super::partition::Postgres;
@@ -130,15 +130,17 @@ fn passage_record(row: &Row, text: &str) -> Result<PassageRecord, Fault> {
     Ok(PassageRecord { id: passage_id(passage), span: PassageSpan { range, headings }, embedded, tokens, words })
 }
 
-fn add(writing: &mut Writing<'_>, batch: &mut Batch, record: DocumentRecord) -> Result<(), Fault> {
+fn add(writing: &mut Writing<'_>, batch: &mut Batch<'_>, record: DocumentRecord) -> Result<(), Fault> {
     let DocumentRecord { key: DocumentKey(key), document, passages } = record;
-    let prepared = write_row(writing, batch, key, document);
+    let row = take_row(writing, key, document);
     for (ordinal, PassageRecord { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {
         let passage = to_sql(id.0);
         writing.raise_passage_key(passage);
-        let terms = PassageTerms { plain: words, ..writing.terms_of.compute(&prepared.indexed_text(&span)?, prepared.language) };
+        let terms =
+            PassageTerms { plain: words, ..writing.terms_of.compute(&row.document.indexed_text(&span)?, row.document.language) };
         let embedded = embedded.as_ref().map(|(sequence, embedding)| (embedding, to_sql(sequence.0)));
         batch.add_passage((key, passage, ordinal), &span, embedded, &terms, &tokens);
     }
+    batch.add_document(row);
     Ok(())
 }

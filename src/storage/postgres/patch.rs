@@ -64,7 +64,7 @@ impl PatchTransaction for Writing<'_> {
 
 impl Writing<'_> {
     /// Adds the terms of a document's passages, in its language, to the rows to store.
-    pub(super) fn add_renewed_terms(&mut self, batch: &mut Batch, key: i64, language: Option<Language>) -> Result<(), Fault> {
+    pub(super) fn add_renewed_terms(&mut self, batch: &mut Batch<'_>, key: i64, language: Option<Language>) -> Result<(), Fault> {
         for passage in reading::passages_of(self.session, self.names, key)? {
             let terms = self.terms_of.compute(&passage.context.prepend_to(&passage.text), language);
             batch.renew_terms(key, passage.id.0 as i64, &terms);

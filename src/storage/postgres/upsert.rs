@@ -3,11 +3,12 @@
 //! Sequence numbers are assigned as in the embedded engine: one for each passage that is removed or already has an embedding,
 //! and one for the document itself.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use pgvector::Vector;
 
-use super::batch::Batch;
+use super::batch::{Batch, DocumentRow};
 use super::escape::{escape, unescape};
 use super::fault::Fault;
 use super::rows::{self, passage_id};
@@ -48,7 +49,8 @@ fn upsert_distinct(writing: &mut Writing<'_>, documents: &[PreparedDocument]) ->
                     remove(writing, &mut batch, expired.key, &removed);
                 }
                 let (sequence, key) = (writing.next_sequence(), writing.next_document());
-                batch.add_document(key, document, sequence, writing.now_ms, writing.now_ms);
+                let (created_at_ms, updated_at_ms, new) = (writing.now_ms, writing.now_ms, Cow::Borrowed(document));
+                batch.add_document(DocumentRow { key, document: new, sequence, created_at_ms, updated_at_ms });
                 let pending = add_passages(writing, &mut batch, key, document)?;
                 Upserted { created: true, sequence: rows::sequence(sequence), pending, removed }
             }
@@ -58,11 +60,11 @@ fn upsert_distinct(writing: &mut Writing<'_>, documents: &[PreparedDocument]) ->
     Ok(outcomes)
 }
 
-fn replace(
+fn replace<'d>(
     writing: &mut Writing<'_>,
-    batch: &mut Batch,
+    batch: &mut Batch<'d>,
     stored: &StoredDocument,
-    document: &PreparedDocument,
+    document: &'d PreparedDocument,
 ) -> Result<Upserted, Fault> {
     let (pending, removed) = match stored.reusable_passages(document)? {
         Some(pending) => {
@@ -83,7 +85,8 @@ fn replace(
     let sequence = writing.next_sequence();
     // A clock that jumps back must not make a document older than it was.
     let updated_at_ms = writing.now_ms.max(stored.updated_at_ms);
-    batch.add_document(stored.key, document, sequence, stored.created_at_ms, updated_at_ms);
+    let (key, created_at_ms) = (stored.key, stored.created_at_ms);
+    batch.add_document(DocumentRow { key, document: Cow::Borrowed(document), sequence, created_at_ms, updated_at_ms });
     Ok(Upserted { created: false, sequence: writing.sequence(), pending, removed })
 }
 
@@ -153,7 +156,7 @@ fn read_passages(
 /// Adds the passages of a document. Returns those that wait for their embedding.
 pub(super) fn add_passages(
     writing: &mut Writing<'_>,
-    batch: &mut Batch,
+    batch: &mut Batch<'_>,
     key: i64,
     document: &PreparedDocument,
 ) -> Result<Vec<PendingPassage>, Fault> {
@@ -171,7 +174,7 @@ pub(super) fn add_passages(
 }
 
 /// Removes the passages of a document, which must be given in order.
-pub(super) fn remove_passages(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[PassageId]) {
+pub(super) fn remove_passages(writing: &mut Writing<'_>, batch: &mut Batch<'_>, key: i64, passages: &[PassageId]) {
     for passage in passages {
         let sequence = writing.next_sequence();
         batch.add_tombstone(key, to_sql(passage.0), sequence);
@@ -180,7 +183,7 @@ pub(super) fn remove_passages(writing: &mut Writing<'_>, batch: &mut Batch, key:
 }
 
 /// Removes a document with its passages, which must be given in order.
-pub(super) fn remove(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[PassageId]) {
+pub(super) fn remove(writing: &mut Writing<'_>, batch: &mut Batch<'_>, key: i64, passages: &[PassageId]) {
     remove_passages(writing, batch, key, passages);
     writing.next_sequence();
     batch.remove_document(key);
