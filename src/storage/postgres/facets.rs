@@ -174,8 +174,7 @@ struct PathExpression {
 impl PathExpression {
     fn of(path: &MetadataPath, condition: &Condition) -> Self {
         let mut condition = condition.clone();
-        let keys: String = path.keys().iter().map(|key| format!(" -> {}", condition.text(key))).collect();
-        Self { value: format!("(d.fields{keys})"), condition }
+        Self { value: format!("(d.fields{})", condition.keys(path)), condition }
     }
 }
 

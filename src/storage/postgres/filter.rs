@@ -64,6 +64,11 @@ impl Condition {
         self.value(Operand::Integers(integers))
     }
 
+    /// Adds the keys of a path to the statement. Returns the operators that lead from metadata to the value at the path.
+    pub(super) fn keys(&mut self, path: &MetadataPath) -> String {
+        path.keys().iter().map(|key| format!(" -> {}", self.text(key))).collect()
+    }
+
     fn value(&mut self, value: Operand) -> String {
         self.values.push(value);
         format!("${}", self.values.len())
@@ -194,8 +199,7 @@ impl Compiler<'_> {
     fn metadata(&mut self, path: &MetadataPath, test: &Test) -> String {
         let known = index_expressions(path, "d.fields").filter(|_| self.indexes.contains(path));
         let [value, number] = known.unwrap_or_else(|| {
-            let keys: Vec<String> = path.keys().iter().map(|key| self.condition.text(key)).collect();
-            let value = format!("(d.fields -> {})", keys.join(" -> "));
+            let value = format!("(d.fields{})", self.condition.keys(path));
             let number = number_expression(&value);
             [value, number]
         });

@@ -32,7 +32,7 @@ impl OrderKey {
     /// Compiles the order by a path: first numbers and booleans, then texts. Arrays and objects are sorted among the texts by
     /// their JSON as it was sent.
     fn by_path(path: &MetadataPath, condition: &mut Condition) -> Self {
-        let keys: String = path.keys().iter().map(|key| format!(" -> {}", condition.text(key))).collect();
+        let keys = condition.keys(path);
         let value = format!("(d.fields{keys})");
         let kind = format!("jsonb_typeof{value}");
         let rank = format!("(case when {kind} in ('number', 'boolean') then 0 else 1 end)");
