@@ -32,13 +32,9 @@ impl Upsert {
             documents.iter().map(|document| is_stored(connection, document, now_ms)).collect()
         };
         let stored: Vec<bool> = store.try_read("comparing documents", are_stored).unwrap_or_default();
-        let mut stored = stored.into_iter();
+        let (mut stored, terms_of) = (stored.into_iter(), &store.connections.options.terms_of);
         let prepare = |document: PreparedDocument| {
-            let terms = if stored.next() == Some(true) {
-                None
-            } else {
-                Some(passage_terms(&document, &store.connections.options.terms_of)?)
-            };
+            let terms = if stored.next() == Some(true) { None } else { Some(passage_terms(&document, terms_of)?) };
             Ok(NewDocument { document, terms })
         };
         let documents = documents.into_iter().map(prepare).collect::<Result<_, StoreError>>()?;

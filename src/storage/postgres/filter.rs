@@ -219,12 +219,8 @@ impl Compiler<'_> {
                 format!("{value} @> any({arrays}::jsonb[])")
             }
             Test::Compare(relation, Scalar::Text(text)) => {
-                format!(
-                    "jsonb_typeof{value} = 'string' and {} {} {}",
-                    text_expression(&value),
-                    relation.sign(),
-                    self.condition.text(text)
-                )
+                let (own, to) = (text_expression(&value), self.condition.text(text));
+                format!("jsonb_typeof{value} = 'string' and {own} {} {to}", relation.sign())
             }
             Test::Compare(relation, to) => match (scalar_json(to), to) {
                 (None, _) => "false".to_owned(),
@@ -235,11 +231,8 @@ impl Compiler<'_> {
                 (Some(json), _) => format!("{number} {} {}::jsonb", relation.sign(), self.condition.value(Operand::Text(json))),
             },
             Test::Prefix(prefix) => {
-                format!(
-                    "jsonb_typeof{value} = 'string' and starts_with({}, {})",
-                    text_expression(&value),
-                    self.condition.text(prefix)
-                )
+                let (own, prefix) = (text_expression(&value), self.condition.text(prefix));
+                format!("jsonb_typeof{value} = 'string' and starts_with({own}, {prefix})")
             }
             Test::Ne(_) | Test::Exists(_) => format!("jsonb_typeof{value} <> 'null'"),
         }
