@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::filter::Condition;
 use super::hits::REQUESTED_PASSAGES;
 use super::partition::Postgres;
-use super::reading::read_embedding;
+use super::reading::{embeddings_of_documents, read_embedding};
 use super::rows::{self, document_columns, keys, limit, metadata, passage_id, sequence, texts};
 use super::session::Session;
 use crate::domain::{
@@ -55,27 +55,13 @@ impl Postgres {
     /// Reads documents with the means of their embeddings.
     fn with_means(&self, session: &mut Session, found: &[Row]) -> Result<Vec<EmbeddedDocument>, Fault> {
         let keys = found.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
-        let mut embeddings = self.embeddings_by_key(session, &keys)?;
+        let mut embeddings = embeddings_of_documents(session, &self.names, &keys)?;
         let documents = found.iter().map(rows::document).collect::<Result<Vec<Document>, Fault>>()?;
         let with_mean = |(document, key): (Document, i64)| {
             let own = embeddings.remove(&key).unwrap_or_default();
             EmbeddedDocument { embedding: if document.indexed { Embedding::mean(&own) } else { None }, document }
         };
         Ok(documents.into_iter().zip(keys).map(with_mean).collect())
-    }
-
-    /// Reads the embeddings of documents' passages, in order, without passages that have none.
-    fn embeddings_by_key(&self, session: &mut Session, keys: &[i64]) -> Result<HashMap<i64, Vec<Embedding>>, Fault> {
-        let sql = format!(
-            "select document, passage, embedding from {} where document = any($1) and embedded_sequence is not null
-             order by document, ordinal",
-            self.names.passages
-        );
-        let mut found: HashMap<i64, Vec<Embedding>> = HashMap::new();
-        for row in session.rows(&sql, &[&keys])? {
-            found.entry(row.try_get(0)?).or_default().push(read_embedding(&row, 1)?.1);
-        }
-        Ok(found)
     }
 
     pub(crate) fn matching_metadata(&self, filter: &SearchFilter, max: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
@@ -191,7 +177,7 @@ impl Postgres {
                 self.live()
             );
             let documents = session.rows(&sql, &[&keys])?;
-            let mut embeddings = self.embeddings_by_key(session, &keys)?;
+            let mut embeddings = embeddings_of_documents(session, &self.names, &keys)?;
             let read = |row: &Row| {
                 let key: i64 = row.try_get(0)?;
                 let (id, language) = (document_id(key, row.try_get(1)?)?, language(key, row.try_get(2)?)?);

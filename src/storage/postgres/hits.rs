@@ -7,7 +7,7 @@ use postgres::Row;
 
 use super::fault::Fault;
 use super::partition::Postgres;
-use super::reading::{embeddings_of_document, read_embedding};
+use super::reading::{embeddings_of_documents, read_embedding};
 use super::rows::{self, DOCUMENT_COLUMNS, document_columns, keys, metadata, passage_id};
 use super::session::Session;
 use crate::domain::{DocumentHead, DocumentId, Embedding, Passage, PassageId};
@@ -135,7 +135,7 @@ impl Postgres {
         self.search_snapshot("reading a document's embeddings", |session| {
             let sql = format!("select d.document from {} d where d.id = $1", self.live());
             let Some(key) = session.value(&sql, &[&id.as_str()])? else { return Ok(None) };
-            embeddings_of_document(session, &self.names, key).map(Some)
+            Ok(Some(embeddings_of_documents(session, &self.names, &[key])?.remove(&key).unwrap_or_default()))
         })
     }
 }

@@ -50,9 +50,10 @@ impl PatchTransaction for Writing<'_> {
 
     fn replace_passages(&mut self, key: i64, document: &Document, resplit: &ResplitText) -> Result<Vec<PendingPassage>, Fault> {
         let embedding = match resplit.keeps_embedding {
-            true => reading::embeddings_of_document(self.session, self.names, key)?.into_iter().next(),
+            true => reading::embeddings_of_documents(self.session, self.names, &[key])?.remove(&key),
             false => None,
         };
+        let embedding = embedding.and_then(|own| own.into_iter().next());
         let old: Vec<_> = reading::passages_of(self.session, self.names, key)?.iter().map(|old| old.id).collect();
         let mut batch = Batch::default();
         remove_passages(self, &mut batch, key, &old);

@@ -1,5 +1,7 @@
 //! Reads documents: single ones, pages and counts, and what a write needs of a document.
 
+use std::collections::HashMap;
+
 use pgvector::Vector;
 use postgres::Row;
 
@@ -37,17 +39,22 @@ pub(super) fn passages_of(session: &mut Session, names: &PartitionNames, documen
     rows::pending(&session.rows(&sql, &[&document])?)
 }
 
-/// Reads the embeddings of a document's passages, in order, without passages that have none.
-pub(super) fn embeddings_of_document(
+/// Reads the embeddings of documents' passages, in order, without passages that have none.
+pub(super) fn embeddings_of_documents(
     session: &mut Session,
     names: &PartitionNames,
-    document: i64,
-) -> Result<Vec<Embedding>, Fault> {
+    documents: &[i64],
+) -> Result<HashMap<i64, Vec<Embedding>>, Fault> {
     let sql = format!(
-        "select passage, embedding from {} where document = $1 and embedded_sequence is not null order by ordinal",
+        "select document, passage, embedding from {} where document = any($1) and embedded_sequence is not null
+         order by document, ordinal",
         names.passages
     );
-    session.rows(&sql, &[&document])?.iter().map(|row| Ok(read_embedding(row, 0)?.1)).collect()
+    let mut found: HashMap<i64, Vec<Embedding>> = HashMap::new();
+    for row in session.rows(&sql, &[&documents])? {
+        found.entry(row.try_get(0)?).or_default().push(read_embedding(&row, 1)?.1);
+    }
+    Ok(found)
 }
 
 /// Reads a passage's key and its embedding from columns `column` and `column + 1`.
