@@ -237,11 +237,9 @@ storage! {
     fn document_embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError>;
 
     /// Finds up to `limit` passages that have any of the terms and everything required, and whose document matches, best first,
-    /// with their BM25 scores. Fails with `StoreError::LexicalIncomplete` while passages lack their terms.
+    /// with their BM25 scores. Fails with `StoreError::LexicalIncomplete` while passages lack their terms, even if it has none to
+    /// search for.
     fn lexical(terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError>;
-
-    /// Fails with `StoreError::LexicalIncomplete` while passages lack their terms.
-    fn check_lexical() -> Result<(), StoreError>;
 
     /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the tombstones since
     /// then still exist. With `words`, also reads their words.

@@ -58,10 +58,6 @@ impl DocumentStore {
         })
     }
 
-    pub fn check_lexical(&self) -> Result<(), StoreError> {
-        self.read("searching by words", check_filled)
-    }
-
     pub fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
         if !terms.has_constraints() {
             return Ok(None);

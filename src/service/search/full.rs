@@ -256,12 +256,11 @@ impl Plan<'_> {
         listed: &mut FxHashMap<PassageId, ListedPassage>,
     ) -> Result<bool, Error> {
         let Some(terms) = &self.resolved.terms else { return Ok(true) };
-        let store = &self.collection.store;
-        if !self.needs_lexical_list() {
-            store.check_lexical().map_err(|error| self.add_preparation_progress(error))?;
-            return Ok(true);
-        }
-        let lexical = store.lexical(terms, filter, limit).map_err(|error| self.add_preparation_progress(error))?;
+        // Without such a list, only checks that passages have their terms.
+        let none = QueryTerms::default();
+        let terms = if self.needs_lexical_list() { terms } else { &none };
+        let lexical = self.collection.store.lexical(terms, filter, limit);
+        let lexical = lexical.map_err(|error| self.add_preparation_progress(error))?;
         let exhausted = lexical.len() < limit;
         for (rank, (passage, score)) in (1..).zip(lexical) {
             listed.entry(passage).or_default().ranks.lexical = Some(RankedScore { rank, score });

@@ -167,11 +167,6 @@ impl Postgres {
         self.search("searching by words", |session| session.rows(&sql, &values)?.iter().map(read).collect())
     }
 
-    /// Passages have their terms from the beginning, so this only checks that the collection exists.
-    pub(crate) fn check_lexical(&self) -> Result<(), StoreError> {
-        self.sequence().map(drop)
-    }
-
     pub(crate) fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
         if !terms.has_constraints() {
             return Ok(None);
