@@ -3,18 +3,23 @@
 //! It reads the settings of `serve` and calls the address in `listen`, over HTTP or HTTPS. It accepts a certificate with any
 //! name and age, because the call stays on this machine, but the server must prove that it has the private key.
 
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
+use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
 /// Maximum bytes to read of the response head.
 const HEAD_BYTES_MAX: u64 = 16 << 10;
@@ -47,24 +52,24 @@ pub enum HealthError {
 /// Calls the server; succeeds if it is alive (or ready).
 pub fn check(check: HealthCheck<'_>) -> Result<(), HealthError> {
     let address = address(check.listen)?;
-    let deadline = Instant::now() + check.timeout;
-    let silent = |source: io::Error| match source.kind() {
-        // A read or write that reaches its timeout reports the former.
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => HealthError::Timeout { address, timeout: check.timeout },
-        _ => HealthError::NoResponse { address, source },
-    };
-    let tcp = TcpStream::connect_timeout(&address, check.timeout).map_err(silent)?;
     let path = if check.ready { "/readyz" } else { "/healthz" };
-    let answer = match check.certificate {
-        None => status_line(DeadlineStream { tcp, deadline }, path).map_err(silent)?,
-        Some(file) => {
-            let shown = Arc::new(CertificateRecorder::default());
-            let tls = connect(&shown).map_err(HealthError::Tls)?;
-            let answer = status_line(StreamOwned::new(tls, DeadlineStream { tcp, deadline }), path).map_err(silent)?;
-            warn_of_other_certificate(&shown, file);
-            answer
+    let shown = Arc::new(CertificateRecorder::default());
+    let tls = check.certificate.map(|_| connector(&shown)).transpose().map_err(HealthError::Tls)?;
+    let exchange = async {
+        let tcp = TcpStream::connect(address).await?;
+        match tls {
+            None => status_line(tcp, path).await,
+            Some(tls) => status_line(tls.connect(ServerName::from(IpAddr::from(Ipv4Addr::LOCALHOST)), tcp).await?, path).await,
         }
     };
+    // The timeout is for the whole exchange, however slowly the server sends.
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let answer = runtime.and_then(|runtime| runtime.block_on(async { timeout(check.timeout, exchange).await? }));
+    let answer = answer.map_err(|source| match source.kind() {
+        io::ErrorKind::TimedOut => HealthError::Timeout { address, timeout: check.timeout },
+        _ => HealthError::NoResponse { address, source },
+    })?;
+    check.certificate.inspect(|file| warn_of_other_certificate(&shown, file));
     match answer.split(' ').nth(1) {
         Some("200") => Ok(()),
         _ => Err(HealthError::Unhealthy { address, answer, path }),
@@ -88,60 +93,23 @@ fn address(listen: &str) -> Result<SocketAddr, HealthError> {
 }
 
 /// Sends a request and reads the status line of the response.
-fn status_line(mut stream: impl Read + Write, path: &str) -> io::Result<String> {
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nuser-agent: dragoman-health\r\nconnection: close\r\n\r\n")?;
-    stream.flush()?;
-    let mut head = Vec::new();
-    let mut stream = stream.take(HEAD_BYTES_MAX);
-    let mut some = [0; 512];
-    while !head.contains(&b'\n') {
-        match stream.read(&mut some)? {
-            0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")),
-            read => head.extend_from_slice(&some[..read]),
-        }
+async fn status_line(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> io::Result<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nuser-agent: dragoman-health\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    stream.flush().await?;
+    let mut line = Vec::new();
+    BufReader::new(stream.take(HEAD_BYTES_MAX)).read_until(b'\n', &mut line).await?;
+    if !line.ends_with(b"\n") {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer"));
     }
-    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok(String::from_utf8_lossy(line).trim_end().to_owned())
+    Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
 }
 
-/// A connection with a deadline for the whole exchange, however slowly the server sends.
-struct DeadlineStream {
-    tcp: TcpStream,
-    deadline: Instant,
-}
-
-impl DeadlineStream {
-    fn left(&self) -> io::Result<Option<Duration>> {
-        match self.deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            Some(left) => Ok(Some(left)),
-            None => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")),
-        }
-    }
-}
-
-impl Read for DeadlineStream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.tcp.set_read_timeout(self.left()?)?;
-        self.tcp.read(buffer)
-    }
-}
-
-impl Write for DeadlineStream {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.tcp.set_write_timeout(self.left()?)?;
-        self.tcp.write(buffer)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.tcp.flush()
-    }
-}
-
-fn connect(shown: &Arc<CertificateRecorder>) -> Result<ClientConnection, rustls::Error> {
+fn connector(shown: &Arc<CertificateRecorder>) -> Result<TlsConnector, rustls::Error> {
     let verifier: Arc<dyn ServerCertVerifier> = Arc::clone(shown) as _;
     let config = ClientConfig::builder_with_provider(Arc::clone(&shown.provider)).with_safe_default_protocol_versions()?;
     let config = config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
-    ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::from(Ipv4Addr::LOCALHOST)))
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 /// Warns if the server presents another certificate than the one in the file, because it has not loaded it or cannot load it.
