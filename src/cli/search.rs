@@ -1,6 +1,6 @@
 //! `dragoman search`: searches a collection and shows the hits.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use super::display::{truncate, width, wrap};
 use super::error::{CliError, Outcome};
 use super::output::{Column, Output, format_cell, plural, score_cell, with_title};
 use super::request_body::{DocumentSelectionArgs, json_object, request_members};
-use crate::domain::CollectionName;
+use crate::domain::{CollectionName, SearchModeName, WordMatching};
 
 /// Maximum lines of a passage on a terminal.
 const PASSAGE_LINES_MAX: usize = 3;
@@ -58,10 +58,10 @@ pub struct SearchArgs {
     pub diversity: Option<f64>,
     /// Search mode; defaults to the server's default.
     #[arg(long, short, value_enum)]
-    pub mode: Option<Mode>,
+    pub mode: Option<SearchModeName>,
     /// Whether a passage must contain any or all of the query's words. Not available with mode dense.
     #[arg(long, value_enum)]
-    pub words: Option<Words>,
+    pub words: Option<WordMatching>,
     /// Searches for the query literally: quotes and minus signs are not operators.
     #[arg(long)]
     #[serde(skip)]
@@ -70,29 +70,6 @@ pub struct SearchArgs {
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     #[serde(skip)]
     pub settings: Option<Map<String, Value>>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Combines all evidence into one relevance score between 0 and 1 (the default).
-    Full,
-    /// Compares embeddings, to find the same meaning across languages.
-    Dense,
-    /// Ranks by shared words (BM25).
-    Lexical,
-    /// Fuses the ranks of dense and lexical.
-    Hybrid,
-}
-
-/// Which words of the query a passage must contain.
-#[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Words {
-    /// Any of them (the default).
-    Any,
-    /// All of them.
-    All,
 }
 
 pub fn run(args: SearchArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {

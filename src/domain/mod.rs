@@ -85,8 +85,8 @@ pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
 pub use search::{
     BoostedScore, DenseMethod, ExampleSet, Examples, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitRanks,
-    PassageMark, PreferredLanguage, QueryOptions, RankedScore, SearchMode, SearchParameters, SearchRequest, SearchResults,
-    SearchStatistics, SearchTarget,
+    PassageMark, PreferredLanguage, QueryOptions, RankedScore, SearchMode, SearchModeName, SearchParameters, SearchRequest,
+    SearchResults, SearchStatistics, SearchTarget, WordMatching,
 };
 pub use secret::Secret;
 pub use selection::{

@@ -1,6 +1,6 @@
 //! A search and its result.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Boost, DocumentId, Embedding, Facet, FacetRequest, Filter, Language, MetadataObject, MetadataPath};
@@ -52,6 +52,36 @@ pub enum SearchMode {
     Lexical,
     /// By both, with their ranks fused.
     Hybrid(Fusion),
+}
+
+/// `full`: combines embeddings, late interaction of tokens, and words with their translations into one relevance between 0 and
+/// 1, within and across languages. `dense`: compares embeddings only. `lexical`: ranks by the words that query and passage
+/// share (BM25), in every script. `hybrid`: fuses the ranks of `dense` and `lexical`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
+#[serde(rename_all = "snake_case")]
+#[schema(as = SearchMode)]
+pub enum SearchModeName {
+    /// Combines all evidence into one relevance score between 0 and 1 (the default).
+    Full,
+    /// Compares embeddings, to find the same meaning across languages.
+    Dense,
+    /// Ranks by shared words (BM25).
+    Lexical,
+    /// Fuses the ranks of dense and lexical.
+    Hybrid,
+}
+
+/// `any`: a passage needs one word of the query; more words, and rarer ones, count more. `all`: a passage needs
+/// every word, with or without its accents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
+#[serde(rename_all = "snake_case")]
+pub enum WordMatching {
+    /// Any of them (the default).
+    Any,
+    /// All of them.
+    All,
 }
 
 /// Reciprocal rank fusion: a document's score is the sum, over both lists, of weight / (rank constant + rank in the list).

@@ -1,11 +1,11 @@
 //! Validates a search against its collection and the limits of the server.
 
 use super::boosts::{check_boosts, check_diversity};
-use super::request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, WordMatching};
+use super::request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest};
 use crate::domain::settings::{CANDIDATES, CANDIDATES_DEFAULT, EF, OVERSAMPLING};
 use crate::domain::{
-    self, Code, Collection, DocumentId, Embedding, Field, Fusion, GroupKey, Grouping, HitParts, Language, Limits, Metric,
-    PreferredLanguage, QueryOptions, SearchParameters, SearchRequest, SearchTarget,
+    Code, Collection, DocumentId, Embedding, Field, Fusion, GroupKey, Grouping, HitParts, Language, Limits, Metric,
+    PreferredLanguage, QueryOptions, SearchMode, SearchModeName, SearchParameters, SearchRequest, SearchTarget, WordMatching,
 };
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::extract::check_limit;
@@ -106,17 +106,17 @@ fn check_target(body: &SearchDocumentsRequest, collection: &Collection, limits: 
     }
 }
 
-fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<domain::SearchMode, ApiError> {
+fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<SearchMode, ApiError> {
     let is_text = matches!(target, SearchTarget::Text(_));
-    let default = if is_text && body.margin.is_none() { SearchMode::Full } else { SearchMode::Dense };
+    let default = if is_text && body.margin.is_none() { SearchModeName::Full } else { SearchModeName::Dense };
     let mode = body.mode.unwrap_or(default);
-    if mode != SearchMode::Dense && !is_text {
+    if mode != SearchModeName::Dense && !is_text {
         return invalid("/mode", "modes full, lexical and hybrid need query, got vector or like");
     }
-    if mode != SearchMode::Full && body.candidates.is_some() {
+    if mode != SearchModeName::Full && body.candidates.is_some() {
         return invalid("/candidates", "works with mode full only");
     }
-    if mode != SearchMode::Hybrid {
+    if mode != SearchModeName::Hybrid {
         for (pointer, given) in [("/weights", body.weights.is_some()), ("/rank_constant", body.rank_constant.is_some())] {
             if given {
                 return invalid(pointer, "works with mode hybrid only");
@@ -124,22 +124,22 @@ fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<do
         }
     }
     Ok(match mode {
-        SearchMode::Full => domain::SearchMode::Full {
+        SearchModeName::Full => SearchMode::Full {
             candidates: check_integer("/candidates", body.candidates.unwrap_or(CANDIDATES_DEFAULT), CANDIDATES)?,
         },
-        SearchMode::Dense => domain::SearchMode::Dense,
-        SearchMode::Lexical if body.exact == Some(true) => {
+        SearchModeName::Dense => SearchMode::Dense,
+        SearchModeName::Lexical if body.exact == Some(true) => {
             return invalid("/exact", "compares embeddings, which mode lexical does not use");
         }
-        SearchMode::Lexical => domain::SearchMode::Lexical,
-        SearchMode::Hybrid => domain::SearchMode::Hybrid(check_fusion(body)?),
+        SearchModeName::Lexical => SearchMode::Lexical,
+        SearchModeName::Hybrid => SearchMode::Hybrid(check_fusion(body)?),
     })
 }
 
-fn check_parameters(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> Result<SearchParameters, ApiError> {
+fn check_parameters(body: &SearchDocumentsRequest, mode: SearchMode) -> Result<SearchParameters, ApiError> {
     let (ef, oversampling) = (body.ef_search, body.oversampling);
     for (pointer, given) in [("/ef_search", ef.is_some()), ("/oversampling", oversampling.is_some())] {
-        if given && mode == domain::SearchMode::Lexical {
+        if given && mode == SearchMode::Lexical {
             return invalid(pointer, "applies to embeddings, which mode lexical does not use");
         }
     }
@@ -177,8 +177,8 @@ fn check_page(limit: Option<usize>, offset: Option<usize>, limits: &Limits) -> R
     Ok((limit, offset))
 }
 
-fn check_margin(margin: &MarginScoring, mode: domain::SearchMode, metric: Metric) -> Result<usize, ApiError> {
-    if mode != domain::SearchMode::Dense {
+fn check_margin(margin: &MarginScoring, mode: SearchMode, metric: Metric) -> Result<usize, ApiError> {
+    if mode != SearchMode::Dense {
         return invalid("/margin", "works with mode dense only");
     }
     if metric != Metric::Cosine {
@@ -215,12 +215,8 @@ fn check_parts(include: Option<Vec<HitPart>>) -> HitParts {
     }
 }
 
-fn check_query_options(
-    body: &SearchDocumentsRequest,
-    target: &SearchTarget,
-    mode: domain::SearchMode,
-) -> Result<QueryOptions, ApiError> {
-    if body.words.is_some() && mode == domain::SearchMode::Dense {
+fn check_query_options(body: &SearchDocumentsRequest, target: &SearchTarget, mode: SearchMode) -> Result<QueryOptions, ApiError> {
+    if body.words.is_some() && mode == SearchMode::Dense {
         return invalid("/words", "works with modes full, lexical and hybrid only, because dense does not compare words");
     }
     if body.operators.is_some() && !matches!(target, SearchTarget::Text(_)) {

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::boosts::BoostInput;
-use crate::domain::DistinctJson;
 use crate::domain::json::singles;
+use crate::domain::{DistinctJson, SearchModeName, WordMatching};
 use crate::http::request::filter::FilterNode;
 use crate::http::search::facets::FacetInput;
 use crate::service::json::{objects, some_object, some_objects};
@@ -29,7 +29,7 @@ pub struct SearchDocumentsRequest {
     #[schema(min_length = 1, max_length = 512)]
     pub like: Option<String>,
     /// The search mode. Defaults to `full` for a `query`, and to `dense` for a `vector`, for `like`, and with `margin`.
-    pub mode: Option<SearchMode>,
+    pub mode: Option<SearchModeName>,
     /// Whether a passage must have any word of the `query` or all of them. For modes `full`, `lexical` and `hybrid`. Defaults
     /// to `any`.
     pub words: Option<WordMatching>,
@@ -112,27 +112,6 @@ pub struct SearchDocumentsRequest {
     /// Whether to report how hits were found and how long each step took.
     #[schema(default = false)]
     pub explain: Option<bool>,
-}
-
-/// `full`: combines embeddings, late interaction of tokens, and words with their translations into one relevance between 0 and
-/// 1, within and across languages. `dense`: compares embeddings only. `lexical`: ranks by the words that query and passage
-/// share (BM25), in every script. `hybrid`: fuses the ranks of `dense` and `lexical`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SearchMode {
-    Full,
-    Dense,
-    Lexical,
-    Hybrid,
-}
-
-/// `any`: a passage needs one word of the query; more words, and rarer ones, count more. `all`: a passage needs
-/// every word, with or without its accents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WordMatching {
-    Any,
-    All,
 }
 
 /// Weights of the rankings of a hybrid search. Zero leaves a ranking out; they cannot both be zero.
