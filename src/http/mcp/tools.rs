@@ -32,42 +32,26 @@ enum Effect {
     Deletes,
 }
 
-/// The definition of a tool. Arguments are parameters of the operation's path or query, or members of its body.
-struct ToolDefinition {
-    name: &'static str,
-    operation: &'static str,
-    effect: Effect,
-    required: &'static [&'static str],
-    optional: &'static [&'static str],
-}
-
-/// A row of `TOOL_DEFINITIONS`.
-const fn tool(
-    name: &'static str,
-    operation: &'static str,
-    effect: Effect,
-    required: &'static [&'static str],
-    optional: &'static [&'static str],
-) -> ToolDefinition {
-    ToolDefinition { name, operation, effect, required, optional }
-}
+/// The name of a tool, its operation and effect, and its required and optional arguments, which are parameters of the operation's
+/// path or query, or members of its body.
+type ToolDefinition = (&'static str, &'static str, Effect, &'static [&'static str], &'static [&'static str]);
 
 const TOOL_DEFINITIONS: &[ToolDefinition] = &[
-    tool("list_collections", "list_collections", Effect::Reads, &[], &["limit", "cursor"]),
-    tool(
+    ("list_collections", "list_collections", Effect::Reads, &[], &["limit", "cursor"]),
+    (
         "search",
         "search_documents",
         Effect::Reads,
         &["collection", "query"],
         &["limit", "offset", "languages", "prefer_language", "filter", "mode", "score_min"],
     ),
-    tool("get_document", "get_document", Effect::Reads, &["collection", "id"], &[]),
-    tool("add_documents", "upsert_documents", Effect::Stores, &["collection", "documents"], &[]),
-    tool("delete_documents", "delete_documents", Effect::Deletes, &["collection"], &["ids", "filter"]),
-    tool("list_classifiers", "list_classifiers", Effect::Reads, &[], &["limit", "cursor"]),
-    tool("classify", "predict_labels", Effect::Reads, &["classifier"], &["texts", "documents", "threshold", "scores", "explain"]),
-    tool("detect_language", "detect_languages", Effect::Reads, &["texts"], &[]),
-    tool("compare_texts", "compare_pairs", Effect::Reads, &["pairs"], &[]),
+    ("get_document", "get_document", Effect::Reads, &["collection", "id"], &[]),
+    ("add_documents", "upsert_documents", Effect::Stores, &["collection", "documents"], &[]),
+    ("delete_documents", "delete_documents", Effect::Deletes, &["collection"], &["ids", "filter"]),
+    ("list_classifiers", "list_classifiers", Effect::Reads, &[], &["limit", "cursor"]),
+    ("classify", "predict_labels", Effect::Reads, &["classifier"], &["texts", "documents", "threshold", "scores", "explain"]),
+    ("detect_language", "detect_languages", Effect::Reads, &["texts"], &[]),
+    ("compare_texts", "compare_pairs", Effect::Reads, &["pairs"], &[]),
 ];
 
 /// A tool, and the operation that it calls.
@@ -90,48 +74,43 @@ struct Described<'a> {
 }
 
 pub fn build_tools(description: &Description) -> Vec<RestTool> {
-    TOOL_DEFINITIONS.iter().filter_map(|choice| RestTool::new(choice, description)).collect()
+    TOOL_DEFINITIONS.iter().filter_map(|definition| RestTool::new(*definition, description)).collect()
 }
 
 impl RestTool {
     /// `None` if the document does not have the operation.
-    fn new(choice: &ToolDefinition, description: &Description) -> Option<Self> {
-        let operation = description.operations.get(choice.operation)?;
+    fn new((name, operation, effect, required, optional): ToolDefinition, description: &Description) -> Option<Self> {
+        let operation = description.operations.get(operation)?;
         let Access::Key(scope, _) = operation.access else { return None };
         let described = Described { document: &description.document, operation: description.of_operation(operation) };
         let (mut properties, mut checked, mut definitions) = (Map::new(), Map::new(), Map::new());
         let mut in_query = Vec::new();
-        for &name in choice.required.iter().chain(choice.optional) {
-            let parameter = described.parameter(name);
+        for &argument in required.iter().chain(optional) {
+            let parameter = described.parameter(argument);
             let schema =
-                parameter.as_ref().map_or_else(|| described.member(name).cloned(), |(_, schema)| Some(schema.clone()))?;
+                parameter.as_ref().map_or_else(|| described.member(argument).cloned(), |(_, schema)| Some(schema.clone()))?;
             let location = parameter.as_ref().map(|(location, _)| location.as_str());
             if location == Some("query") {
-                in_query.push(name);
+                in_query.push(argument);
             }
             let check = if location == Some("path") { json!({"type": "string", "minLength": 1}) } else { json!({}) };
-            checked.insert(name.to_owned(), check);
-            properties.insert(name.to_owned(), described.localized(&schema, &mut definitions));
+            checked.insert(argument.to_owned(), check);
+            properties.insert(argument.to_owned(), described.localized(&schema, &mut definitions));
         }
-        let all = |properties: Map<String, Value>| {
-            let (required, kind) = (choice.required, "object");
-            json!({"type": kind, "properties": properties, "required": required, "additionalProperties": false})
-        };
+        let all = |properties: Map<String, Value>| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         let mut schema = all(properties).as_object().cloned().unwrap_or_default();
         if !definitions.is_empty() {
             schema.insert("$defs".to_owned(), Value::Object(definitions));
         }
         let text = |member: &str| described.operation[member].as_str().unwrap_or_default().replace('\n', " ");
-        let annotations = ToolAnnotations::new().read_only(choice.effect == Effect::Reads).open_world(false);
-        let annotations = match choice.effect {
+        let annotations = ToolAnnotations::new().read_only(effect == Effect::Reads).open_world(false);
+        let annotations = match effect {
             Effect::Reads => annotations,
             Effect::Stores => annotations.destructive(true).idempotent(false),
             Effect::Deletes => annotations.destructive(true).idempotent(true),
         };
         Some(Self {
-            definition: Tool::new(choice.name, text("description"), schema)
-                .with_title(text("summary"))
-                .with_annotations(annotations),
+            definition: Tool::new(name, text("description"), schema).with_title(text("summary")).with_annotations(annotations),
             scope,
             method: operation.method.clone(),
             path: operation.path.clone(),
@@ -233,11 +212,11 @@ mod tests {
         let description = crate::http::description();
         let tools = build_tools(description);
         let names: Vec<&str> = tools.iter().map(|tool| tool.definition.name.as_ref()).collect();
-        assert_eq!(names, TOOL_DEFINITIONS.iter().map(|choice| choice.name).collect::<Vec<_>>());
-        for choice in TOOL_DEFINITIONS {
-            let BodySchema { document, schema } = description.body_schema(description.operations.get(choice.operation).unwrap());
+        assert_eq!(names, TOOL_DEFINITIONS.iter().map(|(name, ..)| *name).collect::<Vec<_>>());
+        for (name, operation, _, required, _) in TOOL_DEFINITIONS {
+            let BodySchema { document, schema } = description.body_schema(description.operations.get(operation).unwrap());
             for needed in resolve_reference(document, schema)["required"].as_array().into_iter().flatten() {
-                assert!(choice.required.iter().any(|name| needed == name), "{} needs {needed}", choice.name);
+                assert!(required.iter().any(|name| needed == name), "{name} needs {needed}");
             }
         }
     }
