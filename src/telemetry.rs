@@ -5,7 +5,6 @@
 //! longer fit into the buffer are dropped and counted.
 
 mod error;
-mod layer;
 #[cfg(feature = "otel")]
 mod traces;
 
@@ -19,13 +18,12 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGua
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, fmt};
+use tracing_subscriber::{EnvFilter, Registry, fmt};
 
 pub use error::TelemetryError;
 
 use crate::config::{Config, LogFormat};
 use crate::threads::try_threads;
-use layer::BoxedLayer;
 
 /// Maximum number of lines that wait to be written; further ones are dropped.
 const WAITING_LINES_MAX: usize = 10_000;
@@ -73,7 +71,7 @@ pub fn start(config: &Config) -> Result<Telemetry, TelemetryError> {
     let (lines, writer) = writer.finish(io::stderr());
     let dropped = lines.error_counter();
     let lines = fmt::layer().with_writer(lines);
-    let lines: BoxedLayer = match config.log_format {
+    let lines: Box<dyn Layer<Registry> + Send + Sync> = match config.log_format {
         LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed(),
     };

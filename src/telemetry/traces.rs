@@ -9,11 +9,11 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::Layer;
 
 use super::error::TelemetryError;
-use super::layer::BoxedLayer;
 use crate::config::Config;
 
 /// The running export of traces. Dropping it sends the rest.
@@ -21,7 +21,7 @@ pub(super) struct Traces(SdkTracerProvider);
 
 impl Traces {
     /// Starts the sending thread if an endpoint is set, and also returns the layer that creates the spans.
-    pub(super) fn start(config: &Config) -> Result<Option<(Self, BoxedLayer)>, TelemetryError> {
+    pub(super) fn start(config: &Config) -> Result<Option<(Self, Box<dyn Layer<Registry> + Send + Sync>)>, TelemetryError> {
         let Some(endpoint) = &config.otel_endpoint else { return Ok(None) };
         let exporter = SpanExporter::builder()
             .with_http()
