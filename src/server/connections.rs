@@ -169,27 +169,18 @@ impl ConnectionSlot {
         false
     }
 
-    /// Marks the connection as busy with a request that has arrived.
-    pub(super) fn begin_request(&self) -> ActiveRequest {
-        ActiveRequest::begin(&self.connections, self.id)
-    }
-
-    /// The same for code that does not hold the slot.
+    /// Returns a function that marks the connection as busy with a request that has arrived.
     pub(super) fn request_starter(&self) -> impl Fn() -> ActiveRequest + use<> {
         let (connections, id) = (Arc::clone(&self.connections), self.id);
-        move || ActiveRequest::begin(&connections, id)
-    }
-}
-
-impl ActiveRequest {
-    fn begin(connections: &Arc<Connections>, id: u64) -> Self {
-        let mut open = connections.open.lock();
-        if let Some(entry) = open.by_id.get_mut(&id) {
-            entry.working += 1;
-            let since = entry.idle_since;
-            open.idle.remove(&since);
+        move || {
+            let mut open = connections.open.lock();
+            if let Some(entry) = open.by_id.get_mut(&id) {
+                entry.working += 1;
+                let since = entry.idle_since;
+                open.idle.remove(&since);
+            }
+            ActiveRequest { connections: Arc::clone(&connections), id }
         }
-        Self { connections: Arc::clone(connections), id }
     }
 }
 
@@ -269,7 +260,7 @@ mod tests {
     fn a_busy_connection_keeps_its_slot() {
         let connections = Connections::new(2, ConnectionMeter::default());
         let (one, two) = (connections.try_enter(address(1)).unwrap(), connections.try_enter(address(1)).unwrap());
-        let (working, busy) = (one.begin_request(), two.begin_request());
+        let (working, busy) = (one.request_starter()(), two.request_starter()());
         assert!(connections.try_enter(address(2)).is_none(), "all connections are busy");
         drop(working);
         assert!(connections.try_enter(address(2)).is_none());
@@ -287,7 +278,7 @@ mod tests {
         assert!(connections.try_enter(address(2)).is_none() && is_asked_to_close(&one));
         assert!(!one.must_close(true), "it has a request that has not been read");
         assert!(connections.try_enter(address(2)).is_none() && is_asked_to_close(&two) && !is_asked_to_close(&one));
-        let working = two.begin_request();
+        let working = two.request_starter()();
         assert!(!two.must_close(false), "its request is being answered");
         drop(working);
         assert!(connections.try_enter(address(2)).is_none() && is_asked_to_close(&one));
@@ -301,7 +292,7 @@ mod tests {
     async fn a_connection_without_a_slot_waits_for_one() {
         let connections = Connections::new(1, ConnectionMeter::default());
         let first = connections.enter(address(1)).await;
-        let working = first.begin_request();
+        let working = first.request_starter()();
         let waits = connections.enter(address(2));
         let mut waits = std::pin::pin!(waits);
         assert!(waits.as_mut().now_or_never().is_none());

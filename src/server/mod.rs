@@ -164,11 +164,11 @@ impl Connection {
     }
 
     async fn serve_http1(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
-        let client = ClientAddress(self.address.ip());
+        let (client, work) = (ClientAddress(self.address.ip()), self.slot.request_starter());
         let service = service_fn(|request: Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(client);
-            let working = self.slot.begin_request();
+            let working = work();
             let answering = self.shared.router.clone().oneshot(request);
             async move { answering.await.map(|answer| answer.map(|body| PermitBody::new(body, working))) }
         });
