@@ -145,12 +145,12 @@ impl Checks {
 
     /// The error of all checks that failed: the code of the first one, and the places of all.
     pub fn end(self) -> Result<(), ApiError> {
-        self.0.map_or(Ok(()), Err)
+        self.end_with(Some(()))
     }
 
-    /// The same, if a check is known to have failed.
-    pub fn refusal(self) -> ApiError {
-        self.0.unwrap_or_else(|| ApiError::internal("no check refused, but a value is missing"))
+    /// The same, or what was made of the checked values; `None` only if a check failed.
+    pub fn end_with<T>(self, made: Option<T>) -> Result<T, ApiError> {
+        self.0.map_or_else(|| made.ok_or_else(|| ApiError::internal("no check refused, but a value is missing")), Err)
     }
 
     /// The values of the checks if all succeed, otherwise the error of those that failed.

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::{ApiError, invalid};
-use super::jobs::{Accepted, accepted_response};
+use super::jobs::AcceptedJob;
 use crate::domain::{Code, CollectionName, Job, RestoreRequest, Snapshot, SnapshotId};
 use crate::http::request::cursor;
 use crate::http::request::extract::{JsonBody, PageParameters, Parameters, path_parameter};
@@ -70,7 +70,7 @@ path_parameter!(SnapshotPath, "snapshot", SnapshotId, SnapshotId::parse);
 pub async fn create_snapshot(
     State(api): State<Api>,
     JsonBody(body): JsonBody<CreateSnapshotRequest>,
-) -> Result<Accepted, ApiError> {
+) -> Result<AcceptedJob, ApiError> {
     if body.collections.as_ref().is_some_and(Vec::is_empty) {
         return invalid("/collections", "must have at least 1 name, or be left out for all, got 0");
     }
@@ -83,7 +83,7 @@ pub async fn create_snapshot(
         }
         collections.push(name);
     }
-    Ok(accepted_response(api.service.create_snapshot(collections).await?))
+    Ok(AcceptedJob(api.service.create_snapshot(collections).await?))
 }
 
 /// List snapshots
@@ -141,11 +141,11 @@ pub async fn restore_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
     JsonBody(request): JsonBody<RestoreRequest>,
-) -> Result<Accepted, ApiError> {
+) -> Result<AcceptedJob, ApiError> {
     if request.rename_to.is_some() && request.collection.is_none() {
         return invalid("/rename_to", "works with collection only, because one name fits one collection");
     }
-    Ok(accepted_response(api.service.restore_snapshot(&id, request).await?))
+    Ok(AcceptedJob(api.service.restore_snapshot(&id, request).await?))
 }
 
 /// Download a snapshot

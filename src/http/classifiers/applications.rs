@@ -10,7 +10,7 @@ use crate::domain::json::singles;
 use crate::domain::{ApplyRequest, Caller, CollectionName, DistinctJson, LabeledDocuments, MetadataPath};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
-use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
+use crate::http::jobs::AcceptedJob;
 use crate::http::middleware::auth::check_access;
 use crate::http::request::extract::JsonBody;
 use crate::http::request::filter::{self, FilterNode};
@@ -54,7 +54,7 @@ pub async fn apply_classifier(
     caller: Caller,
     ClassifierPath(name): ClassifierPath,
     JsonBody(body): JsonBody<ApplyClassifierRequest>,
-) -> Result<Accepted, ApiError> {
+) -> Result<AcceptedJob, ApiError> {
     let collection = check_parsed("/collection", CollectionName::parse(&body.collection))?;
     check_access(&caller, &collection)?;
     let multi_label = visible_classifier(&api, &caller, &name).await?.definition.multi_label;
@@ -72,5 +72,5 @@ pub async fn apply_classifier(
         probability_field,
         threshold: check_threshold(body.threshold)?,
     };
-    Ok(accepted_response(api.service.apply_classifier(&name, request).await?))
+    Ok(AcceptedJob(api.service.apply_classifier(&name, request).await?))
 }

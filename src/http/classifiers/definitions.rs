@@ -11,7 +11,7 @@ use super::{ClassifierPath, check_name, is_visible, visible_classifier};
 use crate::domain::{Caller, ClassifierName, Code};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
+use crate::http::jobs::AcceptedJob;
 use crate::http::middleware::auth::check_access;
 use crate::http::request::cursor;
 use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, KeyedBody, PageParameters, Parameters};
@@ -102,9 +102,9 @@ pub async fn train_classifier(
     State(api): State<Api>,
     caller: Caller,
     ClassifierPath(name): ClassifierPath,
-) -> Result<Accepted, ApiError> {
+) -> Result<AcceptedJob, ApiError> {
     visible_classifier(&api, &caller, &name).await?;
-    Ok(accepted_response(api.service.retrain_classifier(&name).await?))
+    Ok(AcceptedJob(api.service.retrain_classifier(&name).await?))
 }
 
 /// Delete a classifier

@@ -12,7 +12,7 @@ use crate::domain::json::singles;
 use crate::domain::{Caller, Evaluation, EvaluationSet};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
-use crate::http::jobs::{Accepted, AcceptedJob, VisibleJob, accepted_response};
+use crate::http::jobs::{AcceptedJob, VisibleJob};
 use crate::http::middleware::auth::check_access;
 use crate::http::request::extract::JsonBody;
 use crate::service::json::{object, some_object, some_objects};
@@ -97,12 +97,12 @@ pub async fn start_evaluation(
     caller: Caller,
     ClassifierPath(name): ClassifierPath,
     JsonBody(body): JsonBody<StartEvaluationRequest>,
-) -> Result<Accepted, ApiError> {
+) -> Result<AcceptedJob, ApiError> {
     let threshold = check_threshold(body.threshold)?;
     visible_classifier(&api, &caller, &name).await?;
     let documents = labels::parse_labeled_documents(body.documents, "/documents", api.service.limits())?;
     check_access(&caller, &documents.collection)?;
-    Ok(accepted_response(api.service.start_evaluation(&name, documents, threshold).await?))
+    Ok(AcceptedJob(api.service.start_evaluation(&name, documents, threshold).await?))
 }
 
 /// Get an evaluation

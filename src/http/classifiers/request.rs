@@ -95,8 +95,7 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
     let examples = checks.add_or_default(examples.transpose()).unwrap_or_default();
     let labels = body.labels.map(|labels| labels::parse_described_labels(labels, limits));
     let labels = checks.add_or_default(labels.transpose()).unwrap_or_default();
-    let Some(name) = name else { return Err(checks.refusal()) };
-    checks.end()?;
+    let name = checks.end_with(name)?;
     let (description, multi_label) = (body.description, body.multi_label);
     let definition = ClassifierDefinition { kind, description, multi_label, threshold, source, knn, mlp };
     Ok(NewClassifier { name, definition, examples, labels })

@@ -290,10 +290,8 @@ pub fn check_new(
     let default_languages = parse_languages(&body.default_languages.unwrap_or_default(), "/default_languages");
     let default_languages = checks.add_or_default(default_languages);
     let metadata_indexes = checks.add_or_default(metadata_paths(&body.metadata_indexes.unwrap_or_default()));
-    let (Some(name), Some(source), Some((metric, quantization)), Some(passages)) = (name, source, values, passages) else {
-        return Err(checks.refusal());
-    };
-    checks.end()?;
+    let made = name.zip(source).zip(values).zip(passages);
+    let (((name, source), (metric, quantization)), passages) = checks.end_with(made)?;
     let description = body.description;
     Ok(NewCollection { name, description, source, metric, quantization, hnsw, passages, default_languages, metadata_indexes })
 }

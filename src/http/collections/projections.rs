@@ -12,7 +12,7 @@ use crate::domain::{
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks};
-use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
+use crate::http::jobs::AcceptedJob;
 use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, KeyedBody, Parameters, path_param, path_params};
 use crate::http::request::values::check_integer;
 
@@ -76,14 +76,14 @@ pub async fn create_projection(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     KeyedBody(body, key): KeyedBody<CreateProjectionRequest>,
-) -> Result<Accepted, ApiError> {
+) -> Result<AcceptedJob, ApiError> {
     let CreateProjectionRequest { center, max_documents, neighbors } = body;
     let mut checks = Checks::default();
     checks.add(check_integer("/max_documents", max_documents, 1..=DOCUMENTS_MAX));
     checks.add(check_integer("/neighbors", neighbors, NEIGHBORS));
     checks.end()?;
     let request = ProjectionRequest { center, documents_max: max_documents, neighbors };
-    Ok(accepted_response(api.service.create_projection(&collection, request, key).await?))
+    Ok(AcceptedJob(api.service.create_projection(&collection, request, key).await?))
 }
 
 /// List projections

@@ -8,7 +8,7 @@ use super::settings::{self, PassageOptions};
 use crate::domain::NewSource;
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, AcceptedJob, accepted_response};
+use crate::http::jobs::AcceptedJob;
 use crate::http::request::extract::{CollectionPath, JsonBody};
 
 /// How to re-embed a collection.
@@ -38,8 +38,8 @@ pub async fn reembed_collection(
     State(api): State<Api>,
     CollectionPath(name): CollectionPath,
     JsonBody(body): JsonBody<ReembedCollectionRequest>,
-) -> Result<Accepted, ApiError> {
+) -> Result<AcceptedJob, ApiError> {
     let tokens_max = api.service.model().tokens_max;
     let bounds = settings::check_passage_bounds(&NewSource::Model(None), body.passage_bounds, tokens_max)?;
-    Ok(accepted_response(api.service.collection(&name)?.reembed(bounds).await?))
+    Ok(AcceptedJob(api.service.collection(&name)?.reembed(bounds).await?))
 }

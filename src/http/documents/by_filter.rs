@@ -181,7 +181,7 @@ pub async fn scroll_documents(
     let filter = checks.add(filter::parse(body.filter, limits));
     let limit = checks.add(check_limit(body.limit.unwrap_or(PAGE_DEFAULT.min(limits.page_max)), "/limit", limits));
     let order = checks.add(check_order(body.order, body.descending, body.order_by));
-    let (Some(filter), Some(limit), Some((order, descending))) = (filter, limit, order) else { return Err(checks.refusal()) };
+    let ((filter, limit), (order, descending)) = checks.end_with(filter.zip(limit).zip(order))?;
     let what = json!([format!("{order:?}"), descending, filter::print(&filter)]).to_string();
     let list = format!("scroll/{collection}/{:08x}", crc32fast::hash(what.as_bytes()));
     let after = body.cursor.map(|text| decode_position(&list, &text)).transpose()?;
@@ -273,7 +273,7 @@ pub async fn count_facets(
     let mut checks = Checks::default();
     let filter = checks.add(filter::parse(body.filter, api.service.limits()));
     let facets = checks.add(facets::check(body.facets, api.service.limits()));
-    let (Some(filter), Some(facets)) = (filter, facets) else { return Err(checks.refusal()) };
+    let (filter, facets) = checks.end_with(filter.zip(facets))?;
     let facets = api.service.collection(&collection)?.facets(filter, facets).await?;
     Ok(Json(FacetsResult { documents: facets.documents, facets: facets.counts }))
 }
@@ -350,6 +350,6 @@ fn check_order(
         }
         Err(detail) => invalid("/order_by/field", detail),
     };
-    let Some(order) = checks.add(field) else { return Err(checks.refusal()) };
-    checks.end().map(|()| (order, by.direction == Some(SortDirection::Desc)))
+    let order = checks.add(field);
+    checks.end_with(order).map(|order| (order, by.direction == Some(SortDirection::Desc)))
 }

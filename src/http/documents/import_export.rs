@@ -15,7 +15,7 @@ use crate::domain::timestamps::rfc3339;
 use crate::domain::{Code, ColumnTypes, Document, Embedding, FileFormat, Job, MetadataObject};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, accepted_response};
+use crate::http::jobs::AcceptedJob;
 use crate::http::middleware::compression::CompressLines;
 use crate::http::request::body::{check_content_type, content_encoding, read_header};
 use crate::http::request::extract::{CollectionPath, Parameters};
@@ -96,11 +96,11 @@ pub async fn import_documents(
     CollectionPath(collection): CollectionPath,
     parameters: Parameters<ImportParameters>,
     request: Request,
-) -> Result<Accepted, ApiError> {
+) -> Result<AcceptedJob, ApiError> {
     let file = parameters.read(|given| import_file(request.headers(), given.types.as_deref()))?;
     let collection = api.service.collection(&collection)?;
     let job = collection.import(file, request.into_body().into_data_stream()).await?;
-    Ok(accepted_response(job))
+    Ok(AcceptedJob(job))
 }
 
 /// Export documents

@@ -7,8 +7,9 @@ use std::fmt::Display;
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
-use axum::http::header::{HeaderName, LOCATION};
+use axum::http::header::LOCATION;
 use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, IntoResponses, ToSchema};
 
@@ -60,9 +61,6 @@ pub struct VisibleJob(pub Job);
 #[derive(Debug, IntoResponses)]
 #[response(status = 202, headers(("location" = String, description = "Path of the job.")))]
 pub struct AcceptedJob(pub Job);
-
-/// An accepted job: the status, the path of the job, and the job.
-pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<Job>);
 
 /// List jobs
 ///
@@ -127,8 +125,7 @@ fn read_list(given: ListJobsParameters, api: &Api) -> Result<(JobFilter, Page<Jo
     let collection = parse_parameter("collection", collection.as_deref(), CollectionName::parse);
     let collections = checks.add_or_default(collection).map(|name| vec![name]);
     let page = checks.add(PageParameters { limit, cursor }.page(api, "jobs", JobId::parse));
-    let Some(page) = page else { return Err(checks.refusal()) };
-    checks.end().map(|()| (JobFilter { kind, status, collections }, page))
+    checks.end_with(page).map(|page| (JobFilter { kind, status, collections }, page))
 }
 
 /// A job that the caller may see.
@@ -164,11 +161,6 @@ fn check_visible(api: &Api, caller: &Caller, job: &Job) -> Result<(), ApiError> 
     }
 }
 
-pub fn accepted_response(job: Job) -> Accepted {
-    let location = format!("/v1/jobs/{}", job.id);
-    (StatusCode::ACCEPTED, [(LOCATION, location)], Json(job))
-}
-
 fn parse_parameter<T, E: Display>(
     name: &'static str,
     text: Option<&str>,
@@ -176,6 +168,13 @@ fn parse_parameter<T, E: Display>(
 ) -> Result<Option<T>, ApiError> {
     let parsed = text.map(parse).transpose();
     parsed.map_err(|error| ApiError::parameter(Code::InvalidRequest, name, error.to_string()))
+}
+
+impl IntoResponse for AcceptedJob {
+    fn into_response(self) -> Response {
+        let location = format!("/v1/jobs/{}", self.0.id);
+        (StatusCode::ACCEPTED, [(LOCATION, location)], Json(self.0)).into_response()
+    }
 }
 
 impl FromRequestParts<Api> for VisibleJob {

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::{ApiError, Checks, invalid};
-use super::jobs::{Accepted, AcceptedJob, accepted_response};
+use super::jobs::AcceptedJob;
 use crate::domain::json::singles;
 use crate::domain::{Caller, Code, CollectionName, DistinctJson, Limits, MiningUnit, SearchFilter};
 use crate::http::middleware::auth::check_access;
@@ -159,7 +159,7 @@ pub async fn mine_pairs(
     State(api): State<Api>,
     caller: Caller,
     KeyedBody(body, key): KeyedBody<MinePairsRequest>,
-) -> Result<Accepted, ApiError> {
+) -> Result<AcceptedJob, ApiError> {
     let limits = api.service.limits();
     let mut checks = Checks::default();
     checks.add(check_integer("/neighbors", body.neighbors, 1..=NEIGHBORS_MAX));
@@ -167,8 +167,7 @@ pub async fn mine_pairs(
     let unit = body.unit;
     let first = checks.add(parse_sentences("/first", body.first, unit, limits, &caller));
     let second = checks.add(parse_sentences("/second", body.second, unit, limits, &caller));
-    let (Some(cut), Some(first), Some(second)) = (cut, first, second) else { return Err(checks.refusal()) };
-    checks.end()?;
+    let ((cut, first), second) = checks.end_with(cut.zip(first).zip(second))?;
     let request = MineRequest {
         first,
         second,
@@ -184,7 +183,7 @@ pub async fn mine_pairs(
         cut,
         key: caller.key().map(|key| key.id.clone()),
     };
-    Ok(accepted_response(api.service.mine(request, key).await.map_err(locate_error)?))
+    Ok(AcceptedJob(api.service.mine(request, key).await.map_err(locate_error)?))
 }
 
 /// Find duplicates
@@ -203,22 +202,22 @@ pub async fn find_duplicates(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     KeyedBody(body, key): KeyedBody<FindDuplicatesRequest>,
-) -> Result<Accepted, ApiError> {
+) -> Result<AcceptedJob, ApiError> {
     let limits = api.service.limits();
     let mut checks = Checks::default();
     checks.add(check_integer("/neighbors", body.neighbors, 1..=NEIGHBORS_MAX));
     checks.add(check_integer("/size_max", body.size_max, 2..=SIZE_MAX));
     checks.add(check_number("/score_min", body.score_min, -1.0..=1.0));
     let languages = checks.add_or_default(parse_languages(&body.languages.unwrap_or_default(), "/languages"));
-    let Some(filter) = checks.add(filter::parse(body.filter, limits)) else { return Err(checks.refusal()) };
-    checks.end()?;
+    let filter = checks.add(filter::parse(body.filter, limits));
+    let filter = checks.end_with(filter)?;
     let (score_min, neighbors, size_max, pairs) = (body.score_min, body.neighbors, body.size_max, body.pairs);
     let request = DuplicatesRequest {
         only: SearchFilter { languages, filter },
         unit: body.unit,
         settings: DuplicatesSettings { score_min, neighbors, size_max, pairs },
     };
-    Ok(accepted_response(api.service.find_duplicates(&collection, request, key).await.map_err(locate_error)?))
+    Ok(AcceptedJob(api.service.find_duplicates(&collection, request, key).await.map_err(locate_error)?))
 }
 
 fn mining_neighbors() -> usize {

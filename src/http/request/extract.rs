@@ -89,10 +89,8 @@ pub struct PageParameters {
 impl<T> Parameters<T> {
     /// Parses the values with `read`, and fails if there are unknown or repeated parameters.
     pub fn read<V>(mut self, read: impl FnOnce(T) -> Result<V, ApiError>) -> Result<V, ApiError> {
-        match self.checks.add(read(self.given)) {
-            Some(value) => self.checks.end().map(|()| value),
-            None => Err(self.checks.refusal()),
-        }
+        let value = self.checks.add(read(self.given));
+        self.checks.end_with(value)
     }
 }
 

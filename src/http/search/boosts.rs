@@ -72,8 +72,7 @@ fn check_boost(input: BoostInput, limits: &Limits) -> Result<Boost, ApiError> {
     };
     let by = checks.add(by);
     let weight = checks.add_or_default(check_number("/weight", input.weight.unwrap_or(Boost::WEIGHT_DEFAULT), Boost::WEIGHTS));
-    let Some(by) = by else { return Err(checks.refusal()) };
-    checks.end().map(|()| Boost { by, weight })
+    checks.end_with(by).map(|by| Boost { by, weight })
 }
 
 fn check_decay(field: &str, decay: &DecayInput) -> Result<Decay, ApiError> {
@@ -90,10 +89,8 @@ fn check_decay(field: &str, decay: &DecayInput) -> Result<Decay, ApiError> {
         Ok(field) => Ok(field),
         Err(detail) => invalid("/field", detail),
     };
-    match (checks.add(field), origin, shape) {
-        (Some(field), Some(origin), Some(shape)) => Ok(Decay { field, origin, shape }),
-        _ => Err(checks.refusal()),
-    }
+    let made = checks.add(field).zip(origin).zip(shape);
+    checks.end_with(made).map(|((field, origin), shape)| Decay { field, origin, shape })
 }
 
 fn check_origin(origin: Option<&Value>) -> Result<NumberOrTime, ApiError> {

@@ -53,8 +53,7 @@ pub fn check_with_target(
     let boosts = checks.add_or_default(check_boosts(body.boosts, limits));
     let diversity = checks.add_or_default(check_diversity(body.diversity, body.balance_languages));
     let facets = checks.add_or_default(body.facets.map_or(Ok(Vec::new()), |inputs| facets::check(inputs, limits)));
-    let (Some(target), Some(mode), Some(filter)) = (target, mode, filter) else { return Err(checks.refusal()) };
-    checks.end()?;
+    let ((target, mode), filter) = checks.end_with(target.zip(mode).zip(filter))?;
     Ok(SearchRequest {
         mode,
         reading: reading.unwrap_or_default(),

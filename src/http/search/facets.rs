@@ -77,8 +77,8 @@ fn check_one(input: FacetInput, limits: &Limits) -> Result<FacetRequest, ApiErro
         Ok(field) => Ok(field),
         Err(detail) => invalid("/field", detail),
     };
-    let Some(field) = checks.add(field) else { return Err(checks.refusal()) };
-    checks.end().map(|()| FacetRequest { field, limit, stats, histogram })
+    let field = checks.add(field);
+    checks.end_with(field).map(|field| FacetRequest { field, limit, stats, histogram })
 }
 
 fn check_interval(interval: &Value) -> Result<HistogramInterval, ApiError> {
