@@ -29,18 +29,8 @@ pub struct ForeignArgs {
     /// The database that wrote the file.
     #[arg(long, value_enum, value_name = "DATABASE")]
     pub from: Option<Source>,
-    /// Field with the text; use dots for nested fields. Defaults to `text`, or for Chroma to its documents.
-    #[arg(long, value_name = "FIELD", requires = "from")]
-    text_field: Option<String>,
-    /// Field with the title.
-    #[arg(long, value_name = "FIELD", requires = "from")]
-    title_field: Option<String>,
-    /// Field with the language.
-    #[arg(long, value_name = "FIELD", requires = "from")]
-    language_field: Option<String>,
-    /// Field with an object to use as metadata; by default all other fields become metadata.
-    #[arg(long, value_name = "FIELD", requires = "from")]
-    metadata_field: Option<String>,
+    #[command(flatten)]
+    fields: Fields,
     /// Meilisearch's primary key; defaults to `id`.
     #[arg(long, value_name = "FIELD", requires = "from")]
     id_field: Option<String>,
@@ -112,21 +102,20 @@ impl ForeignArgs {
                 Box::new(JsonExport { records, source, id_field, vector_named })
             }
         };
-        let text = self.text_field.clone().or((source != Source::Chroma).then(|| TEXT.to_owned()));
-        let (title, language, metadata) = (self.title_field.clone(), self.language_field.clone(), self.metadata_field.clone());
+        let text = self.fields.text.clone().or((source != Source::Chroma).then(|| TEXT.to_owned()));
         Ok(Documents {
             records,
-            fields: Fields { text, title, language, metadata },
+            fields: Fields { text, ..self.fields.clone() },
             vectors: vectors.then(|| Vectors { name: self.vector_name.clone(), ..Vectors::default() }),
             needed: Needed::new(if vectors { "vector" } else { "text" }),
             field_names: Names::default(),
             number: 0,
             line: io::Cursor::default(),
             named_fields: NamedFields::new([
-                ("--text-field", &self.text_field),
-                ("--title-field", &self.title_field),
-                ("--language-field", &self.language_field),
-                ("--metadata-field", &self.metadata_field),
+                ("--text-field", &self.fields.text),
+                ("--title-field", &self.fields.title),
+                ("--language-field", &self.fields.language),
+                ("--metadata-field", &self.fields.metadata),
             ]),
             failures,
             drops_vectors: false,

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::domain::DocumentId;
@@ -39,12 +40,19 @@ pub trait Records {
 }
 
 /// Maps fields of a record to members of a document. Dots lead into nested objects.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Fields {
+    /// Field with the text; use dots for nested fields. Defaults to `text`, or for Chroma to its documents.
+    #[arg(long = "text-field", value_name = "FIELD", requires = "from")]
     pub text: Option<String>,
+    /// Field with the title.
+    #[arg(long = "title-field", value_name = "FIELD", requires = "from")]
     pub title: Option<String>,
+    /// Field with the language.
+    #[arg(long = "language-field", value_name = "FIELD", requires = "from")]
     pub language: Option<String>,
-    /// The metadata; if missing, all remaining fields.
+    /// Field with an object to use as metadata; by default all other fields become metadata.
+    #[arg(long = "metadata-field", value_name = "FIELD", requires = "from")]
     pub metadata: Option<String>,
 }
 
