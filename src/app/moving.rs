@@ -6,8 +6,9 @@ use serde_json::json;
 
 use super::private_files::keep_private;
 use super::settings::is_postgres;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Outcome};
 use crate::cli::output::{Column, Output, Unit, count};
+use crate::cli::report;
 use crate::config::MoveSettings;
 use crate::domain::{CollectionName, Secret, chain};
 use crate::service::PostgresOptions;
@@ -18,17 +19,11 @@ const CONNECTIONS_MAX: u32 = 2;
 
 /// Runs the command, and reports errors on standard error.
 pub fn move_data(settings: &MoveSettings) -> ExitCode {
-    match run(settings) {
-        Ok(()) | Err(CliError::OutputClosed) => ExitCode::SUCCESS,
-        Err(error) => {
-            error.report(settings.json);
-            ExitCode::from(error.exit_code())
-        }
-    }
+    report(run(settings), settings.json)
 }
 
-fn run(settings: &MoveSettings) -> Result<(), CliError> {
-    let output = Output::new_without_server(settings.json, settings.quiet);
+fn run(settings: &MoveSettings) -> Result<Outcome, CliError> {
+    let output = Output::new(settings.json, settings.quiet);
     let [from, to] = [&settings.from, &settings.to].map(|location| self::parse_location(location, settings));
     if matches!(from, DataLocation::Folder(_)) == matches!(to, DataLocation::Folder(_)) {
         let expected = "expected a data directory and an address that begins with postgres://, one for --from and one for --to";
@@ -42,7 +37,7 @@ fn run(settings: &MoveSettings) -> Result<(), CliError> {
         bars.clear();
         print_summary(&output, &same)?;
         output.note("both places have the same data");
-        return Ok(());
+        return Ok(Outcome::Done);
     }
     if let DataLocation::Folder(data_dir) = &to {
         keep_private(data_dir);
@@ -51,7 +46,7 @@ fn run(settings: &MoveSettings) -> Result<(), CliError> {
     bars.clear();
     print_summary(&output, &moved)?;
     output.note("the source is unchanged; once the target serves what you expect, you can delete the source");
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 /// Parses a source or target. The setting may contain a password.

@@ -7,7 +7,7 @@ use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::listing::{ListColumn, list};
-use super::output::{Column, Output, format_cell};
+use super::output::{Column, format_cell};
 use crate::domain::CollectionName;
 
 #[derive(Debug, Subcommand)]
@@ -30,22 +30,22 @@ pub enum Action {
     },
 }
 
-pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(action: Action, client: &Client) -> Result<Outcome, CliError> {
     match action {
         Action::List => {
             let columns: [ListColumn; 2] =
                 [(Column::Text("ALIAS"), "/alias", format_cell), (Column::Text("COLLECTION"), "/collection", format_cell)];
-            list(client, output, &Call::get(&["aliases"]), "aliases", &columns)?;
+            list(client, &Call::get(&["aliases"]), "aliases", &columns)?;
         }
         Action::Set { alias, collection } => {
             let call = Call::put(&["aliases", alias.as_str()]).json(json!({"collection": collection.as_str()}));
             let set = client.send(&call.repeatable())?;
-            output.outcome(&set, &format!("alias {alias} points to collection {collection}"))?;
+            client.output.outcome(&set, &format!("alias {alias} points to collection {collection}"))?;
         }
         Action::Delete { alias, confirm } => {
             confirm.prompt(&format!("delete alias {alias}"))?;
             client.send(&Call::delete(&["aliases", alias.as_str()]))?;
-            output.note(&format!("deleted alias {alias}"));
+            client.output.note(&format!("deleted alias {alias}"));
         }
     }
     Ok(Outcome::Done)

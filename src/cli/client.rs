@@ -32,7 +32,8 @@ pub struct Client {
     agent: Agent,
     base: String,
     key: Option<Secret>,
-    output: Output,
+    /// Where a command writes its results, notes and progress.
+    pub output: Output,
 }
 
 #[derive(Debug, Clone)]
@@ -126,15 +127,8 @@ impl Call {
 }
 
 impl Client {
-    /// Creates the output and the client from the options.
-    pub fn connect(args: &ServerArgs) -> Result<(Output, Self), CliError> {
-        let output = Output::new(args);
-        let client = Self::new(args, &output)?;
-        Ok((output, client))
-    }
-
     /// Creates a client for the server in the options. It connects on the first call.
-    pub fn new(args: &ServerArgs, output: &Output) -> Result<Self, CliError> {
+    pub fn new(args: &ServerArgs) -> Result<Self, CliError> {
         args.key.as_ref().map_or(Ok(()), check_key)?;
         let patience = Some(Duration::from_secs(args.timeout_s));
         let mut tls = TlsConfig::builder();
@@ -155,7 +149,7 @@ impl Client {
             .timeout_per_write(patience)
             .build();
         let base = args.server.as_str().to_owned();
-        Ok(Self { agent: config.into(), base, key: args.key.clone(), output: output.clone() })
+        Ok(Self { agent: config.into(), base, key: args.key.clone(), output: Output::new(args.json, args.quiet) })
     }
 
     /// Sends a call and returns the body of the response; null if it is empty.

@@ -75,24 +75,24 @@ pub struct ReembedArgs {
     pub detach: bool,
 }
 
-pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(action: Action, client: &Client) -> Result<Outcome, CliError> {
     match action {
-        Action::List => list(client, output)?,
+        Action::List => list(client)?,
         Action::Show { collection } => {
-            show(output, &client.send(&Call::get(&["collections", collection.as_str()]))?)?;
+            show(&client.output, &client.send(&Call::get(&["collections", collection.as_str()]))?)?;
         }
-        Action::Create(args) => show(output, &create(client, args)?)?,
+        Action::Create(args) => show(&client.output, &create(client, args)?)?,
         Action::Patch { collection, settings } => {
             let call = Call::patch(&["collections", collection.as_str()]);
-            show(output, &client.send(&call.json(settings))?)?;
+            show(&client.output, &client.send(&call.json(settings))?)?;
         }
-        Action::Reembed(args) => return reembed(client, output, &args),
-        Action::Delete { collection, confirm } => delete(client, output, collection.as_str(), &confirm)?,
+        Action::Reembed(args) => return reembed(client, &args),
+        Action::Delete { collection, confirm } => delete(client, collection.as_str(), &confirm)?,
     }
     Ok(Outcome::Done)
 }
 
-fn list(client: &Client, output: &Output) -> Result<(), CliError> {
+fn list(client: &Client) -> Result<(), CliError> {
     let columns: [ListColumn; 7] = [
         (Column::Text("NAME"), "/name", format_cell),
         (Column::Number("DOCUMENTS"), "/documents", count),
@@ -102,7 +102,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
         (Column::Number("SIZE"), "/disk_bytes", bytes),
         (Column::Text("STATE"), "/index_state", format_cell),
     ];
-    listing::list(client, output, &Call::get(&["collections"]), "collections", &columns)
+    listing::list(client, &Call::get(&["collections"]), "collections", &columns)
 }
 
 /// Formats the languages with their document counts, in descending order, and the number of languages left out.
@@ -136,21 +136,21 @@ fn create(client: &Client, args: CreateArgs) -> Result<Value, CliError> {
     client.send(&Call::post(&["collections"]).json(body))
 }
 
-fn reembed(client: &Client, output: &Output, args: &ReembedArgs) -> Result<Outcome, CliError> {
+fn reembed(client: &Client, args: &ReembedArgs) -> Result<Outcome, CliError> {
     let bounds = request_members(&json!({"tokens_max": args.tokens_max, "overlap_tokens": args.overlap_tokens}));
     let body = if bounds.is_empty() { json!({}) } else { json!({"passage_bounds": bounds}) };
     let call = Call::post(&["collections", args.collection.as_str(), "reembed"]).json(body);
-    jobs::follow(client, output, client.send(&call)?, args.detach)
+    jobs::follow(client, client.send(&call)?, args.detach)
 }
 
-fn delete(client: &Client, output: &Output, name: &str, confirm: &ConfirmArgs) -> Result<(), CliError> {
+fn delete(client: &Client, name: &str, confirm: &ConfirmArgs) -> Result<(), CliError> {
     if !confirm.yes {
         let documents = client.send(&Call::get(&["collections", name]))?["documents"].as_u64();
         let documents = documents.map_or_else(|| "its documents".to_owned(), |documents| plural(documents, "document"));
         confirm.prompt(&format!("delete collection {name} with {documents}"))?;
     }
     client.send(&Call::delete(&["collections", name]))?;
-    output.note(&format!("deleted collection {name}"));
+    client.output.note(&format!("deleted collection {name}"));
     Ok(())
 }
 

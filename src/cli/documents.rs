@@ -132,16 +132,16 @@ pub struct IdsArgs {
     pub ids: Vec<String>,
 }
 
-pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(action: Action, client: &Client) -> Result<Outcome, CliError> {
     match action {
-        Action::Upsert(args) => upsert(client, output, &args),
-        Action::List(args) => list(client, output, &args),
-        Action::Get(args) => for_each_id(output, &args.collection, &args.ids, |call| {
+        Action::Upsert(args) => upsert(client, &args),
+        Action::List(args) => list(client, &args),
+        Action::Get(args) => for_each_id(&client.output, &args.collection, &args.ids, |call| {
             let document = client.send(&call(Call::get))?;
-            if output.json { output.object(&document) } else { output.members(format_members(&document)) }
+            if client.output.json { client.output.object(&document) } else { client.output.members(format_members(&document)) }
         }),
-        Action::Delete(args) => delete(client, output, &args),
-        Action::Update(args) => update(client, output, &args),
+        Action::Delete(args) => delete(client, &args),
+        Action::Update(args) => update(client, &args),
     }
 }
 
@@ -150,10 +150,10 @@ fn post(collection: &CollectionName, operation: &str) -> Call {
     Call::post(&["collections", collection.as_str(), "documents", operation])
 }
 
-fn delete(client: &Client, output: &Output, args: &DeleteArgs) -> Result<Outcome, CliError> {
+fn delete(client: &Client, args: &DeleteArgs) -> Result<Outcome, CliError> {
     let DeleteArgs { collection, ids, filter, confirm } = args;
     let Some(filter) = filter else {
-        return for_each_id(output, collection, ids, |call| client.send(&call(Call::delete)).map(drop));
+        return for_each_id(&client.output, collection, ids, |call| client.send(&call(Call::delete)).map(drop));
     };
     let body = json!({ "filter": filter });
     if !confirm.yes {
@@ -162,22 +162,22 @@ fn delete(client: &Client, output: &Output, args: &DeleteArgs) -> Result<Outcome
         confirm.prompt(&format!("delete {documents} from collection {collection}"))?;
     }
     let answer = client.send(&post(collection, "delete").json(body))?;
-    output.outcome(&answer, &format!("deleted {}", plural(answer["deleted"].as_u64().unwrap_or(0), "document")))?;
+    client.output.outcome(&answer, &format!("deleted {}", plural(answer["deleted"].as_u64().unwrap_or(0), "document")))?;
     Ok(Outcome::Done)
 }
 
-fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome, CliError> {
+fn update(client: &Client, args: &UpdateArgs) -> Result<Outcome, CliError> {
     let mut body = request_members(args);
     body.extend(args.expiry.no_expiry.then(|| ("expires_at".to_owned(), Value::Null)));
     let answer = client.send(&post(&args.collection, "update").json(body))?;
     let matched = answer["matched"].as_u64().unwrap_or(0);
-    output.outcome(&answer, &format!("updated {} of {}", count(&answer["updated"]), plural(matched, "document")))?;
+    client.output.outcome(&answer, &format!("updated {} of {}", count(&answer["updated"]), plural(matched, "document")))?;
     let named = args.ids.iter().collect::<HashSet<_>>().len() as u64;
     match named.saturating_sub(matched) {
         0 => Ok(Outcome::Done),
         _ if matched == 0 => Err(CliError::Failed("none of the documents exists".to_owned())),
         missing => {
-            output.note(&format!("{missing} of {} not found", plural(named, "document")));
+            client.output.note(&format!("{missing} of {} not found", plural(named, "document")));
             Ok(Outcome::SomeFailed)
         }
     }
@@ -208,7 +208,7 @@ fn for_each_id(
     }
 }
 
-fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, CliError> {
+fn list(client: &Client, args: &ListArgs) -> Result<Outcome, CliError> {
     let mut rows = Vec::new();
     let mut left = args.limit;
     let mut cursor: Option<String> = None;
@@ -226,10 +226,10 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
         more = shown.len() < documents.len();
         left -= shown.len();
         for document in shown {
-            if output.json {
-                output.object(document)?;
+            if client.output.json {
+                client.output.object(document)?;
             } else {
-                rows.push(row(document, output));
+                rows.push(row(document, &client.output));
             }
         }
         cursor = page["next_cursor"].as_str().map(str::to_owned);
@@ -239,10 +239,10 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
     }
     if !rows.is_empty() {
         let columns = [Column::Text("ID"), Column::Text("LANG"), Column::Text("UPDATED"), Column::Text("TEXT")];
-        output.table(&columns, rows)?;
+        client.output.table(&columns, rows)?;
     }
     if more || cursor.is_some() {
-        output.note("there are more; show them with --limit, or get all with `dragoman export`");
+        client.output.note("there are more; show them with --limit, or get all with `dragoman export`");
     }
     Ok(Outcome::Done)
 }
@@ -264,9 +264,9 @@ struct Batch {
     bytes: usize,
 }
 
-fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome, CliError> {
-    let input = Input::open(args.file.as_deref(), output)?;
-    let bar = output.progress(input.bytes, Unit::Bytes);
+fn upsert(client: &Client, args: &UpsertArgs) -> Result<Outcome, CliError> {
+    let input = Input::open(args.file.as_deref(), &client.output)?;
+    let bar = client.output.progress(input.bytes, Unit::Bytes);
     let mut counts = UpsertCounts::default();
     let mut batch = Batch::default();
     for line in input.lines(Limits::default().body_bytes_max) {
@@ -283,23 +283,23 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
             Ok(Some(document)) => {
                 // The server refuses an id that occurs twice in a request. In separate requests, the last document is stored.
                 if batch.has_id_of(&document) {
-                    send(client, output, args, std::mem::take(&mut batch), &mut counts)?;
+                    send(client, args, std::mem::take(&mut batch), &mut counts)?;
                 }
                 batch.push(document, number, bytes);
             }
-            Err(problem) => report_failure(&mut counts, output, number, None, &problem)?,
+            Err(problem) => report_failure(&mut counts, &client.output, number, None, &problem)?,
         }
         if batch.documents.len() >= BATCH_DOCUMENTS_MAX || batch.bytes >= BATCH_BYTES_MAX {
-            send(client, output, args, std::mem::take(&mut batch), &mut counts)?;
+            send(client, args, std::mem::take(&mut batch), &mut counts)?;
         }
         bar.inc(bytes);
     }
     if !batch.documents.is_empty() {
-        send(client, output, args, batch, &mut counts)?;
+        send(client, args, batch, &mut counts)?;
     }
     bar.finish_and_clear();
     let UpsertCounts { created, updated, failed } = counts;
-    output.outcome(&counts, &format!("created {created}, updated {updated}, failed {failed}"))?;
+    client.output.outcome(&counts, &format!("created {created}, updated {updated}, failed {failed}"))?;
     match (failed, created + updated) {
         (0, _) => Ok(Outcome::Done),
         (_, 0) => Err(CliError::Failed("no document was stored".to_owned())),
@@ -308,14 +308,14 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
 }
 
 /// Sends one request. If no document was stored, the server responds with an error that lists their locations.
-fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, counts: &mut UpsertCounts) -> Result<(), CliError> {
+fn send(client: &Client, args: &UpsertArgs, batch: Batch, counts: &mut UpsertCounts) -> Result<(), CliError> {
     let call = Call::post(&["collections", args.collection.as_str(), "documents"]).with_query("wait", args.wait.name());
     // The server creates missing ids, so a retry would store a second document.
     let named = batch.documents.iter().all(|document| document["id"].is_string());
     let call = call.json(json!({ "documents": batch.documents }));
     let call = if named { call.repeatable() } else { call };
     match client.rows(&call, "results", batch.documents.len(), "a result for each document") {
-        Ok(results) => take_results(output, &batch, &results, counts),
+        Ok(results) => take_results(&client.output, &batch, &results, counts),
         Err(CliError::Refused(refusal)) => {
             let problem = |Problem { location, detail }: &Problem| Some((index(location)?, locate_problem(location, detail)));
             let problems: Vec<_> = refusal.problems.iter().map(problem).collect();
@@ -331,7 +331,7 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, count
             }
             for (index, detail) in reasons {
                 let id = batch.documents.get(index).and_then(|document| document["id"].as_str());
-                report_failure(counts, output, batch.lines.get(index).copied().unwrap_or(0), id, &detail)?;
+                report_failure(counts, &client.output, batch.lines.get(index).copied().unwrap_or(0), id, &detail)?;
             }
             Ok(())
         }

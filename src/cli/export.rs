@@ -9,7 +9,7 @@ use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::files::Sink;
 use super::import::format_from_name;
-use super::output::{Output, Unit, plural};
+use super::output::{Unit, plural};
 use crate::domain::{CollectionName, FileEncoding, FileFormat};
 
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub struct ExportArgs {
     pub vectors: bool,
 }
 
-pub fn run(args: ExportArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(args: ExportArgs, client: &Client) -> Result<Outcome, CliError> {
     let (format, packed) = format_from_name(args.output.as_deref());
     if let (Some(path), FileFormat::Csv | FileFormat::Tsv) = (&args.output, format) {
         return Err(CliError::Usage(format!(
@@ -47,7 +47,11 @@ pub fn run(args: ExportArgs, output: &Output, client: &Client) -> Result<Outcome
         return Err(client.unexpected_response(format!("its compression is {got}, not the requested one")));
     }
     let plain = compression == FileEncoding::Identity;
-    let bar = if plain { output.progress(documents, Unit::Items("documents")) } else { output.progress(None, Unit::Bytes) };
+    let bar = if plain {
+        client.output.progress(documents, Unit::Items("documents"))
+    } else {
+        client.output.progress(None, Unit::Bytes)
+    };
     let mut sink = Sink::open(args.output.as_deref())?;
     let mut copied = 0;
     sink.copy(&mut *download.content, "read the export to its end", |piece| {
@@ -58,6 +62,6 @@ pub fn run(args: ExportArgs, output: &Output, client: &Client) -> Result<Outcome
     })?;
     sink.finish()?;
     bar.finish_and_clear();
-    output.note(&if plain { plural(copied, "document") } else { format!("{} compressed", BinaryBytes(copied)) });
+    client.output.note(&if plain { plural(copied, "document") } else { format!("{} compressed", BinaryBytes(copied)) });
     Ok(Outcome::Done)
 }

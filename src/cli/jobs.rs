@@ -57,23 +57,23 @@ pub struct IdArgs {
     pub id: String,
 }
 
-pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(action: Action, client: &Client) -> Result<Outcome, CliError> {
     match action {
-        Action::List(args) => list(client, output, &args).map(|()| Outcome::Done),
-        Action::Show(args) => show(output, &get(client, &args.id)?),
+        Action::List(args) => list(client, &args).map(|()| Outcome::Done),
+        Action::Show(args) => show(&client.output, &get(client, &args.id)?),
         Action::Watch(args) => {
             let job = get(client, &args.id)?;
-            finish(client, output, &watch(client, output, job)?)
+            finish(client, &watch(client, job)?)
         }
-        Action::Cancel(args) => show(output, &client.send(&Call::post(&["jobs", &args.id, "cancel"]))?),
+        Action::Cancel(args) => show(&client.output, &client.send(&Call::post(&["jobs", &args.id, "cancel"]))?),
         Action::Results { id, failed } => {
             let only = if failed { ResultFilter::Failed } else { ResultFilter::All };
-            results(client, &id, only, |line| output.line(line)).map(|()| Outcome::Done)
+            results(client, &id, only, |line| client.output.line(line)).map(|()| Outcome::Done)
         }
     }
 }
 
-fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<(), CliError> {
+fn list(client: &Client, args: &ListArgs) -> Result<(), CliError> {
     let call = Call::get(&["jobs"])
         .with_optional_query("status", args.status.as_deref())
         .with_optional_query("type", args.kind.as_deref())
@@ -86,7 +86,7 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<(), CliErro
         (Column::Number("DONE"), "/progress", percent),
         (Column::Text("CREATED"), "/created_at", time),
     ];
-    listing::list(client, output, &call, "jobs", &columns)
+    listing::list(client, &call, "jobs", &columns)
 }
 
 fn percent(progress: &Value) -> String {
@@ -121,14 +121,14 @@ pub fn get(client: &Client, id: &str) -> Result<Value, CliError> {
 /// Shows a job's progress on the terminal until it ends. Returns its final state.
 ///
 /// Reads the server's event stream. If it breaks off, fetches the job and reconnects.
-pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliError> {
+pub fn watch(client: &Client, job: Value) -> Result<Value, CliError> {
     let Some(id) = job["id"].as_str().map(str::to_owned) else {
         return Err(client.unexpected_response("it has no job with an id".to_owned()));
     };
     let mut bar = None;
     let mut latest = job;
     let mut silent = 0;
-    show_progress(&mut bar, output, &latest);
+    show_progress(&mut bar, &client.output, &latest);
     while !has_ended(&latest) {
         let mut heard = false;
         let call = Call::get(&["jobs", &id, "events"]);
@@ -137,7 +137,7 @@ pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliE
             if event["status"].is_string() {
                 heard = true;
                 latest = event;
-                show_progress(&mut bar, output, &latest);
+                show_progress(&mut bar, &client.output, &latest);
             }
         }
         if has_ended(&latest) {
@@ -148,7 +148,7 @@ pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliE
             Err(CliError::Unreachable { .. }) if silent <= SILENT_STREAMS_MAX => latest,
             result => result?,
         };
-        show_progress(&mut bar, output, &latest);
+        show_progress(&mut bar, &client.output, &latest);
         if !has_ended(&latest) {
             std::thread::sleep(RECONNECT_DELAY);
         }
@@ -157,16 +157,25 @@ pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliE
     Ok(latest)
 }
 
-/// Watches a job until it ends and reports the outcome. With `detach`, only shows the job.
-pub fn follow(client: &Client, output: &Output, job: Value, detach: bool) -> Result<Outcome, CliError> {
-    if detach {
-        return show(output, &job);
+/// Watches a job until it ends. Reports one that does not succeed, and fails.
+pub fn wait(client: &Client, job: Value) -> Result<Value, CliError> {
+    let job = watch(client, job)?;
+    if job["status"] != "succeeded" {
+        finish(client, &job)?;
     }
-    finish(client, output, &watch(client, output, job)?)
+    Ok(job)
 }
 
-pub fn finish(client: &Client, output: &Output, job: &Value) -> Result<Outcome, CliError> {
-    output.outcome(job, &summary(job))?;
+/// Watches a job until it ends and reports the outcome. With `detach`, only shows the job.
+pub fn follow(client: &Client, job: Value, detach: bool) -> Result<Outcome, CliError> {
+    if detach {
+        return show(&client.output, &job);
+    }
+    finish(client, &watch(client, job)?)
+}
+
+pub fn finish(client: &Client, job: &Value) -> Result<Outcome, CliError> {
+    client.output.outcome(job, &summary(job))?;
     match job["status"].as_str() {
         Some("succeeded") if job["details"]["failed"].as_u64().unwrap_or(0) > 0 => Ok(Outcome::SomeFailed),
         Some("succeeded") => Ok(Outcome::Done),

@@ -7,7 +7,7 @@ use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::listing::{self, ListColumn};
-use super::output::{Column, Output, format_cell, list_cell, time};
+use super::output::{Column, format_cell, list_cell, time};
 use crate::domain::CreateKeyRequest;
 
 #[derive(Debug, Subcommand)]
@@ -25,20 +25,20 @@ pub enum Action {
     },
 }
 
-pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(action: Action, client: &Client) -> Result<Outcome, CliError> {
     match action {
-        Action::List => list(client, output)?,
-        Action::Create(args) => create(client, output, &args)?,
+        Action::List => list(client)?,
+        Action::Create(args) => create(client, &args)?,
         Action::Revoke { id, confirm } => {
             confirm.prompt(&format!("revoke key {id}"))?;
             client.send(&Call::delete(&["keys", &id]))?;
-            output.note(&format!("revoked key {id}"));
+            client.output.note(&format!("revoked key {id}"));
         }
     }
     Ok(Outcome::Done)
 }
 
-fn list(client: &Client, output: &Output) -> Result<(), CliError> {
+fn list(client: &Client) -> Result<(), CliError> {
     let columns: [ListColumn; 6] = [
         (Column::Text("ID"), "/id", format_cell),
         (Column::Text("NAME"), "/name", format_cell),
@@ -47,18 +47,18 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
         (Column::Text("CREATED"), "/created_at", time),
         (Column::Text("EXPIRES"), "/expires_at", time),
     ];
-    listing::list(client, output, &Call::get(&["keys"]), "keys", &columns)
+    listing::list(client, &Call::get(&["keys"]), "keys", &columns)
 }
 
 fn collections(names: &Value) -> String {
     if names.is_array() { list_cell(names) } else { "all".to_owned() }
 }
 
-fn create(client: &Client, output: &Output, key: &CreateKeyRequest) -> Result<(), CliError> {
+fn create(client: &Client, key: &CreateKeyRequest) -> Result<(), CliError> {
     let created = client.send(&Call::post(&["keys"]).json(json!(key)))?;
-    if output.json {
-        return output.object(&created);
+    if client.output.json {
+        return client.output.object(&created);
     }
-    output.note(&format!("created key {}; its secret is shown only now", format_cell(&created["key"]["id"])));
-    output.line(&format_cell(&created["secret"]))
+    client.output.note(&format!("created key {}; its secret is shown only now", format_cell(&created["key"]["id"])));
+    client.output.line(&format_cell(&created["secret"]))
 }

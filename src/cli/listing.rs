@@ -4,29 +4,29 @@ use serde_json::Value;
 
 use super::client::{Call, Client};
 use super::error::CliError;
-use super::output::{Column, Output};
+use super::output::Column;
 
 /// A column of a list, the JSON pointer of its value in a row, and the format of that value.
 pub type ListColumn = (Column, &'static str, fn(&Value) -> String);
 
 /// Prints all rows of the list that starts with `call`, which should not set a page size: the server may refuse a larger one
 /// than its default. `member` is the response's member with the rows, and their name in the message for an empty list.
-pub fn list(client: &Client, output: &Output, call: &Call, member: &str, columns: &[ListColumn]) -> Result<(), CliError> {
+pub fn list(client: &Client, call: &Call, member: &str, columns: &[ListColumn]) -> Result<(), CliError> {
     let mut rows = Vec::new();
     client.for_each_row(call, member, |row| {
-        if output.json {
-            return output.object(&row);
+        if client.output.json {
+            return client.output.object(&row);
         }
         let cell = |(_, pointer, format): &ListColumn| format(row.pointer(pointer).unwrap_or(&Value::Null));
         rows.push(columns.iter().map(cell).collect());
         Ok(())
     })?;
-    if output.json {
+    if client.output.json {
         return Ok(());
     }
     if rows.is_empty() {
-        output.note(&format!("there are no {member}"));
+        client.output.note(&format!("there are no {member}"));
         return Ok(());
     }
-    output.table(&columns.iter().map(|(column, ..)| *column).collect::<Vec<_>>(), rows)
+    client.output.table(&columns.iter().map(|(column, ..)| *column).collect::<Vec<_>>(), rows)
 }

@@ -40,7 +40,6 @@ use clap::{Args, Subcommand};
 
 use client::Client;
 use error::{CliError, Outcome};
-use output::Output;
 use server::ServerArgs;
 
 pub use crate::domain::chain;
@@ -114,8 +113,8 @@ pub fn run(command: Command) -> ExitCode {
         Command::Classifiers(group) => group.run(classifiers::run),
         Command::Documents(group) => group.run(documents::run),
         Command::Search(single) => single.run(search::run),
-        Command::Embed(single) => report(embed::run(single.args, &single.server), &single.server),
-        Command::Eval(group) => report(eval::run(group.action, &group.server), &group.server),
+        Command::Embed(single) => report(embed::run(single.args, &single.server), single.server.json),
+        Command::Eval(group) => report(eval::run(group.action, &group.server), group.server.json),
         Command::Similarity(single) => single.run(similarity::run),
         Command::Detect(single) => single.run(detect::run),
         Command::Mine(single) => single.run(mine::mine),
@@ -131,26 +130,24 @@ pub fn run(command: Command) -> ExitCode {
 }
 
 impl<A: Subcommand> Group<A> {
-    fn run(self, command: impl FnOnce(A, &Output, &Client) -> Result<Outcome, CliError>) -> ExitCode {
-        let connected = Client::connect(&self.server);
-        report(connected.and_then(|(output, client)| command(self.action, &output, &client)), &self.server)
+    fn run(self, command: impl FnOnce(A, &Client) -> Result<Outcome, CliError>) -> ExitCode {
+        report(Client::new(&self.server).and_then(|client| command(self.action, &client)), self.server.json)
     }
 }
 
 impl<A: Args> Single<A> {
-    fn run(self, command: impl FnOnce(A, &Output, &Client) -> Result<Outcome, CliError>) -> ExitCode {
-        let connected = Client::connect(&self.server);
-        report(connected.and_then(|(output, client)| command(self.args, &output, &client)), &self.server)
+    fn run(self, command: impl FnOnce(A, &Client) -> Result<Outcome, CliError>) -> ExitCode {
+        report(Client::new(&self.server).and_then(|client| command(self.args, &client)), self.server.json)
     }
 }
 
-/// Reports the error of a command, and returns its exit code.
-fn report(result: Result<Outcome, CliError>, server: &ServerArgs) -> ExitCode {
+/// Reports the error of a command, as text or as JSON, and returns its exit code.
+pub fn report(result: Result<Outcome, CliError>, as_json: bool) -> ExitCode {
     match result {
         Ok(Outcome::Done) | Err(CliError::OutputClosed) => ExitCode::SUCCESS,
         Ok(Outcome::SomeFailed) => ExitCode::from(error::SOME_FAILED),
         Err(error) => {
-            error.report(server.json);
+            error.report(as_json);
             ExitCode::from(error.exit_code())
         }
     }

@@ -5,9 +5,9 @@ use serde_json::json;
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::listing::{ListColumn, list};
-use super::output::{Column, Output, count, format_cell};
+use super::output::{Column, count, format_cell};
 
-pub fn run((): (), output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run((): (), client: &Client) -> Result<Outcome, CliError> {
     let columns: [ListColumn; 6] = [
         (Column::Text("NAME"), "/id", format_cell),
         (Column::Text("VERSION"), "/version", format_cell),
@@ -16,6 +16,6 @@ pub fn run((): (), output: &Output, client: &Client) -> Result<Outcome, CliError
         (Column::Number("LANGUAGES"), "/languages", |languages| count(&json!(languages.as_array().map_or(0, Vec::len)))),
         (Column::Text("DEVICE"), "/device", format_cell),
     ];
-    list(client, output, &Call::get(&["models"]), "data", &columns)?;
+    list(client, &Call::get(&["models"]), "data", &columns)?;
     Ok(Outcome::Done)
 }

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::display::{isolate, one_line};
 use super::error::CliError;
-use super::server::ServerArgs;
 
 #[derive(Debug, Clone)]
 pub struct Output {
@@ -38,12 +37,7 @@ pub enum Column {
 }
 
 impl Output {
-    pub fn new(args: &ServerArgs) -> Self {
-        Self::new_without_server(args.json, args.quiet)
-    }
-
-    /// Creates the output of a command that needs no server.
-    pub fn new_without_server(json: bool, quiet: bool) -> Self {
+    pub fn new(json: bool, quiet: bool) -> Self {
         let terminal = Term::stdout();
         // `size` has a default for terminals that do not report their width.
         let columns = terminal.is_term().then(|| usize::from(terminal.size().1));

@@ -10,7 +10,7 @@ use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::files::{Sink, is_standard};
 use super::jobs;
-use super::output::{Output, format_cell, plural};
+use super::output::{format_cell, plural};
 use super::request_body::request_members;
 use crate::domain::CollectionName;
 
@@ -38,26 +38,26 @@ pub struct ProjectArgs {
     pub detach: bool,
 }
 
-pub fn run(args: ProjectArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(args: ProjectArgs, client: &Client) -> Result<Outcome, CliError> {
     Sink::check(args.output.as_deref())?;
     let body = json!({"center": args.center, "max_documents": args.max_documents, "neighbors": args.neighbors});
     let path = ["collections", args.collection.as_str(), "projections"];
     let job = client.send(&Call::post(&path).json(request_members(&body)))?;
     if args.detach {
-        return jobs::show(output, &job);
+        return jobs::show(&client.output, &job);
     }
-    output.note(&format!("job {} places the documents; it continues if you stop this command", format_cell(&job["id"])));
-    let job = jobs::watch(client, output, job)?;
+    client.output.note(&format!("job {} places the documents; it continues if you stop this command", format_cell(&job["id"])));
+    let job = jobs::watch(client, job)?;
     let Some(file) = args.output.filter(|_| job["status"] == "succeeded") else {
-        return jobs::finish(client, output, &job);
+        return jobs::finish(client, &job);
     };
     let path = ["collections", args.collection.as_str(), "projections", &args.center];
     let points = client.send(&Call::get(&path).with_optional_query("field", args.field.as_deref()))?;
     let mut sink = Sink::open(Some(&file))?;
-    let written = if output.json && is_standard(&file) { format!("{points}\n") } else { table(&points) };
+    let written = if client.output.json && is_standard(&file) { format!("{points}\n") } else { table(&points) };
     sink.write_all(written.as_bytes())?;
     sink.finish()?;
-    output.note(&plural(points["ids"].as_array().map_or(0, Vec::len) as u64, "point"));
+    client.output.note(&plural(points["ids"].as_array().map_or(0, Vec::len) as u64, "point"));
     Ok(Outcome::Done)
 }
 

@@ -72,20 +72,20 @@ pub struct SearchArgs {
     pub settings: Option<Map<String, Value>>,
 }
 
-pub fn run(args: SearchArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(args: SearchArgs, client: &Client) -> Result<Outcome, CliError> {
     let call = Call::post(&["collections", args.collection.as_str(), "search"]).repeatable();
     let answer = client.send(&call.json(request(args)))?;
-    if output.json {
-        output.object(&answer)?;
+    if client.output.json {
+        client.output.object(&answer)?;
         return Ok(Outcome::Done);
     }
     let Some(hits) = answer["hits"].as_array() else {
         return Err(client.unexpected_response("it has no array \"hits\"".to_owned()));
     };
     if !hits.is_empty() {
-        table(output, hits)?;
+        table(&client.output, hits)?;
     }
-    output.note(&summary(hits.len(), &answer));
+    client.output.note(&summary(hits.len(), &answer));
     Ok(Outcome::Done)
 }
 

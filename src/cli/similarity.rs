@@ -9,7 +9,7 @@ use super::client::{Call, Client};
 use super::display::one_line;
 use super::error::{CliError, Outcome};
 use super::files::{Input, answers_in_place, for_each_batch, is_blank, two_columns};
-use super::output::{Output, plural, score_cell};
+use super::output::{plural, score_cell};
 use crate::domain::Limits;
 
 const BATCH_PAIRS_MAX: usize = 128;
@@ -27,12 +27,12 @@ pub struct SimilarityArgs {
 }
 
 /// Runs the command. Writes one line per pair: score and texts, separated by tabs.
-pub fn run(args: SimilarityArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(args: SimilarityArgs, client: &Client) -> Result<Outcome, CliError> {
     if let (Some(first), Some(second)) = (args.first, args.second) {
-        return compare(client, output, &[(first, second)]).map(|()| Outcome::Done);
+        return compare(client, &[(first, second)]).map(|()| Outcome::Done);
     }
-    let pairs = Input::open(args.file.as_deref(), output)?.parse_lines(2 * Limits::default().text_bytes_max, parse_pair);
-    for_each_batch(pairs, BATCH_PAIRS_MAX, |batch| compare(client, output, batch)).map(|()| Outcome::Done)
+    let pairs = Input::open(args.file.as_deref(), &client.output)?.parse_lines(2 * Limits::default().text_bytes_max, parse_pair);
+    for_each_batch(pairs, BATCH_PAIRS_MAX, |batch| compare(client, batch)).map(|()| Outcome::Done)
 }
 
 fn parse_pair(line: String) -> Result<(String, String), String> {
@@ -43,7 +43,7 @@ fn parse_pair(line: String) -> Result<(String, String), String> {
     Ok((first.to_owned(), second.to_owned()))
 }
 
-fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Result<(), CliError> {
+fn compare(client: &Client, pairs: &[(String, String)]) -> Result<(), CliError> {
     let ask = |pairs: &[&(String, String)]| {
         let body: Vec<Value> = pairs.iter().map(|(first, second)| json!({ "first": first, "second": second })).collect();
         let call = Call::post(&["similarity"]).repeatable().json(json!({ "pairs": body }));
@@ -52,14 +52,14 @@ fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Resu
     let results = answers_in_place(pairs, |(first, second)| is_blank(first) || is_blank(second), ask)?;
     for (result, (first, second)) in results.into_iter().zip(pairs) {
         let result = result.unwrap_or_else(|| json!({}));
-        if output.json {
+        if client.output.json {
             let mut line = result;
             line["first"] = json!(first);
             line["second"] = json!(second);
-            output.object(&line)?;
+            client.output.object(&line)?;
             continue;
         }
-        output.line(&format!("{}\t{}\t{}", score_cell(&result["score"]), one_line(first), one_line(second)))?;
+        client.output.line(&format!("{}\t{}\t{}", score_cell(&result["score"]), one_line(first), one_line(second)))?;
     }
     Ok(())
 }

@@ -93,41 +93,41 @@ pub struct RestoreArgs {
     pub confirm: ConfirmArgs,
 }
 
-pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(action: Action, client: &Client) -> Result<Outcome, CliError> {
     match action {
         Action::Create { collections, detach } => {
             let body = request_members(&json!({"collections": collections}));
-            return create(client, output, &Call::post(&["snapshots"]).json(body), detach);
+            return create(client, &Call::post(&["snapshots"]).json(body), detach);
         }
         Action::List(args) => match args.open()? {
-            Some(target) => target.list(output)?,
-            None => list(client, output)?,
+            Some(target) => target.list(&client.output)?,
+            None => list(client)?,
         },
-        Action::Show { id } => show(output, &client.send(&Call::get(&["snapshots", &id]))?)?,
-        Action::Download(args) => download(client, output, &args)?,
-        Action::Upload { file, id } => upload(client, output, &file, id)?,
-        Action::Restore(args) => return restore(client, output, args),
+        Action::Show { id } => show(&client.output, &client.send(&Call::get(&["snapshots", &id]))?)?,
+        Action::Download(args) => download(client, &args)?,
+        Action::Upload { file, id } => upload(client, &file, id)?,
+        Action::Restore(args) => return restore(client, args),
         Action::Delete { id, confirm } => {
             confirm.prompt(&format!("delete snapshot {id}"))?;
             client.send(&Call::delete(&["snapshots", &id]))?;
-            output.note(&format!("deleted snapshot {id}"));
+            client.output.note(&format!("deleted snapshot {id}"));
         }
     }
     Ok(Outcome::Done)
 }
 
 /// Creates a snapshot and prints its id.
-fn create(client: &Client, output: &Output, call: &Call, detach: bool) -> Result<Outcome, CliError> {
+fn create(client: &Client, call: &Call, detach: bool) -> Result<Outcome, CliError> {
     let job = client.send(call)?;
     let id = format_cell(&job["details"]["snapshot"]);
-    let outcome = jobs::follow(client, output, job, detach)?;
-    if !detach && !output.json {
-        output.line(&id)?;
+    let outcome = jobs::follow(client, job, detach)?;
+    if !detach && !client.output.json {
+        client.output.line(&id)?;
     }
     Ok(outcome)
 }
 
-fn restore(client: &Client, output: &Output, mut args: RestoreArgs) -> Result<Outcome, CliError> {
+fn restore(client: &Client, mut args: RestoreArgs) -> Result<Outcome, CliError> {
     let target = args.target.open()?;
     let found = target.as_ref().map(|target| target.find(&args.id)).transpose()?;
     args.id = found.as_ref().map_or(args.id, |found| found.snapshot.to_string());
@@ -137,21 +137,21 @@ fn restore(client: &Client, output: &Output, mut args: RestoreArgs) -> Result<Ou
         args.confirm.prompt(&format!("replace {what} with the contents of snapshot {}", args.id))?;
     }
     if let Some((target, found)) = target.zip(found) {
-        target.upload(client, output, &found)?;
+        target.upload(client, &found)?;
     }
     let body = request_members(&json!({"collection": args.collection, "rename_to": args.rename_to, "replace": args.replace}));
     let call = Call::post(&["snapshots", &args.id, "restore"]).json(body);
-    jobs::follow(client, output, client.send(&call)?, args.detach)
+    jobs::follow(client, client.send(&call)?, args.detach)
 }
 
-fn list(client: &Client, output: &Output) -> Result<(), CliError> {
+fn list(client: &Client) -> Result<(), CliError> {
     let columns: [ListColumn; 4] = [
         (Column::Text("ID"), "/id", format_cell),
         (Column::Text("CREATED"), "/created_at", time),
         (Column::Text("COLLECTIONS"), "/collections", names),
         (Column::Number("SIZE"), "/archive_bytes", bytes),
     ];
-    listing::list(client, output, &Call::get(&["snapshots"]), "snapshots", &columns)
+    listing::list(client, &Call::get(&["snapshots"]), "snapshots", &columns)
 }
 
 fn names(collections: &Value) -> String {
@@ -179,17 +179,17 @@ fn show(output: &Output, snapshot: &Value) -> Result<(), CliError> {
 }
 
 /// Downloads the archive to a file and verifies its checksum.
-fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(), CliError> {
+fn download(client: &Client, args: &DownloadArgs) -> Result<(), CliError> {
     if let Some(target) = args.target.open()? {
         let found = target.find(&args.id)?;
         let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_EXTENSION}", found.snapshot).into());
-        return target.download(output, &found, &path);
+        return target.download(&client.output, &found, &path);
     }
     let about = client.send(&Call::get(&["snapshots", &args.id]))?;
     let mut download = client.open(&Call::get(&["snapshots", &args.id, "archive"]))?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_EXTENSION}", args.id).into());
     let mut sink = Sink::open(Some(&path))?;
-    let bar = output.progress(download.bytes, Unit::Bytes);
+    let bar = client.output.progress(download.bytes, Unit::Bytes);
     let (mut digest, mut copied) = (Sha256::new(), 0);
     sink.copy(&mut *download.content, "read the snapshot to its end", |piece| {
         digest.update(piece);
@@ -203,19 +203,19 @@ fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(),
     }
     sink.finish()?;
     bar.finish_and_clear();
-    output.note(&format!("wrote {} to {}", bytes(&json!(copied)), path.display()));
+    client.output.note(&format!("wrote {} to {}", bytes(&json!(copied)), path.display()));
     Ok(())
 }
 
-fn upload(client: &Client, output: &Output, file: &Path, id: Option<Uuid>) -> Result<(), CliError> {
+fn upload(client: &Client, file: &Path, id: Option<Uuid>) -> Result<(), CliError> {
     let id = id.or_else(|| id_in_name(file)).unwrap_or_else(new_uuid).to_string();
-    let input = Input::open(Some(file), output)?;
-    let bar = output.progress(input.bytes, Unit::Bytes);
+    let input = Input::open(Some(file), &client.output)?;
+    let bar = client.output.progress(input.bytes, Unit::Bytes);
     let mut content = bar.wrap_read(input.content);
     let upload = Upload { content_type: "application/zstd", content_encoding: None, bytes: input.bytes, content: &mut content };
     let snapshot = client.upload(&Call::put(&["snapshots", &id, "archive"]), upload)?;
     bar.finish_and_clear();
-    show(output, &snapshot)
+    show(&client.output, &snapshot)
 }
 
 /// Returns the id in a file name that `download` chose.

@@ -89,7 +89,7 @@ impl OpenTarget {
     }
 
     /// Uploads a snapshot to the server, which verifies it. Does nothing if the server already has it.
-    pub fn upload(&self, client: &Client, output: &Output, about: &StoredSnapshot) -> Result<(), CliError> {
+    pub fn upload(&self, client: &Client, about: &StoredSnapshot) -> Result<(), CliError> {
         let id = about.snapshot.as_str();
         match client.send(&Call::get(&["snapshots", id])) {
             Ok(_) => return Ok(()),
@@ -99,7 +99,7 @@ impl OpenTarget {
         let (reader, mut writer) = io::pipe().map_err(CliError::io("make a pipe".to_owned()))?;
         let (target, snapshot) = (self.target.clone(), about.clone());
         let fetching = self.runtime.spawn(async move { target.fetch(&snapshot, &mut writer, |_| ()).await });
-        let bar = output.progress(Some(about.archive_bytes), Unit::Bytes);
+        let bar = client.output.progress(Some(about.archive_bytes), Unit::Bytes);
         let mut content = bar.wrap_read(reader);
         let bytes = Some(about.archive_bytes);
         let upload = Upload { content_type: "application/zstd", content_encoding: None, bytes, content: &mut content };

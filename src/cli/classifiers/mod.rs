@@ -161,19 +161,19 @@ pub struct ApplyArgs {
     pub detach: bool,
 }
 
-pub fn run(action: Action, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(action: Action, client: &Client) -> Result<Outcome, CliError> {
     match action {
-        Action::List => list(client, output)?,
-        Action::Show { classifier } => return jobs::show(output, &get(client, classifier.as_str())?),
-        Action::Train(args) => return train(client, output, *args),
-        Action::Retrain { classifier, detach } => return retrain(client, output, classifier.as_str(), detach),
-        Action::Predict(args) => predict(client, output, args)?,
-        Action::Evaluate(args) => return evaluate(client, output, args),
-        Action::Apply(args) => return apply(client, output, &args),
+        Action::List => list(client)?,
+        Action::Show { classifier } => return jobs::show(&client.output, &get(client, classifier.as_str())?),
+        Action::Train(args) => return train(client, *args),
+        Action::Retrain { classifier, detach } => return retrain(client, classifier.as_str(), detach),
+        Action::Predict(args) => predict(client, args)?,
+        Action::Evaluate(args) => return evaluate(client, args),
+        Action::Apply(args) => return apply(client, &args),
         Action::Delete { classifier, confirm } => {
             confirm.prompt(&format!("delete classifier {classifier}"))?;
             client.send(&Call::delete(&["classifiers", classifier.as_str()]))?;
-            output.note(&format!("deleted classifier {classifier}"));
+            client.output.note(&format!("deleted classifier {classifier}"));
         }
     }
     Ok(Outcome::Done)
@@ -183,7 +183,7 @@ fn get(client: &Client, name: &str) -> Result<Value, CliError> {
     client.send(&Call::get(&["classifiers", name]))
 }
 
-fn list(client: &Client, output: &Output) -> Result<(), CliError> {
+fn list(client: &Client) -> Result<(), CliError> {
     let length = |labels: &Value| labels.as_array().map_or_else(String::new, |labels| labels.len().to_string());
     let columns: [ListColumn; 7] = [
         (Column::Text("NAME"), "/name", format_cell),
@@ -194,7 +194,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
         (Column::Number("QUALITY"), "/training/validation_quality", answers::percent),
         (Column::Text("CREATED"), "/created_at", time),
     ];
-    listing::list(client, output, &Call::get(&["classifiers"]), "classifiers", &columns)
+    listing::list(client, &Call::get(&["classifiers"]), "classifiers", &columns)
 }
 
 /// Returns the request members for the labeled data, and the lines of its file. `documents` is the request's name for labeled
@@ -213,41 +213,38 @@ fn labeled_members(args: LabeledArgs, documents: &str, output: &Output) -> Resul
     Ok((members, lines))
 }
 
-fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, CliError> {
+fn train(client: &Client, args: TrainArgs) -> Result<Outcome, CliError> {
     let name = args.classifier.as_str().to_owned();
     let given = request_members(&args);
     let mut body = args.settings.unwrap_or_default();
-    let (labeled, lines) = labeled_members(args.labeled, "source", output)?;
+    let (labeled, lines) = labeled_members(args.labeled, "source", &client.output)?;
     body.extend(labeled);
     body.extend(given);
     body.extend((!args.label.is_empty()).then(|| ("labels".to_owned(), examples::group_descriptions(&args.label))));
     let call = Call::post(&["classifiers"]).json(body);
     let made = client.send(&call).map_err(|error| lines.located(error))?;
     if args.detach {
-        return jobs::show(output, &made);
+        return jobs::show(&client.output, &made);
     }
     let job = jobs::get(client, &format_cell(&made["job"]))?;
-    wait_for_training(client, output, &name, job)
+    wait_for_training(client, &name, job)
 }
 
 /// Waits for training to finish and shows the classifier.
-fn wait_for_training(client: &Client, output: &Output, name: &str, job: Value) -> Result<Outcome, CliError> {
-    let job = jobs::watch(client, output, job)?;
-    if job["status"] != "succeeded" {
-        return jobs::finish(client, output, &job);
-    }
-    jobs::show(output, &get(client, name)?)
+fn wait_for_training(client: &Client, name: &str, job: Value) -> Result<Outcome, CliError> {
+    jobs::wait(client, job)?;
+    jobs::show(&client.output, &get(client, name)?)
 }
 
-fn retrain(client: &Client, output: &Output, name: &str, detach: bool) -> Result<Outcome, CliError> {
+fn retrain(client: &Client, name: &str, detach: bool) -> Result<Outcome, CliError> {
     let job = client.send(&Call::post(&["classifiers", name, "train"]))?;
     if detach {
-        return jobs::show(output, &job);
+        return jobs::show(&client.output, &job);
     }
-    wait_for_training(client, output, name, job)
+    wait_for_training(client, name, job)
 }
 
-fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), CliError> {
+fn predict(client: &Client, args: PredictArgs) -> Result<(), CliError> {
     let predict_texts = |texts: &[String]| {
         let ask = |texts: &[&String]| {
             let mut body = Map::from_iter([("texts".to_owned(), json!(texts))]);
@@ -256,47 +253,43 @@ fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), Cl
             client.rows(&call.json(body), "predictions", texts.len(), "one prediction per text")
         };
         let predictions = answers_in_place(texts, |text| is_blank(text), ask)?;
-        texts
-            .iter()
-            .zip(predictions)
-            .try_for_each(|(text, prediction)| answers::prediction(output, text, &prediction.unwrap_or_else(|| json!({}))))
+        texts.iter().zip(predictions).try_for_each(|(text, prediction)| {
+            answers::prediction(&client.output, text, &prediction.unwrap_or_else(|| json!({})))
+        })
     };
     if !args.texts.is_empty() {
         return args.texts.chunks(TEXTS_PER_REQUEST).try_for_each(predict_texts);
     }
-    let texts = Input::open(None, output)?.parse_lines(Limits::default().text_bytes_max, Ok);
+    let texts = Input::open(None, &client.output)?.parse_lines(Limits::default().text_bytes_max, Ok);
     for_each_batch(texts, TEXTS_PER_REQUEST, predict_texts)
 }
 
-fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outcome, CliError> {
+fn evaluate(client: &Client, args: EvaluateArgs) -> Result<Outcome, CliError> {
     let name = args.target.classifier.as_str();
     let as_job = args.labeled.collection.is_some();
-    let (mut body, lines) = labeled_members(args.labeled, "documents", output)?;
+    let (mut body, lines) = labeled_members(args.labeled, "documents", &client.output)?;
     body.extend(request_members(&args.target));
     let evaluation = if as_job {
         let call = Call::post(&["classifiers", name, "evaluations"]).json(body);
-        let job = jobs::watch(client, output, client.send(&call)?)?;
-        if job["status"] != "succeeded" {
-            return jobs::finish(client, output, &job);
-        }
+        let job = jobs::wait(client, client.send(&call)?)?;
         client.send(&Call::get(&["jobs", &format_cell(&job["id"]), "evaluation"]))?
     } else {
         let call = Call::post(&["classifiers", name, "evaluate"]).repeatable();
         client.send(&call.json(body)).map_err(|error| lines.located(error))?
     };
-    if output.json {
-        output.object(&evaluation)?;
+    if client.output.json {
+        client.output.object(&evaluation)?;
     } else {
-        answers::evaluation(output, &evaluation)?;
+        answers::evaluation(&client.output, &evaluation)?;
     }
     Ok(Outcome::Done)
 }
 
-fn apply(client: &Client, output: &Output, args: &ApplyArgs) -> Result<Outcome, CliError> {
+fn apply(client: &Client, args: &ApplyArgs) -> Result<Outcome, CliError> {
     let call = Call::post(&["classifiers", args.target.classifier.as_str(), "apply"]);
     let job = client.send(&call.json(request_members(&args)))?;
     if !args.detach {
-        output.note(&format!("job {} writes the labels; it continues if you stop this command", format_cell(&job["id"])));
+        client.output.note(&format!("job {} writes the labels; it continues if you stop this command", format_cell(&job["id"])));
     }
-    jobs::follow(client, output, job, args.detach)
+    jobs::follow(client, job, args.detach)
 }

@@ -13,7 +13,6 @@ use super::texts::BATCH_TEXTS_MAX;
 use crate::bundle::Bundle;
 use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
-use crate::cli::output::Output;
 use crate::cli::server::ServerArgs;
 use crate::embed::{EmbedOptions, Embedder, Priority};
 
@@ -46,11 +45,11 @@ pub type Pending = JoinHandle<Result<Vec<Vector>, CliError>>;
 
 impl Encoder {
     /// Loads the local model in the arguments, or else prepares to call the server.
-    pub fn open(args: &EmbedArgs, server: &ServerArgs, output: &Output) -> Result<Self, CliError> {
+    pub fn open(args: &EmbedArgs, server: &ServerArgs) -> Result<Self, CliError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(CliError::io("start threads"))?;
         let backend = match &args.model {
-            None => Backend::Server(Arc::new(Client::new(server, output)?)),
+            None => Backend::Server(Arc::new(Client::new(server)?)),
             Some(folder) => {
                 let failed = |what: &str| format!("{what} {}", folder.display());
                 let bundle = Bundle::open(folder)

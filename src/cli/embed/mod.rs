@@ -40,9 +40,9 @@ struct Batch {
 
 pub fn run(args: EmbedArgs, server: &ServerArgs) -> Result<Outcome, CliError> {
     let format = output_format(args.format, args.output.as_deref())?;
-    let output = Output::new(server);
+    let output = Output::new(server.json, server.quiet);
     let input = Input::open(args.file.as_deref(), &output)?;
-    let encoder = Encoder::open(&args, server, &output)?;
+    let encoder = Encoder::open(&args, server)?;
     let mut vectors = Vectors::open(format, args.output.as_deref(), encoder.dimension())?;
     let bar = output.progress(input.bytes, Unit::Bytes);
     let started = Instant::now();

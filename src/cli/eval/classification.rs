@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::encoder::batches;
-use super::measured::{DataArgs, Measured, no_data, to_cli_error};
+use super::data::{DataArgs, no_data, to_cli_error};
+use super::encoder::{ServerEncoder, batches};
 use super::scratch::Scratch;
-use crate::cli::client::Call;
+use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
 use crate::domain::Language;
 use crate::evaluation::Report;
@@ -56,14 +56,15 @@ struct NamedComparison {
     comparison: Comparison,
 }
 
-pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError> {
+pub fn run(client: &Client, args: ClassificationArgs) -> Result<(), CliError> {
     if args.kind.is_empty() {
         let options = Options { from: args.train_language, sib200_part: args.sib200_part };
-        let classification = measure(&args.data.data, &options, &mut measured.encoder(&args.data)).map_err(to_cli_error)?;
+        let classification =
+            measure(&args.data.data, &options, &mut ServerEncoder::new(client, &args.data)).map_err(to_cli_error)?;
         if classification.is_none() {
             return Err(no_data(&args.data.data));
         }
-        return measured.write_report(&args.data, &Report { classification, ..Report::default() });
+        return args.data.write_report(client, &Report { classification, ..Report::default() });
     }
     let mut kinds = args.kind;
     kinds.sort_unstable();
@@ -73,7 +74,7 @@ pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError
         return Err(no_data(&args.data.data));
     }
     // Classifiers use the loaded model.
-    measured.check_model(&args.data)?;
+    args.data.check_model(client)?;
     let mut comparisons = Vec::new();
     for (set, labeled) in &sets {
         for from in &args.train_language {
@@ -81,15 +82,15 @@ pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError
             let mut comparison = task.comparison().map_err(to_cli_error)?;
             for kind in &kinds {
                 let answers = match kind {
-                    Kind::Knn | Kind::Mlp => predict_on_server(measured, &task, *kind)?,
-                    Kind::Offline => task.predict_locally(&mut measured.encoder(&args.data)).map_err(to_cli_error)?,
+                    Kind::Knn | Kind::Mlp => predict_on_server(client, &task, *kind)?,
+                    Kind::Offline => task.predict_locally(&mut ServerEncoder::new(client, &args.data)).map_err(to_cli_error)?,
                 };
                 comparison.ways.insert(kind.name(), task.evaluate(&answers).map_err(to_cli_error)?);
             }
             comparisons.push(NamedComparison { set: set.clone(), comparison });
         }
     }
-    measured.write_report(&args.data, &Comparisons { comparisons })
+    args.data.write_report(client, &Comparisons { comparisons })
 }
 
 impl Kind {
@@ -99,15 +100,14 @@ impl Kind {
 }
 
 /// Trains a classifier on the server with the train split, predicts the test splits, and deletes it.
-fn predict_on_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers, CliError> {
-    let Measured { client, output } = measured;
+fn predict_on_server(client: &Client, task: &Task<'_>, kind: Kind) -> Result<Answers, CliError> {
     let from = task.from.code();
     let example = |example: &crate::evaluation::labeled::Example| json!({ "text": example.text, "labels": [example.label], "language": from });
     let mut body = json!({ "kind": kind.name(), "examples": task.train.iter().map(example).collect::<Vec<_>>() });
     if kind == Kind::Mlp {
         body["mlp"] = json!({ "validation_share": VALIDATION_SHARE, "runs": RUNS, "seed": SEED });
     }
-    let classifier = Scratch::classifier(client, output, &kind.name(), body)?;
+    let classifier = Scratch::classifier(client, &kind.name(), body)?;
     let mut answers = Answers::new();
     for (language, test) in &task.tests {
         let texts: Vec<String> = test.iter().map(|example| example.text.clone()).collect();

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use indicatif::ProgressBar;
 
+use super::data::DataArgs;
 use crate::cli::client::Client;
 use crate::cli::embed::encoder::embed_on_server;
 use crate::cli::embed::texts::BATCH_TEXTS_MAX;
 use crate::cli::error::CliError;
-use crate::cli::output::{Output, Unit, plural};
+use crate::cli::output::{Unit, plural};
 use crate::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 
 /// Maximum bytes of text per request, unless a single text is longer.
@@ -21,9 +22,9 @@ pub struct ServerEncoder<'a> {
 }
 
 impl<'a> ServerEncoder<'a> {
-    /// Creates an encoder that uses `model`, or the server's own model.
-    pub fn new(client: &'a Client, output: &Output, model: Option<String>) -> Self {
-        Self { client, model, bar: output.progress(None, Unit::Items("texts embedded")) }
+    /// Creates an encoder that uses the model in the arguments, or the server's own model.
+    pub fn new(client: &'a Client, data: &DataArgs) -> Self {
+        Self { client, model: data.model.clone(), bar: client.output.progress(None, Unit::Items("texts embedded")) }
     }
 
     /// Returns the values of all embeddings, concatenated, and the dimension.

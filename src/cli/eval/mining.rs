@@ -5,9 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::data::{DataArgs, no_data, to_cli_error};
 use super::encoder::ServerEncoder;
-use super::measured::{DataArgs, Measured, no_data, to_cli_error};
-use crate::cli::client::Call;
+use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
 use crate::cli::jobs;
 use crate::cli::output::format_cell;
@@ -23,20 +23,20 @@ pub struct MiningArgs {
     pub api: bool,
 }
 
-pub fn run(measured: &Measured, args: MiningArgs) -> Result<(), CliError> {
-    let mut encoder = measured.encoder(&args.data);
-    let mut miner = LocalAndServerMiner { measured, encoder: &mut encoder, api: args.api };
+pub fn run(client: &Client, args: MiningArgs) -> Result<(), CliError> {
+    let mut encoder = ServerEncoder::new(client, &args.data);
+    let mut miner = LocalAndServerMiner { client, encoder: &mut encoder, api: args.api };
     let mining = measure(&args.data.data, &mut miner).map_err(to_cli_error)?;
     if mining.is_none() {
         return Err(no_data(&args.data.data));
     }
     drop(encoder);
-    measured.write_report(&args.data, &Report { mining, ..Report::default() })
+    args.data.write_report(client, &Report { mining, ..Report::default() })
 }
 
 /// Mines locally, and on the server if requested.
 struct LocalAndServerMiner<'a, 'b> {
-    measured: &'a Measured,
+    client: &'a Client,
     encoder: &'a mut ServerEncoder<'b>,
     api: bool,
 }
@@ -45,7 +45,7 @@ impl Miner for LocalAndServerMiner<'_, '_> {
     fn mine(&mut self, first: &[String], second: &[String]) -> Result<Proposals, EvaluationError> {
         let mut proposals = ExactMiner(self.encoder).mine(first, second)?;
         if self.api {
-            let pairs = mine_on_server(self.measured, first, second).map_err(EvaluationError::measured)?;
+            let pairs = mine_on_server(self.client, first, second).map_err(EvaluationError::measured)?;
             proposals.insert("server".to_owned(), pairs);
             // Only max-score can be compared with the server's pairs.
             proposals.retain(|name, _| name == MAX_SCORE || name == "server");
@@ -55,14 +55,13 @@ impl Miner for LocalAndServerMiner<'_, '_> {
 }
 
 /// Returns all pairs that the server proposes, as sentence indexes, in descending order of score.
-fn mine_on_server(measured: &Measured, first: &[String], second: &[String]) -> Result<Vec<Candidate>, CliError> {
-    let Measured { client, output } = measured;
+fn mine_on_server(client: &Client, first: &[String], second: &[String]) -> Result<Vec<Candidate>, CliError> {
     let body = json!({
         "first": { "texts": first }, "second": { "texts": second }, "neighbors": 4, "margin": "ratio", "strategy": "max_score",
         "deduplicate": false, "skip_identical": false,
     });
     let job = client.send(&Call::post(&["mine"]).json(body))?;
-    let job = jobs::watch(client, output, job)?;
+    let job = jobs::watch(client, job)?;
     if job["status"] != "succeeded" {
         return Err(CliError::Failed(format!(
             "mining {}: {}",

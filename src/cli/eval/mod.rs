@@ -5,8 +5,8 @@
 
 mod classification;
 mod configuration;
+mod data;
 mod encoder;
-mod measured;
 mod mining;
 mod scratch;
 mod search;
@@ -23,12 +23,12 @@ use super::server::ServerArgs;
 use crate::domain::limits::at_least_one;
 use crate::evaluation::{EvaluationError, Report, candidates, flores, measure, short, sts, tatoeba};
 use classification::ClassificationArgs;
+use data::{no_data, to_cli_error};
 use encoder::ServerEncoder;
-use measured::{Measured, no_data, to_cli_error};
 use mining::MiningArgs;
 use search::SearchArgs;
 
-pub use measured::DataArgs;
+pub use data::DataArgs;
 
 #[derive(Debug, Subcommand)]
 pub enum Task {
@@ -99,14 +99,13 @@ impl Task {
 
 pub fn run(task: Task, server: &ServerArgs) -> Result<Outcome, CliError> {
     Sink::check(task.data().output.as_deref())?;
-    let (output, client) = Client::connect(server)?;
-    let measured = Measured { client, output };
+    let client = Client::new(server)?;
     let plain = |data: DataArgs, evaluate: &dyn Fn(&Path, &mut ServerEncoder<'_>) -> Result<Report, EvaluationError>| {
-        let report = evaluate(&data.data, &mut measured.encoder(&data)).map_err(to_cli_error)?;
+        let report = evaluate(&data.data, &mut ServerEncoder::new(&client, &data)).map_err(to_cli_error)?;
         if report == Report::default() {
             return Err(no_data(&data.data));
         }
-        measured.write_report(&data, &report)
+        data.write_report(&client, &report)
     };
     match task {
         Task::Tatoeba(data) => {
@@ -123,9 +122,9 @@ pub fn run(task: Task, server: &ServerArgs) -> Result<Outcome, CliError> {
             plain(data, &|folder, encoder| Ok(Report { sts: sts::measure(folder, encoder)?, ..Report::default() }))
         }
         Task::All(data) => plain(data, &|folder, encoder| measure(folder, encoder)),
-        Task::Mining(args) => mining::run(&measured, args),
-        Task::Classification(args) => classification::run(&measured, args),
-        Task::Search(args) => search::run(&measured, args),
+        Task::Mining(args) => mining::run(&client, args),
+        Task::Classification(args) => classification::run(&client, args),
+        Task::Search(args) => search::run(&client, args),
     }?;
     Ok(Outcome::Done)
 }

@@ -7,12 +7,11 @@ use serde_json::{Value, json};
 use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
 use crate::cli::jobs;
-use crate::cli::output::{Output, format_cell};
+use crate::cli::output::format_cell;
 
 /// A temporary collection or classifier on the server. Dropping this deletes it.
 pub struct Scratch<'a> {
     client: &'a Client,
-    output: &'a Output,
     kind: &'static str,
     /// Its name, unique to this evaluation.
     pub name: String,
@@ -20,34 +19,28 @@ pub struct Scratch<'a> {
 
 impl<'a> Scratch<'a> {
     /// Creates a collection that uses `model`, or the server's own model.
-    pub fn collection(client: &'a Client, output: &'a Output, model: Option<&str>) -> Result<Self, CliError> {
+    pub fn collection(client: &'a Client, model: Option<&str>) -> Result<Self, CliError> {
         let body = model.map_or(json!({}), |model| json!({ "model": model }));
-        Self::make(client, output, "collections", "relevance", body).map(|(scratch, _)| scratch)
+        Self::make(client, "collections", "relevance", body).map(|(scratch, _)| scratch)
     }
 
     /// Creates a classifier with the members of `body` and waits until it is trained.
-    pub fn classifier(client: &'a Client, output: &'a Output, kind: &str, body: Value) -> Result<Self, CliError> {
-        let (scratch, made) = Self::make(client, output, "classifiers", kind, body)?;
+    pub fn classifier(client: &'a Client, kind: &str, body: Value) -> Result<Self, CliError> {
+        let (scratch, made) = Self::make(client, "classifiers", kind, body)?;
         let job = jobs::get(client, &format_cell(&made["job"]))?;
-        let job = jobs::watch(client, output, job)?;
+        let job = jobs::watch(client, job)?;
         match job["status"].as_str() {
             Some("succeeded") => Ok(scratch),
             _ => Err(CliError::Failed(format!("training failed: {}", format_cell(&job["error"]["detail"])))),
         }
     }
 
-    fn make(
-        client: &'a Client,
-        output: &'a Output,
-        kind: &'static str,
-        what: &str,
-        mut body: Value,
-    ) -> Result<(Self, Value), CliError> {
+    fn make(client: &'a Client, kind: &'static str, what: &str, mut body: Value) -> Result<(Self, Value), CliError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let name = format!("eval-{what}-{}-{}", now.as_millis(), std::process::id());
         body["name"] = json!(name);
         let made = client.send(&Call::post(&[kind]).json(body))?;
-        Ok((Self { client, output, kind, name }, made))
+        Ok((Self { client, kind, name }, made))
     }
 }
 
@@ -55,7 +48,7 @@ impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.client.send(&Call::delete(&[self.kind, &self.name])) {
             let what = format!("{} {} stays on the server", self.kind.trim_end_matches('s'), self.name);
-            self.output.problem(&format!("{what}: {}", crate::cli::chain(&error)));
+            self.client.output.problem(&format!("{what}: {}", crate::cli::chain(&error)));
         }
     }
 }

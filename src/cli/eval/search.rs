@@ -8,10 +8,10 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::configuration::{Configuration, MODES};
-use super::measured::{DataArgs, Measured, to_cli_error};
+use super::data::{DataArgs, to_cli_error};
 use super::scratch::Scratch;
 use super::search_report::{Bootstrap, QueryScores, Row, Scope, SearchReport};
-use crate::cli::client::Call;
+use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
 use crate::cli::files::{Sink, Target};
 use crate::cli::output::{Unit, plural};
@@ -79,13 +79,13 @@ struct ScopedQuery<'a> {
 }
 
 struct Searches<'a> {
-    measured: &'a Measured,
+    client: &'a Client,
     collection: &'a str,
     languages: BTreeSet<String>,
     documents: u64,
 }
 
-pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
+pub fn run(client: &Client, args: SearchArgs) -> Result<(), CliError> {
     let configurations = configurations_of(&args)?;
     check_run(&args, &configurations)?;
     if configurations.is_empty() && args.data.model.is_some() {
@@ -108,7 +108,7 @@ pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
         results: Vec::new(),
     };
     if !configurations.is_empty() {
-        measure(measured, &args, &set, &configurations, &mut report)?;
+        measure(client, &args, &set, &configurations, &mut report)?;
     }
     let queries = scoped_queries(&set, &HashMap::new(), Scope::All);
     for (name, lists) in lists {
@@ -121,7 +121,7 @@ pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
     if set.gains.is_empty() {
         return Ok(());
     }
-    measured.write_report(&args.data, &report)
+    args.data.write_report(client, &report)
 }
 
 /// Returns all configurations to search with, in the order of the report.
@@ -174,7 +174,7 @@ fn check_run(args: &SearchArgs, configurations: &[Configuration]) -> Result<(), 
 }
 
 fn measure(
-    measured: &Measured,
+    client: &Client,
     args: &SearchArgs,
     set: &TestCollection,
     configurations: &[Configuration],
@@ -183,16 +183,16 @@ fn measure(
     let model = args.data.model.as_deref();
     let scratch = match &args.collection {
         Some(_) => None,
-        None => Some(Scratch::collection(&measured.client, &measured.output, model)?),
+        None => Some(Scratch::collection(client, model)?),
     };
     let collection = scratch.as_ref().map(|scratch| scratch.name.clone());
     let collection = collection.or_else(|| report.collection.clone()).unwrap_or_default();
     let judged = set.queries.iter().find(|query| set.gains.contains_key(&query.id));
-    let mut searches = Searches::new(measured, &collection, model)?;
+    let mut searches = Searches::new(client, &collection, model)?;
     searches.check(configurations, judged.or(set.queries.first()))?;
     if scratch.is_some() {
-        store(measured, &collection, &set.documents)?;
-        searches = Searches::new(measured, &collection, model)?;
+        store(client, &collection, &set.documents)?;
+        searches = Searches::new(client, &collection, model)?;
     }
     report.documents = Some(searches.documents);
     let languages = searches.languages_of(set, scratch.is_none())?;
@@ -261,18 +261,17 @@ fn kept_title(title: &str) -> &str {
     title.char_indices().nth(TITLE_CHARS_MAX).map_or(title, |(end, _)| &title[..end])
 }
 
-fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<(), CliError> {
-    let Measured { client, output } = measured;
+fn store(client: &Client, collection: &str, documents: &[Item]) -> Result<(), CliError> {
     let kept: Vec<&Item> = documents.iter().filter(|item| !item.text.is_empty()).collect();
     if kept.len() < documents.len() {
         let (blank, all) = (documents.len() - kept.len(), plural(documents.len() as u64, "document"));
-        output.note(&format!("left out {blank} of {all}: neither a title nor a text"));
+        client.output.note(&format!("left out {blank} of {all}: neither a title nor a text"));
     }
     let cut = kept.iter().filter(|item| item.title.as_deref().is_some_and(|title| kept_title(title).len() < title.len())).count();
     if cut > 0 {
-        output.note(&format!("cut {} at {TITLE_CHARS_MAX} characters", plural(cut as u64, "title")));
+        client.output.note(&format!("cut {} at {TITLE_CHARS_MAX} characters", plural(cut as u64, "title")));
     }
-    let bar = output.progress(Some(kept.len() as u64), Unit::Items("documents"));
+    let bar = client.output.progress(Some(kept.len() as u64), Unit::Items("documents"));
     for batch in kept.chunks(BATCH_DOCUMENTS) {
         let body = json!({ "documents": batch.iter().map(|item| document(item)).collect::<Vec<_>>() });
         let call = Call::post(&["collections", collection, "documents"]).repeatable();
@@ -309,8 +308,8 @@ fn scoped_queries<'a>(set: &'a TestCollection, languages: &HashMap<String, Langu
 
 impl<'a> Searches<'a> {
     /// Prepares to search an existing collection, which must use `model` if one is given.
-    fn new(measured: &'a Measured, collection: &'a str, model: Option<&str>) -> Result<Self, CliError> {
-        let about = measured.client.send(&Call::get(&["collections", collection]))?;
+    fn new(client: &'a Client, collection: &'a str, model: Option<&str>) -> Result<Self, CliError> {
+        let about = client.send(&Call::get(&["collections", collection]))?;
         let own = about["model"].as_str();
         if let Some(model) = model.filter(|model| own != Some(*model)) {
             let expected = match own {
@@ -321,7 +320,7 @@ impl<'a> Searches<'a> {
         }
         let counts = about["languages"].as_array().into_iter().flatten();
         let languages = counts.filter_map(|count| count["language"].as_str().map(str::to_owned)).collect();
-        Ok(Self { measured, collection, languages, documents: about["documents"].as_u64().unwrap_or_default() })
+        Ok(Self { client, collection, languages, documents: about["documents"].as_u64().unwrap_or_default() })
     }
 
     /// Returns the languages of the relevant documents, from the files or otherwise from the server. With `check`, requests all
@@ -336,7 +335,7 @@ impl<'a> Searches<'a> {
         }
         for id in relevant.into_iter().filter(|id| check || !languages.contains_key(*id)).collect::<Vec<_>>() {
             let path = ["collections", self.collection, "documents", id];
-            let document = match self.measured.client.send(&Call::get(&path)) {
+            let document = match self.client.send(&Call::get(&path)) {
                 Err(error) if error.code() == Some("document_not_found") => {
                     let expected = format!("an id of a document of {}", self.collection);
                     return Err(CliError::Failed(format!("qrels: document id: expected {expected}, got {id}")));
@@ -355,7 +354,7 @@ impl<'a> Searches<'a> {
         let path = ["collections", self.collection, "search"];
         for (configuration, query) in configurations.iter().filter_map(|one| Some((one, query?))) {
             let request = self.request(Scope::All, configuration, query);
-            self.measured.client.send(&Call::post(&path).repeatable().json(request))?;
+            self.client.send(&Call::post(&path).repeatable().json(request))?;
         }
         Ok(())
     }
@@ -367,14 +366,13 @@ impl<'a> Searches<'a> {
         configuration: &Configuration,
         queries: &[ScopedQuery<'_>],
     ) -> Result<Vec<Vec<Scored>>, CliError> {
-        let Measured { client, output } = self.measured;
-        let bar = output.progress(Some(queries.len() as u64), Unit::Items("searches"));
+        let bar = self.client.output.progress(Some(queries.len() as u64), Unit::Items("searches"));
         let mut lists = Vec::with_capacity(queries.len());
         for batch in queries.chunks(BATCH_SEARCHES) {
             let requests: Vec<Value> = batch.iter().map(|scoped| self.request(scope, configuration, scoped.query)).collect();
             let call = Call::post(&["collections", self.collection, "search", "batch"]).repeatable();
             let call = call.json(json!({ "searches": requests }));
-            for result in client.rows(&call, "results", batch.len(), "one result per search")? {
+            for result in self.client.rows(&call, "results", batch.len(), "one result per search")? {
                 let hits = result["hits"].as_array().into_iter().flatten();
                 let scored = |hit: &Value| Some((hit["id"].as_str()?.to_owned(), hit["score"].as_f64()?));
                 lists.push(hits.filter_map(scored).collect());

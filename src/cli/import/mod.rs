@@ -21,7 +21,7 @@ use super::client::{Call, Client, Upload};
 use super::error::{CliError, Outcome};
 use super::files::{Input, is_standard};
 use super::jobs::{self, ResultFilter};
-use super::output::{Output, Unit, format_cell};
+use super::output::{Unit, format_cell};
 use crate::domain::{CollectionName, FileEncoding, FileFormat};
 use failures::Failures;
 use foreign::{ForeignArgs, Source};
@@ -54,42 +54,42 @@ pub struct ImportArgs {
     pub foreign: ForeignArgs,
 }
 
-pub fn run(args: ImportArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn run(args: ImportArgs, client: &Client) -> Result<Outcome, CliError> {
     let (named, packed) = format_from_name(args.file.as_deref());
     let (format, compression) = (args.format.unwrap_or(named), args.compression.unwrap_or(packed));
     let (job, mut failures) = match args.foreign.from {
         None => {
-            let input = Input::open(args.file.as_deref(), output)?;
+            let input = Input::open(args.file.as_deref(), &client.output)?;
             let failures = Failures::of_lines(args.failures.as_deref())?;
             let input = if args.create {
                 let checked = header::check(input, (format, compression), args.types.as_deref())?;
-                create(client, output, args.collection.as_str())?;
+                create(client, args.collection.as_str())?;
                 checked
             } else {
                 input
             };
-            let bar = output.progress(input.bytes, Unit::Bytes);
+            let bar = client.output.progress(input.bytes, Unit::Bytes);
             let mut content = bar.wrap_read(input.content);
             let job = send(client, &args, (&mut content, input.bytes), (format, compression), &bar)?;
             (job, failures)
         }
-        Some(source) => send_foreign(client, output, &args, (source, compression))?,
+        Some(source) => send_foreign(client, &args, (source, compression))?,
     };
     let misfits = failures.count;
     if args.detach {
-        failures.finish(output, "name a file with --failures for all")?;
-        let shown = jobs::show(output, &job)?;
+        failures.finish(&client.output, "name a file with --failures for all")?;
+        let shown = jobs::show(&client.output, &job)?;
         return Ok(if misfits > 0 { Outcome::SomeFailed } else { shown });
     }
     let id = format_cell(&job["id"]);
-    output.note(&format!("job {id} imports the file; it continues if you stop this command"));
-    let mut job = jobs::watch(client, output, job)?;
+    client.output.note(&format!("job {id} imports the file; it continues if you stop this command"));
+    let mut job = jobs::watch(client, job)?;
     if job["details"]["failed"].as_u64().unwrap_or(0) > 0 {
         jobs::results(client, &id, ResultFilter::Failed, |line| failures.add(line))?;
     }
-    failures.finish(output, &format!("`dragoman jobs results {id} --failed` lists all that the server refused"))?;
+    failures.finish(&client.output, &format!("`dragoman jobs results {id} --failed` lists all that the server refused"))?;
     count_as_failed(&mut job, misfits);
-    jobs::finish(client, output, &job)
+    jobs::finish(client, &job)
 }
 
 /// Adds the records that were not sent to those that failed, so that the counts of a job add up: its lines include them, as empty
@@ -101,9 +101,9 @@ fn count_as_failed(job: &mut Value, unsent: usize) {
 }
 
 /// Creates the collection if it does not exist.
-fn create(client: &Client, output: &Output, name: &str) -> Result<(), CliError> {
+fn create(client: &Client, name: &str) -> Result<(), CliError> {
     match client.send(&Call::post(&["collections"]).json(json!({ "name": name }))) {
-        Ok(_) => output.note(&format!("created collection {name}")),
+        Ok(_) => client.output.note(&format!("created collection {name}")),
         Err(error) if error.code() == Some("collection_exists") => {}
         Err(error) => return Err(error),
     }
@@ -148,7 +148,6 @@ fn send(
 /// Uploads the documents of another database's export. Returns the records that could not be converted.
 fn send_foreign(
     client: &Client,
-    output: &Output,
     args: &ImportArgs,
     (source, compression): (Source, FileEncoding),
 ) -> Result<(Value, Failures), CliError> {
@@ -158,20 +157,20 @@ fn send_foreign(
     let failures = Failures::of_records(args.failures.as_deref())?;
     // A new collection embeds texts itself, so no vector could be imported into it.
     if args.create && args.foreign.vector_name.is_none() {
-        create(client, output, name)?;
+        create(client, name)?;
     }
     let about_collection = client.send(&Call::get(&["collections", name])).map_err(|error| match error.code() {
         Some("collection_not_found") if args.create => foreign::needs_own_vectors(),
         _ => error,
     })?;
     let takes_vectors = about_collection["model"].is_null();
-    let bar = output.progress(about.filter(|about| about.is_file()).map(|about| about.len()), Unit::Bytes);
+    let bar = client.output.progress(about.filter(|about| about.is_file()).map(|about| about.len()), Unit::Bytes);
     let mut documents = args.foreign.documents(source, (file, compression), takes_vectors, (&bar, failures))?;
     let job = send(client, args, (&mut documents, None), (FileFormat::Ndjson, FileEncoding::Identity), &bar)?;
     if documents.drops_vectors {
-        output.note("the file's vectors are left out: the collection embeds the texts itself");
+        client.output.note("the file's vectors are left out: the collection embeds the texts itself");
     }
-    documents.named_fields.warnings().iter().for_each(|warning| output.problem(warning));
+    documents.named_fields.warnings().iter().for_each(|warning| client.output.problem(warning));
     Ok((job, documents.failures))
 }
 

@@ -128,10 +128,10 @@ pub enum ResultsFormat {
     Tsv,
 }
 
-pub fn mine(args: MineArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
-    let first = Side::read(&args.first, args.first_languages, args.first_filter, output)?;
-    let second = Side::read(&args.second, args.second_languages, args.second_filter, output)?;
-    let known = args.known.as_deref().map(|path| KnownPairs::read(path, &first, &second, output)).transpose()?;
+pub fn mine(args: MineArgs, client: &Client) -> Result<Outcome, CliError> {
+    let first = Side::read(&args.first, args.first_languages, args.first_filter, &client.output)?;
+    let second = Side::read(&args.second, args.second_languages, args.second_filter, &client.output)?;
+    let known = args.known.as_deref().map(|path| KnownPairs::read(path, &first, &second, &client.output)).transpose()?;
     let mut body = request_members(&json!({
         "first": first.member,
         "second": second.member,
@@ -151,38 +151,29 @@ pub fn mine(args: MineArgs, output: &Output, client: &Client) -> Result<Outcome,
     body.extend(args.keep_identical.then(|| ("skip_identical".to_owned(), json!(false))));
     let corpora = Corpora { first, second, known };
     let call = Call::post(&["mine"]).json(body);
-    follow(client, output, &call, &args.results, ("pair", Some(&corpora))).map_err(|error| corpora.located(error))
+    follow(client, &call, &args.results, "pair", Some(&corpora)).map_err(|error| corpora.located(error))
 }
 
-pub fn duplicates(args: DuplicatesArgs, output: &Output, client: &Client) -> Result<Outcome, CliError> {
+pub fn duplicates(args: DuplicatesArgs, client: &Client) -> Result<Outcome, CliError> {
     let call = Call::post(&["collections", args.collection.as_str(), "duplicates"]).json(request_members(&args));
-    follow(client, output, &call, &args.results, ("cluster", None))
+    follow(client, &call, &args.results, "cluster", None)
 }
 
 /// Starts a job, waits until it ends, and writes its results. `one` is the word for a single result. `corpora` is for pairs.
-fn follow(
-    client: &Client,
-    output: &Output,
-    call: &Call,
-    args: &ResultsArgs,
-    (one, corpora): (&str, Option<&Corpora>),
-) -> Result<Outcome, CliError> {
+fn follow(client: &Client, call: &Call, args: &ResultsArgs, one: &str, corpora: Option<&Corpora>) -> Result<Outcome, CliError> {
     let what = &format!("{one}s");
-    let format = results_format(args, output)?;
+    let format = results_format(args, &client.output)?;
     Sink::check(args.output.as_deref())?;
     let job = client.send(call)?;
     if args.detach {
         for file in corpora.iter().flat_map(|corpora| corpora.files_with_blank_lines()) {
-            output.note(&format!("{file} has blank lines, which were not sent: the job's ids count only its other lines"));
+            client.output.note(&format!("{file} has blank lines, which were not sent: the job's ids count only its other lines"));
         }
-        return jobs::show(output, &job);
+        return jobs::show(&client.output, &job);
     }
     let id = format_cell(&job["id"]);
-    output.note(&format!("job {id} is running; it continues if you stop this command"));
-    let job = jobs::watch(client, output, job)?;
-    if job["status"] != "succeeded" {
-        return jobs::finish(client, output, &job);
-    }
+    client.output.note(&format!("job {id} is running; it continues if you stop this command"));
+    let job = jobs::wait(client, job)?;
     let table = format!("{what}.tsv");
     let part = if format == ResultsFormat::Tsv { &table } else { what };
     let mut content = client.open(&Call::get(&["jobs", &id, part]))?.content;
@@ -199,7 +190,7 @@ fn follow(
     }
     sink.finish()?;
     let count = job["details"][what].as_u64().unwrap_or(0);
-    output.note(&format!("{}{}", plural(count, one), threshold(&job["details"])));
+    client.output.note(&format!("{}{}", plural(count, one), threshold(&job["details"])));
     Ok(Outcome::Done)
 }
 

@@ -1,4 +1,4 @@
-//! The server under evaluation: its embeddings, the output of reports, and errors.
+//! What all evaluations have in common: their files, the model, the output of reports, and errors.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,9 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::encoder::ServerEncoder;
 use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
 use crate::cli::files::Sink;
-use crate::cli::output::Output;
 use crate::evaluation::EvaluationError;
 
 /// Input files, model and output of an evaluation.
@@ -28,30 +26,20 @@ pub struct DataArgs {
     pub output: Option<PathBuf>,
 }
 
-/// The server under evaluation.
-pub(super) struct Measured {
-    pub(super) client: Client,
-    pub(super) output: Output,
-}
-
-impl Measured {
-    pub(super) fn encoder(&self, data: &DataArgs) -> ServerEncoder<'_> {
-        ServerEncoder::new(&self.client, &self.output, data.model.clone())
-    }
-
-    /// Checks that the server has loaded the model in the arguments, if there is one. For calls that cannot name it.
-    pub(super) fn check_model(&self, data: &DataArgs) -> Result<(), CliError> {
-        match &data.model {
-            Some(model) => self.client.send(&Call::get(&["models", model])).map(drop),
+impl DataArgs {
+    /// Checks that the server has loaded the model, if one is given. For calls that cannot name it.
+    pub(super) fn check_model(&self, client: &Client) -> Result<(), CliError> {
+        match &self.model {
+            Some(model) => client.send(&Call::get(&["models", model])).map(drop),
             None => Ok(()),
         }
     }
 
     /// Writes a report to the output file or standard output, as text or JSON.
-    pub(super) fn write_report(&self, data: &DataArgs, report: &(impl Display + Serialize)) -> Result<(), CliError> {
-        let named = data.output.as_deref().and_then(Path::extension).is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-        let text = if self.output.json || named { json!(report).to_string() } else { report.to_string() };
-        let mut sink = Sink::open(data.output.as_deref())?;
+    pub(super) fn write_report(&self, client: &Client, report: &(impl Display + Serialize)) -> Result<(), CliError> {
+        let named = self.output.as_deref().and_then(Path::extension).is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+        let text = if client.output.json || named { json!(report).to_string() } else { report.to_string() };
+        let mut sink = Sink::open(self.output.as_deref())?;
         sink.write_all(format!("{}\n", text.trim_end()).as_bytes())?;
         sink.finish()
     }
