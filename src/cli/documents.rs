@@ -136,8 +136,8 @@ pub fn run(action: Action, client: &Client) -> Result<Outcome, CliError> {
     match action {
         Action::Upsert(args) => upsert(client, &args),
         Action::List(args) => list(client, &args),
-        Action::Get(args) => for_each_id(&client.output, &args.collection, &args.ids, |call| {
-            let document = client.send(&call(Call::get))?;
+        Action::Get(args) => for_each_id(&client.output, &args.collection, &args.ids, |path| {
+            let document = client.send(&Call::get(path))?;
             if client.output.json { client.output.object(&document) } else { client.output.members(format_members(&document)) }
         }),
         Action::Delete(args) => delete(client, &args),
@@ -153,7 +153,7 @@ fn post(collection: &CollectionName, operation: &str) -> Call {
 fn delete(client: &Client, args: &DeleteArgs) -> Result<Outcome, CliError> {
     let DeleteArgs { collection, ids, filter, confirm } = args;
     let Some(filter) = filter else {
-        return for_each_id(&client.output, collection, ids, |call| client.send(&call(Call::delete)).map(drop));
+        return for_each_id(&client.output, collection, ids, |path| client.send(&Call::delete(path)).map(drop));
     };
     let body = json!({ "filter": filter });
     if !confirm.yes {
@@ -183,17 +183,16 @@ fn update(client: &Client, args: &UpdateArgs) -> Result<Outcome, CliError> {
     }
 }
 
-/// Calls `act` for each document. Reports missing documents and continues.
+/// Calls `act` with the path of each document. Reports missing documents and continues.
 fn for_each_id(
     output: &Output,
     collection: &CollectionName,
     ids: &[String],
-    act: impl Fn(&dyn Fn(fn(&[&str]) -> Call) -> Call) -> Result<(), CliError>,
+    act: impl Fn(&[&str]) -> Result<(), CliError>,
 ) -> Result<Outcome, CliError> {
     let mut failed = 0;
     for id in ids {
-        let call = |make: fn(&[&str]) -> Call| make(&["collections", collection.as_str(), "documents", id]);
-        match act(&call) {
+        match act(&["collections", collection.as_str(), "documents", id]) {
             Err(error) if ids.len() > 1 && error.code() == Some("document_not_found") => {
                 failed += 1;
                 error.report(output.json);

@@ -108,37 +108,30 @@ pub struct Single<A: Args> {
 /// Runs a command and reports errors on standard error.
 pub fn run(command: Command) -> ExitCode {
     match command {
-        Command::Collections(group) => group.run(collections::run),
-        Command::Aliases(group) => group.run(aliases::run),
-        Command::Classifiers(group) => group.run(classifiers::run),
-        Command::Documents(group) => group.run(documents::run),
-        Command::Search(single) => single.run(search::run),
+        Command::Collections(group) => call(group.action, &group.server, collections::run),
+        Command::Aliases(group) => call(group.action, &group.server, aliases::run),
+        Command::Classifiers(group) => call(group.action, &group.server, classifiers::run),
+        Command::Documents(group) => call(group.action, &group.server, documents::run),
+        Command::Search(single) => call(single.args, &single.server, search::run),
         Command::Embed(single) => report(embed::run(single.args, &single.server), single.server.json),
         Command::Eval(group) => report(eval::run(group.action, &group.server), group.server.json),
-        Command::Similarity(single) => single.run(similarity::run),
-        Command::Detect(single) => single.run(detect::run),
-        Command::Mine(single) => single.run(mine::mine),
-        Command::Duplicates(single) => single.run(mine::duplicates),
-        Command::Project(single) => single.run(project::run),
-        Command::Import(single) => single.run(import::run),
-        Command::Export(single) => single.run(export::run),
-        Command::Jobs(group) => group.run(jobs::run),
-        Command::Snapshot(group) => group.run(snapshot::run),
-        Command::Keys(group) => group.run(keys::run),
-        Command::Models(single) => single.run(models::run),
+        Command::Similarity(single) => call(single.args, &single.server, similarity::run),
+        Command::Detect(single) => call(single.args, &single.server, detect::run),
+        Command::Mine(single) => call(single.args, &single.server, mine::mine),
+        Command::Duplicates(single) => call(single.args, &single.server, mine::duplicates),
+        Command::Project(single) => call(single.args, &single.server, project::run),
+        Command::Import(single) => call(single.args, &single.server, import::run),
+        Command::Export(single) => call(single.args, &single.server, export::run),
+        Command::Jobs(group) => call(group.action, &group.server, jobs::run),
+        Command::Snapshot(group) => call(group.action, &group.server, snapshot::run),
+        Command::Keys(group) => call(group.action, &group.server, keys::run),
+        Command::Models(single) => call((), &single.server, models::run),
     }
 }
 
-impl<A: Subcommand> Group<A> {
-    fn run(self, command: impl FnOnce(A, &Client) -> Result<Outcome, CliError>) -> ExitCode {
-        report(Client::new(&self.server).and_then(|client| command(self.action, &client)), self.server.json)
-    }
-}
-
-impl<A: Args> Single<A> {
-    fn run(self, command: impl FnOnce(A, &Client) -> Result<Outcome, CliError>) -> ExitCode {
-        report(Client::new(&self.server).and_then(|client| command(self.args, &client)), self.server.json)
-    }
+/// Runs a command that calls the server.
+fn call<A>(args: A, server: &ServerArgs, command: impl FnOnce(A, &Client) -> Result<Outcome, CliError>) -> ExitCode {
+    report(Client::new(server).and_then(|client| command(args, &client)), server.json)
 }
 
 /// Reports the error of a command, as text or as JSON, and returns its exit code.

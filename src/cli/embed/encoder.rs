@@ -13,6 +13,7 @@ use super::texts::BATCH_TEXTS_MAX;
 use crate::bundle::Bundle;
 use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
+use crate::cli::request_body::request_members;
 use crate::cli::server::ServerArgs;
 use crate::embed::{EmbedOptions, Embedder, Priority};
 
@@ -118,14 +119,8 @@ pub fn embed_on_server(
         return Ok(Vec::new());
     }
     let call = Call::post(&["embeddings"]).repeatable();
-    let mut body = json!({ "input": texts, "encoding_format": "base64" });
-    if let Some(model) = model {
-        body["model"] = json!(model);
-    }
-    if let Some(input_type) = input_type {
-        body["input_type"] = json!(input_type);
-    }
-    let rows = client.rows(&call.json(body), "data", texts.len(), "an embedding for each text")?;
+    let body = json!({"input": texts, "encoding_format": "base64", "model": model, "input_type": input_type});
+    let rows = client.rows(&call.json(request_members(&body)), "data", texts.len(), "an embedding for each text")?;
     let vectors: Option<Vec<Vector>> = rows.iter().map(vector).collect();
     vectors.ok_or_else(|| client.unexpected_response("its embeddings are not base64 of 32-bit floats".to_owned()))
 }
