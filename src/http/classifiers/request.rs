@@ -6,11 +6,9 @@ use utoipa::ToSchema;
 use super::check_threshold;
 use super::labels::{self, LabelInput, LabeledDocumentsInput, LabeledTextInput};
 use crate::domain::json::singles;
-use crate::domain::{
-    ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NewClassifier,
-};
+use crate::domain::{ClassifierDefinition, ClassifierKind, ClassifierName, KnnSettings, Limits, MlpSettings, NewClassifier};
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::request::values::{check_description, check_integer, check_number};
+use crate::http::request::values::{check_description, check_integer, check_number, check_parsed};
 use crate::service::json::{some_object, some_objects};
 
 /// A classifier to create.
@@ -57,11 +55,10 @@ pub struct CreateClassifierRequest {
 
 /// Validates the request alone, without stored data.
 pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassifier, ApiError> {
-    let invalid = |pointer: &str, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     let mut checks = Checks::default();
-    let name = checks.add(ClassifierName::parse(&body.name).map_err(|error| invalid("/name", error.to_string())));
+    let name = checks.add(check_parsed("/name", ClassifierName::parse(&body.name)));
     checks.add(check_description(body.description.as_deref()));
-    let mut refuse = |pointer: &str, detail: String| checks.add::<()>(Err(invalid(pointer, detail)));
+    let mut refuse = |pointer: &str, detail: String| checks.add::<()>(invalid(pointer, detail));
     let kind = body.kind;
     let is_prototype = kind == ClassifierKind::Prototype;
     if body.multi_label && is_prototype {

@@ -23,18 +23,15 @@ const NEIGHBORS: std::ops::RangeInclusive<usize> = 2..=100;
 
 /// What to compute.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct CreateProjectionRequest {
     /// What is subtracted from the embeddings before they are projected.
-    #[serde(default)]
     #[schema(default = "none")]
     pub center: ProjectionCenter,
     /// Maximum points. Of a larger collection, only a sample of the documents is projected, mostly the same ones every time.
-    #[serde(default = "documents_max")]
     #[schema(minimum = 1, maximum = 50000, default = 50000)]
     pub max_documents: usize,
     /// How many nearest neighbors should stay near each document: few show small groups, many the overall structure.
-    #[serde(default = "neighbors")]
     #[schema(minimum = 2, maximum = 100, default = 15)]
     pub neighbors: usize,
 }
@@ -123,12 +120,10 @@ pub async fn get_projection(
     Ok(([(CONTENT_TYPE, "application/json")], json))
 }
 
-fn documents_max() -> usize {
-    DOCUMENTS_MAX
-}
-
-fn neighbors() -> usize {
-    15
+impl Default for CreateProjectionRequest {
+    fn default() -> Self {
+        Self { center: ProjectionCenter::None, max_documents: DOCUMENTS_MAX, neighbors: 15 }
+    }
 }
 
 fn field(name: &str) -> Result<MetadataPath, ApiError> {

@@ -194,12 +194,10 @@ async fn check_permissions(
 
 /// Refuses a collection that the caller may not access, without revealing whether it exists.
 pub fn check_access(caller: &Caller, collection: &CollectionName) -> Result<(), ApiError> {
-    if caller.may_access(collection) { Ok(()) } else { Err(access_error(collection)) }
-}
-
-/// The error for a collection that the caller may not access.
-pub fn access_error(collection: &CollectionName) -> ApiError {
-    ApiError::new(Code::Forbidden, format!("the key is restricted to collections other than {collection}"))
+    if caller.may_access(collection) {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, format!("the key is restricted to collections other than {collection}")))
 }
 
 /// Runs the handler within the timeout, unless the request has query parameters and the operation has none.

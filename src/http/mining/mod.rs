@@ -113,7 +113,7 @@ pub struct KnownPair {
 
 /// Which duplicates to look for.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct FindDuplicatesRequest {
     /// Only documents in these languages, as BCP 47 tags; empty or left out for all.
     pub languages: Option<Vec<String>>,
@@ -121,24 +121,20 @@ pub struct FindDuplicatesRequest {
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<DistinctJson>,
     /// What is compared.
-    #[serde(default)]
     #[schema(default = "passage")]
     pub unit: MiningUnit,
     /// Minimum cosine similarity of two passages or documents in a cluster.
-    #[serde(default = "score_min", deserialize_with = "singles")]
+    #[serde(deserialize_with = "singles")]
     #[schema(minimum = -1, maximum = 1, default = 0.9)]
     pub score_min: f32,
     /// Neighbors to consider for each passage or document.
-    #[serde(default = "duplicate_neighbors")]
     #[schema(minimum = 1, maximum = 255, default = 8)]
     pub neighbors: usize,
     /// Maximum passages or documents per cluster, because the ends of a long chain of near-duplicates are not alike. A pair
     /// that would make a cluster larger is ignored. If more texts than this are equal, they form several clusters.
-    #[serde(default = "size_max")]
     #[schema(minimum = 2, maximum = 1000, default = 100)]
     pub size_max: u32,
     /// Which languages the two passages or documents of a pair may have.
-    #[serde(default)]
     #[schema(default = "any")]
     pub pairs: LanguageRule,
 }
@@ -224,20 +220,15 @@ fn mining_neighbors() -> usize {
     4
 }
 
-fn duplicate_neighbors() -> usize {
-    8
-}
-
-fn size_max() -> u32 {
-    100
-}
-
-fn score_min() -> f32 {
-    0.9
-}
-
 fn default_true() -> bool {
     true
+}
+
+impl Default for FindDuplicatesRequest {
+    fn default() -> Self {
+        let (unit, pairs) = (MiningUnit::default(), LanguageRule::default());
+        Self { languages: None, filter: None, unit, score_min: 0.9, neighbors: 8, size_max: 100, pairs }
+    }
 }
 
 fn parse_cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>, complete: bool) -> Result<Cut, ApiError> {
