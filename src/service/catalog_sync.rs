@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::error::Error;
-use super::state::{BrokenCollection, CatalogCheck, Service, State};
+use super::state::{BrokenCollection, CatalogCheck, Listed, Service, State};
 use crate::domain::{Collection, CollectionId, chain, with_causes};
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{CatalogNames, CatalogPart, PostgresCatalog};
@@ -131,45 +131,42 @@ impl State {
     fn apply_names(&self, catalog: &PostgresCatalog) -> Result<(), Error> {
         let CatalogNames { collections, aliases, replaced, mut metadata_indexes } = catalog.names()?;
         let ids: HashMap<_, _> = collections.iter().map(|row| (row.id.clone(), row.name.clone())).collect();
-        let mut opened = Vec::new();
+        let mut added = Vec::new();
         for row in collections {
             let indexes = metadata_indexes.remove(&row.id).unwrap_or_default();
-            let known = self.open.read().get(&row.name).filter(|open| open.row.id == row.id).cloned();
-            if let Some(collection) = known {
-                if collection.current() != row {
-                    collection.set_current(row);
+            let known = self.collections.read().get(&row.name).filter(|listed| listed.row().id == row.id).cloned();
+            match known {
+                Some(Listed::Open(collection)) => {
+                    if collection.current() != row {
+                        collection.set_current(row);
+                    }
+                    if let Some(server) = collection.server() {
+                        server.refresh_metadata_indexes(indexes);
+                    }
                 }
-                if let Some(server) = collection.server() {
-                    server.refresh_metadata_indexes(indexes);
-                }
-            } else if let Some(collection) = self.open_found(row)? {
-                opened.push(Arc::new(collection));
+                Some(Listed::Broken(_)) => (),
+                None => added.extend(self.open_found(row)?),
             }
         }
         let is_current = |row: &Collection| ids.get(&row.id) == Some(&row.name);
         // This order keeps every name resolvable: add the new collections, switch the aliases, then remove the old collections.
-        let mut removed: Vec<Arc<OpenCollection>> = Vec::new();
+        let mut removed: Vec<Listed> = Vec::new();
         {
-            let mut open = self.open.write();
-            for collection in &opened {
-                removed.extend(open.insert(collection.row.name.clone(), Arc::clone(collection)));
+            let mut collections = self.collections.write();
+            for listed in &added {
+                removed.extend(collections.insert(listed.row().name.clone(), listed.clone()));
             }
         }
         *self.aliases.write() = aliases.into_iter().map(|alias| (alias.name, alias.collection)).collect();
-        {
-            let mut open = self.open.write();
-            removed.extend(open.values().filter(|collection| !is_current(&collection.row)).cloned());
-            open.retain(|_, collection| is_current(&collection.row));
-        }
-        self.broken.write().retain(|_, broken| is_current(&broken.row));
-        opened.iter().for_each(|collection| self.start_worker(collection));
-        for collection in removed {
+        removed.extend(self.collections.write().extract_if(.., |_, listed| !is_current(listed.row())).map(|(_, listed)| listed));
+        added.iter().filter_map(Listed::open).for_each(|collection| self.start_worker(collection));
+        for collection in removed.iter().filter_map(Listed::open) {
             match self.successor(&replaced, &collection.row.id) {
                 Some(next) => {
                     tracing::info!(collection = %next.row.name, id = %next.row.id, "collection re-embedded by another server");
-                    self.redirect_writes(&collection, &next);
+                    self.redirect_writes(collection, &next);
                 }
-                None => self.close_deleted(collection),
+                None => self.close_deleted(Arc::clone(collection)),
             }
         }
         Ok(())
@@ -193,19 +190,15 @@ impl State {
         if old.replacement.get().is_some() { Ok(()) } else { Err(StoreError::Replaced.into()) }
     }
 
-    /// Opens a collection that another server created. Returns `None` if it is damaged or has been deleted again.
-    fn open_found(&self, row: Collection) -> Result<Option<OpenCollection>, Error> {
-        if self.broken.read().get(&row.name).is_some_and(|broken| broken.row.id == row.id) {
-            return Ok(None);
-        }
+    /// Opens a collection that another server created. Returns `None` if it has been deleted again.
+    fn open_found(&self, row: Collection) -> Result<Option<Listed>, Error> {
         let folder = self.collections_dir().join(&row.id.0);
         match self.open_collection(row.clone(), &folder) {
-            Ok(collection) => Ok(Some(collection)),
+            Ok(collection) => Ok(Some(Listed::Open(Arc::new(collection)))),
             Err(Error::Store(StoreError::Closed)) => Ok(None),
             Err(Error::Store(error)) if error.is_damage() => {
                 tracing::error!(collection = %row.name, problem = chain(&error), "a damaged collection stays closed");
-                self.broken.write().insert(row.name.clone(), Arc::new(BrokenCollection { row, error }));
-                Ok(None)
+                Ok(Some(Listed::Broken(Arc::new(BrokenCollection { row, error }))))
             }
             Err(error) => Err(error),
         }

@@ -18,7 +18,7 @@ use super::directory_watch;
 use super::error::Error;
 use super::folders::{AtPath, CATALOG, COLLECTIONS_DIR, sync_dir};
 use super::jobs::{Jobs, collections_built_by, takeover};
-use super::state::{BrokenCollection, Parts, Service, State};
+use super::state::{BrokenCollection, Listed, Parts, Service, State};
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, JobId, Page, chain, with_causes};
 use crate::parallel::{in_parallel, parallelism};
@@ -105,8 +105,7 @@ impl Service {
             catalog_sync: Default::default(),
             server,
             lock,
-            open: RwLock::new(BTreeMap::new()),
-            broken: RwLock::new(BTreeMap::new()),
+            collections: RwLock::new(BTreeMap::new()),
             open_databases: Arc::new(OpenDatabases::with_limit(databases_open_max)),
             aliases: RwLock::new(aliases),
             names_lock: Arc::new(tokio::sync::Mutex::new(())),
@@ -204,16 +203,14 @@ impl State {
     }
 
     fn databases_at_start(&self) -> usize {
-        let collections = self.open.read().len() + self.broken.read().len();
-        collections.min(self.limits.databases_open_max)
+        self.collections.read().len().min(self.limits.databases_open_max)
     }
 
     /// Ends the statements of all databases that are still running at `time`. For replaced collections, `collections::retiring`
     /// does it.
     fn end_statements_by(&self, time: Instant) {
         self.catalog.interrupt_after(time);
-        let open = self.open.read();
-        open.values().for_each(|collection| collection.store.interrupt_after(time));
+        self.open_collections().iter().for_each(|collection| collection.store.interrupt_after(time));
     }
 
     /// Opens a collection of the catalog, and removes the checkpoints of jobs that have ended. A damaged or lost database does
@@ -228,24 +225,25 @@ impl State {
             Ok(false) => Err(StoreError::FolderLost { path: folder.clone() }.into()),
             Err(source) => return Err(Error::File { path: folder, source }),
         };
-        match opened {
+        let listed = match opened {
             Ok(collection) => {
                 match collection.store.delete_job_checkpoints(unfinished_ids) {
                     Err(StoreError::Closed) if self.server.is_some() => return Ok(()),
                     Err(error) if error.is_damage() => drop(collection.record_damage(&error)),
                     deleted => deleted?,
                 }
-                self.open.write().insert(name, Arc::new(collection));
+                Listed::Open(Arc::new(collection))
             }
             // Another server has just deleted it.
-            Err(Error::Store(StoreError::Closed)) if self.server.is_some() => (),
+            Err(Error::Store(StoreError::Closed)) if self.server.is_some() => return Ok(()),
             Err(Error::Store(error)) if error.is_damage() => {
                 let problem = chain(&error);
                 tracing::error!(collection = %name, folder = %folder.display(), problem, "a damaged collection stays closed");
-                self.broken.write().insert(name, Arc::new(BrokenCollection { row, error }));
+                Listed::Broken(Arc::new(BrokenCollection { row, error }))
             }
             Err(error) => return Err(Error::Open { collection: name, folder, source: Box::new(error) }),
-        }
+        };
+        self.collections.write().insert(name, listed);
         Ok(())
     }
 }

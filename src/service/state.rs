@@ -58,8 +58,9 @@ pub(super) struct BrokenCollection {
     pub(super) error: StoreError,
 }
 
-/// A collection that was found by its name.
-pub(super) enum Found {
+/// A collection of the catalog.
+#[derive(Clone)]
+pub(super) enum Listed {
     Open(Arc<OpenCollection>),
     Broken(Arc<BrokenCollection>),
 }
@@ -83,14 +84,12 @@ pub(crate) struct State {
     pub(super) lock: Arc<DirectoryLock>,
     pub(super) keyring: Keyring,
     pub(super) emergency_space: EmergencySpace,
-    pub(super) open: RwLock<BTreeMap<CollectionName, Arc<OpenCollection>>>,
-    /// Collections whose database is too damaged to be opened.
-    pub(super) broken: RwLock<BTreeMap<CollectionName, Arc<BrokenCollection>>>,
+    pub(super) collections: RwLock<BTreeMap<CollectionName, Listed>>,
     /// Bounds the databases that are open at once, over all collections.
     pub(super) open_databases: Arc<OpenDatabases>,
     /// Aliases, each with its collection's own name. Only changed while `names_lock` is held.
     pub(super) aliases: RwLock<BTreeMap<CollectionName, CollectionName>>,
-    /// Held while a collection is created or deleted, so that the catalog, the folders and `open` change together.
+    /// Held while a collection is created or deleted, so that the catalog, the folders and `collections` change together.
     pub(super) names_lock: Arc<tokio::sync::Mutex<()>>,
     /// Bounds the threads that block in writes, so that searches always find one.
     pub(super) write_threads: Arc<Semaphore>,
@@ -161,19 +160,19 @@ impl Service {
     /// Returns whether every collection is ready, and which ones are not. A collection whose index cannot be recovered, because
     /// its database is damaged, counts as damaged.
     pub fn readiness(&self) -> Readiness {
-        let open = self.state.open.read();
-        let recovering: Vec<_> = open
+        let collections = self.state.collections.read();
+        let recovering: Vec<_> = collections
             .iter()
+            .filter_map(|(name, listed)| Some((name, listed.open()?)))
             .filter(|(_, collection)| collection.index_state() == IndexState::Recovering)
             .map(|(name, collection)| {
                 let (done, total) = collection.embedded().map_or((0, 0), |embedded| embedded.progress());
                 (name.clone(), done, total)
             })
             .collect();
-        let is_damaged = |open: &OpenCollection| !open.damage.is_empty() || open.index_state() == IndexState::Damaged;
-        let mut damaged: Vec<_> = open.iter().filter(|(_, open)| is_damaged(open)).map(|(name, _)| name.clone()).collect();
-        damaged.extend(self.state.broken.read().keys().cloned());
-        damaged.sort();
+        let is_damaged = |open: &Arc<OpenCollection>| !open.damage.is_empty() || open.index_state() == IndexState::Damaged;
+        let damaged = collections.iter().filter(|(_, listed)| listed.open().is_none_or(is_damaged));
+        let damaged = damaged.map(|(name, _)| name.clone()).collect();
         let stopping = self.state.stopping.load(Ordering::Acquire);
         let store_unreachable = self.state.is_store_unreachable();
         let directory_lost = self.state.is_directory_lost();
@@ -201,6 +200,30 @@ impl Service {
     /// Returns the limits that all requests share: memory and uploads.
     pub fn shared_bounds(&self) -> Vec<Arc<SharedLimit>> {
         vec![Arc::clone(&self.state.memory), self.state.uploads.bound()]
+    }
+}
+
+impl Listed {
+    pub(super) fn row(&self) -> &Collection {
+        match self {
+            Self::Open(collection) => &collection.row,
+            Self::Broken(broken) => &broken.row,
+        }
+    }
+
+    pub(super) fn open(&self) -> Option<&Arc<OpenCollection>> {
+        match self {
+            Self::Open(collection) => Some(collection),
+            Self::Broken(_) => None,
+        }
+    }
+
+    /// Returns the collection, or the error for requests on a broken one.
+    pub(super) fn usable(self) -> Result<Arc<OpenCollection>, Error> {
+        match self {
+            Self::Open(collection) => Ok(collection),
+            Self::Broken(broken) => Err(broken.refusal()),
+        }
     }
 }
 
@@ -238,18 +261,15 @@ impl State {
     }
 
     pub(super) fn open_collections(&self) -> Vec<Arc<OpenCollection>> {
-        self.open.read().values().cloned().collect()
+        self.collections.read().values().filter_map(Listed::open).cloned().collect()
     }
 
     /// Finds a collection by its name or an alias.
-    pub(super) fn find(&self, name: &CollectionName) -> Result<Found, Error> {
+    pub(super) fn find(&self, name: &CollectionName) -> Result<Listed, Error> {
         // Held during the lookup, so that an alias always leads to an existing collection.
         let aliases = self.aliases.read();
         let own = aliases.get(name).unwrap_or(name);
-        let open = self.open.read();
-        let broken = || self.broken.read().get(own).cloned().map(Found::Broken);
-        let found = open.get(own).cloned().map(Found::Open).or_else(broken);
-        found.ok_or_else(|| Error::CollectionNotFound { name: name.clone() })
+        self.collections.read().get(own).cloned().ok_or_else(|| Error::CollectionNotFound { name: name.clone() })
     }
 
     /// Returns the collection to work on instead of one that was found before: its re-embedded replacement, or what a restore
@@ -259,7 +279,7 @@ impl State {
         if !reembedded.is_restored_over() {
             return Ok(reembedded);
         }
-        let current = self.open.read().get(&reembedded.row.name).cloned();
+        let current = self.collections.read().get(&reembedded.row.name).and_then(Listed::open).cloned();
         let current = current.filter(|current| current.accepts_same_writes_as(&reembedded));
         current.ok_or_else(|| self.missing_error(&reembedded.row.name))
     }
@@ -272,16 +292,16 @@ impl State {
         }
     }
 
+    pub(super) fn find_by_id(&self, id: &str) -> Option<Listed> {
+        self.collections.read().values().find(|listed| listed.row().id.0 == id).cloned()
+    }
+
     pub(super) fn collection_by_id(&self, id: &str) -> Option<Arc<OpenCollection>> {
-        let open = self.open.read();
-        open.values().find(|collection| collection.row.id.0 == id).cloned()
+        self.find_by_id(id)?.open().cloned()
     }
 
     /// Finds an open collection by its name or an alias.
     pub(super) fn collection(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
-        match self.find(name)? {
-            Found::Open(collection) => Ok(collection),
-            Found::Broken(broken) => Err(broken.refusal()),
-        }
+        self.find(name)?.usable()
     }
 }

@@ -89,13 +89,8 @@ impl State {
 
     fn set_alias(&self, alias: &Alias) -> Result<(), Error> {
         self.check_emergency_space()?;
-        let id = {
-            let open = self.open.read();
-            let broken = self.broken.read();
-            let row = open.get(&alias.collection).map(|collection| &collection.row);
-            let row = row.or_else(|| broken.get(&alias.collection).map(|broken| &broken.row));
-            row.map(|row| row.id.clone()).ok_or_else(|| Error::CollectionNotFound { name: alias.collection.clone() })?
-        };
+        let id = self.collections.read().get(&alias.collection).map(|listed| listed.row().id.clone());
+        let id = id.ok_or_else(|| Error::CollectionNotFound { name: alias.collection.clone() })?;
         {
             let aliases = self.aliases.read();
             let limit = self.limits.collections_max;

@@ -14,7 +14,7 @@ use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{AtPath, COLLECTIONS_DIR, sync_dir};
 use super::handle::CollectionHandle;
-use super::state::{Found, Service, State};
+use super::state::{Listed, Service, State};
 use crate::domain::{
     Caller, Collection, CollectionChange, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView,
     MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey, with_causes,
@@ -85,16 +85,11 @@ impl Service {
     ) -> Result<(Vec<CollectionView>, Option<CollectionName>), Error> {
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let size = page.limit.saturating_add(1);
-        let mut found: BTreeMap<CollectionName, Found> = {
-            let open = self.state.open.read();
-            let rest = open.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
-            rest.take(size).map(|(name, collection)| (name.clone(), Found::Open(Arc::clone(collection)))).collect()
+        let mut found: BTreeMap<CollectionName, Listed> = {
+            let collections = self.state.collections.read();
+            let rest = collections.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
+            rest.take(size).map(|(name, listed)| (name.clone(), listed.clone())).collect()
         };
-        {
-            let broken = self.state.broken.read();
-            let rest = broken.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
-            found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Found::Broken(Arc::clone(collection)))));
-        }
         for alias in self.aliases_of_restricted(caller, after, size) {
             // The alias may have been deleted in the meantime.
             if let Ok(collection) = self.state.find(&alias) {
@@ -107,8 +102,8 @@ impl Service {
             let mut views = Vec::with_capacity(found.len().min(page.limit));
             for (name, listed) in found.into_iter().take(page.limit) {
                 let mut view = match listed {
-                    Found::Broken(broken) => broken.view(),
-                    Found::Open(collection) => match view(&collection) {
+                    Listed::Broken(broken) => broken.view(),
+                    Listed::Open(collection) => match view(&collection) {
                         Ok(view) => view,
                         Err(error) if collection.failed_by_deletion(&error) => continue,
                         Err(error) => return Err(error),
@@ -124,8 +119,8 @@ impl Service {
 
     pub async fn get_collection(&self, name: &CollectionName) -> Result<CollectionView, Error> {
         match self.state.find(name)? {
-            Found::Open(collection) => collection.read(|collection| view(collection)).await,
-            Found::Broken(broken) => Ok(broken.view()),
+            Listed::Open(collection) => collection.read(|collection| view(collection)).await,
+            Listed::Broken(broken) => Ok(broken.view()),
         }
     }
 
@@ -196,15 +191,12 @@ impl State {
     fn created_before(&self, request: Option<&RequestKey>) -> Result<Option<CollectionView>, Error> {
         let Some(request) = request else { return Ok(None) };
         let Some(id) = self.catalog.find_created_by(request, now_ms())? else { return Ok(None) };
-        if let Some(collection) = self.collection_by_id(&id) {
-            return view(&collection).map(Some);
+        match self.find_by_id(&id) {
+            Some(Listed::Open(collection)) => view(&collection).map(Some),
+            Some(Listed::Broken(broken)) => Ok(Some(broken.view())),
+            None if self.is_behind(CatalogPart::Names)? => Err(StoreError::CatalogChanged.into()),
+            None => Err(Error::CreatedAndGone { key: request.key().to_owned() }),
         }
-        let broken = self.broken.read();
-        let found = broken.values().find(|broken| broken.row.id.0 == id).map(|broken| broken.view());
-        if found.is_none() && self.is_behind(CatalogPart::Names)? {
-            return Err(StoreError::CatalogChanged.into());
-        }
-        found.map(Some).ok_or_else(|| Error::CreatedAndGone { key: request.key().to_owned() })
     }
 
     fn create(
@@ -238,13 +230,12 @@ impl State {
         if let Some(collection) = self.resolve_alias(name) {
             return Err(Error::AliasExists { name: name.clone(), collection });
         }
-        let open = self.open.read();
-        let broken = self.broken.read();
-        if open.contains_key(name) || broken.contains_key(name) {
+        let collections = self.collections.read();
+        if collections.contains_key(name) {
             return Err(Error::CollectionExists { name: name.clone() });
         }
         let limit = self.limits.collections_max;
-        if open.len() + broken.len() >= limit { Err(Error::TooManyCollections { limit }) } else { Ok(()) }
+        if collections.len() >= limit { Err(Error::TooManyCollections { limit }) } else { Ok(()) }
     }
 
     fn create_in(
@@ -287,18 +278,24 @@ impl State {
             StoreError::CollectionExists { .. } => Error::CollectionExists { name: row.name.clone() },
             other => other.into(),
         })?;
-        self.open.write().insert(row.name.clone(), Arc::clone(collection));
+        self.collections.write().insert(row.name.clone(), Listed::Open(Arc::clone(collection)));
         Ok(None)
     }
 
     fn delete(&self, name: &CollectionName) -> Result<(), Error> {
         let unregistered =
             self.change_catalog(CatalogPart::Names, || self.emergency_space.retry_on_full_disk(|| self.unregister(name)))?;
-        if let Some(collection) = unregistered {
-            tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
-            if let Err(error) = collection.destroy() {
-                let error = with_causes(&error);
-                tracing::warn!(collection = %name, error, "cannot remove a deleted collection's folder; the next start tries again");
+        match unregistered {
+            Listed::Open(collection) => {
+                tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
+                if let Err(error) = collection.destroy() {
+                    let (collection, error) = (name, with_causes(&error));
+                    tracing::warn!(%collection, error, "cannot remove a deleted collection's folder; the next start tries again");
+                }
+            }
+            Listed::Broken(broken) => {
+                tracing::info!(collection = %name, id = %broken.row.id, "deleted a damaged collection");
+                self.remove_broken_folder(&broken.row);
             }
         }
         // The collection is deleted even if the disk has no room for this.
@@ -306,36 +303,21 @@ impl State {
         Ok(())
     }
 
-    /// Removes a collection from the catalog, and returns it if it was open.
-    fn unregister(&self, name: &CollectionName) -> Result<Option<Arc<OpenCollection>>, Error> {
+    /// Removes a collection from the catalog and returns it.
+    fn unregister(&self, name: &CollectionName) -> Result<Listed, Error> {
         if let Some(collection) = self.resolve_alias(name) {
             return Err(Error::AliasExists { name: name.clone(), collection });
         }
-        if self.delete_broken(name)? {
-            return Ok(None);
+        let listed = self.collections.read().get(name).cloned();
+        let listed = listed.ok_or_else(|| Error::CollectionNotFound { name: name.clone() })?;
+        let folder = self.collections_dir().join(&listed.row().id.0);
+        orphaned::with_garbage_marks(&[folder], || Ok(self.catalog.delete(name)?))?;
+        self.collections.write().remove(name);
+        if let Some(collection) = listed.open() {
+            collection.mark_deleted();
         }
-        let not_found = || Error::CollectionNotFound { name: name.clone() };
-        let collection = {
-            let open = self.open.read();
-            Arc::clone(open.get(name).ok_or_else(not_found)?)
-        };
-        orphaned::with_garbage_marks(std::slice::from_ref(&collection.folder), || Ok(self.catalog.delete(name)?))?;
-        self.open.write().remove(name);
-        collection.mark_deleted();
         self.remove_aliases_of(name);
-        Ok(Some(collection))
-    }
-
-    /// Deletes a collection whose database cannot be opened. Returns whether there was one.
-    fn delete_broken(&self, name: &CollectionName) -> Result<bool, Error> {
-        let found = self.broken.read().get(name).map(|broken| broken.row.clone());
-        let Some(row) = found else { return Ok(false) };
-        orphaned::with_garbage_marks(&[self.collections_dir().join(&row.id.0)], || Ok(self.catalog.delete(name)?))?;
-        self.broken.write().remove(name);
-        self.remove_aliases_of(name);
-        tracing::info!(collection = %name, id = %row.id, "deleted a damaged collection");
-        self.remove_broken_folder(&row);
-        Ok(true)
+        Ok(listed)
     }
 
     /// Removes the folder of a collection that could not be opened and is no longer in the catalog.

@@ -196,11 +196,10 @@ impl State {
     /// replaces a collection.
     pub(crate) fn check_names(&self, aliases: &[Alias], classifiers: &[ClassifierName], replace: bool) -> Result<(), Error> {
         {
-            let open = self.open.read();
-            let broken = self.broken.read();
+            let collections = self.collections.read();
             let existing = self.aliases.read();
             for Alias { name, .. } in aliases {
-                if open.contains_key(name) || broken.contains_key(name) {
+                if collections.contains_key(name) {
                     return Err(Error::CollectionExists { name: name.clone() });
                 }
                 if let Some(collection) = existing.get(name).filter(|_| !replace) {
@@ -313,11 +312,7 @@ impl State {
         if !names.is_empty() {
             return names.iter().map(|name| self.collection(name)).collect();
         }
-        let open = self.open.read();
-        match self.broken.read().values().next() {
-            Some(broken) => Err(broken.refusal()),
-            None => Ok(open.values().cloned().collect()),
-        }
+        self.collections.read().values().map(|listed| listed.clone().usable()).collect()
     }
 
     pub(crate) fn clean_up_snapshot(&self, job: &JobId) {

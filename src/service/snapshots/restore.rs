@@ -27,7 +27,7 @@ use crate::service::open_collection::repair::recover;
 use crate::service::search;
 use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, file_name, invalid, open_archive, unpack};
 use crate::service::snapshots::{Description, classifier_exists};
-use crate::service::state::{Service, State};
+use crate::service::state::{Listed, Service, State};
 use crate::store::{Catalog, DatabaseKind, ForeignImport, Replacement, SnapshotMetadata, StoreError, SwapState};
 
 /// Time between two checks for cancellation while an index is built.
@@ -261,21 +261,19 @@ pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
 /// Swaps in the new collections with their aliases and classifiers. Removes the collections that had their names, even damaged
 /// ones, once nobody uses them anymore. Blocks.
 fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
-    let names = || opened.iter().map(|new| &new.row.name);
-    let (old, broken) = {
-        let open = state.open.read();
-        let broken = state.broken.read();
+    let listed = {
+        let collections = state.collections.read();
         let limit = state.limits.collections_max;
-        let old: Vec<Arc<OpenCollection>> = names().filter_map(|name| open.get(name).cloned()).collect();
-        let old_broken: Vec<Collection> = names().filter_map(|name| Some(broken.get(name)?.row.clone())).collect();
-        if open.len() + broken.len() + opened.len() - old.len() - old_broken.len() > limit {
+        let listed: Vec<Listed> = opened.iter().filter_map(|new| collections.get(&new.row.name).cloned()).collect();
+        if collections.len() + opened.len() - listed.len() > limit {
             return Err(Error::TooManyCollections { limit });
         }
-        (old, old_broken)
+        listed
     };
+    let old: Vec<_> = listed.iter().filter_map(Listed::open).collect();
     // Writes wait, and go on with what is restored.
     let writes: Vec<_> = old.iter().map(|old| old.writes.blocking_write()).collect();
-    let replaced: Vec<Collection> = old.iter().map(|one| one.row.clone()).chain(broken.iter().cloned()).collect();
+    let replaced: Vec<Collection> = listed.iter().map(|one| one.row().clone()).collect();
     if let Some(replaced) = replaced.first().filter(|_| !restore.plan.replace) {
         return Err(Error::CollectionExists { name: replaced.name.clone() });
     }
@@ -286,30 +284,25 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
     orphaned::with_garbage_marks(&folders, || restore.change(state, replaced, new))?;
     opened.iter().for_each(|new| orphaned::unmark(&new.folder));
     state.aliases.write().extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
-    {
-        let mut open = state.open.write();
-        let mut broken = state.broken.write();
-        for new in opened {
-            broken.remove(&new.row.name);
-            open.insert(new.row.name.clone(), Arc::clone(new));
-        }
-    }
+    state.collections.write().extend(opened.iter().map(|new| (new.row.name.clone(), Listed::Open(Arc::clone(new)))));
     for new in opened {
         tracing::info!(collection = %new.row.name, id = %new.row.id, "collection restored");
         state.start_worker(new);
     }
     old.iter().for_each(|old| old.mark_restored_over());
     drop(writes);
-    old.into_iter().for_each(|old| state.retire(old));
-    for old in &broken {
-        state.remove_broken_folder(old);
+    for listed in listed {
+        match listed {
+            Listed::Open(old) => state.retire(old),
+            Listed::Broken(old) => state.remove_broken_folder(&old.row),
+        }
     }
     Ok(())
 }
 
 /// Makes sure that no version of a document in a replaced collection, which takes no more writes, occurs again in the restored one,
 /// because clients may still know it as an entity tag.
-fn raise_sequences(old: &[Arc<OpenCollection>], restored: &[Arc<OpenCollection>]) -> Result<(), Error> {
+fn raise_sequences(old: &[&Arc<OpenCollection>], restored: &[Arc<OpenCollection>]) -> Result<(), Error> {
     for old in old {
         let new = restored.iter().find(|new| new.row.name == old.row.name).map(|new| new.embedded()).transpose()?;
         // A damaged database may not tell.

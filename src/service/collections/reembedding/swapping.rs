@@ -14,7 +14,7 @@ use crate::service::error::Error;
 use crate::service::folders::orphaned;
 use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
-use crate::service::state::State;
+use crate::service::state::{Listed, State};
 use crate::storage::{BlockedWrites, CatalogPart};
 
 /// The two collections of a job.
@@ -85,8 +85,8 @@ impl ReembedPlan {
         }
         orphaned::with_garbage_marks(std::slice::from_ref(&old.folder), || {
             state.change_catalog(CatalogPart::Names, || {
-                let is_current = state.open.read().get(name).is_some_and(|open| Arc::ptr_eq(open, old));
-                if !is_current {
+                let current = state.collections.read().get(name).and_then(Listed::open).cloned();
+                if !current.is_some_and(|current| Arc::ptr_eq(&current, old)) {
                     return Err(state.missing_error(name));
                 }
                 let row = self.row(old);
@@ -98,7 +98,7 @@ impl ReembedPlan {
                     return Err(state.missing_error(name));
                 }
                 next.set_current(row);
-                state.open.write().insert(name.clone(), Arc::clone(next));
+                state.collections.write().insert(name.clone(), Listed::Open(Arc::clone(next)));
                 Ok(())
             })
         })?;

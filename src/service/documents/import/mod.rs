@@ -208,13 +208,8 @@ async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>,
 /// Finds the collection that the file was sent to. Looks it up by id, because its name or alias may belong to another
 /// collection now.
 fn collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
-    let state = context.state()?;
-    let broken = state.broken.read().values().find(|broken| broken.row.id == *id).cloned();
-    if let Some(broken) = broken {
-        return Err(broken.refusal().into());
-    }
-    let name = context.collection_name()?;
-    let collection = state.collection_by_id(&id.0).ok_or_else(|| state.missing_error(name))?;
+    let (state, name) = (context.state()?, context.collection_name()?);
+    let collection = state.find_by_id(&id.0).ok_or_else(|| state.missing_error(name))?.usable()?;
     collection.check_model(state.embedder.model())?;
     Ok(collection)
 }
