@@ -31,13 +31,6 @@ use crate::store::{DocumentStore, StoreError, StoreOptions, TermsOf, system_cloc
 /// Maximum number of connections that read one collection at once.
 const READERS_MAX: usize = 6;
 
-/// The outcome of a request to create a collection.
-enum Created {
-    Now(Arc<OpenCollection>),
-    /// An earlier request with the same idempotency key created it.
-    Before(Box<CollectionView>),
-}
-
 impl Service {
     /// Creates a collection.
     ///
@@ -213,16 +206,13 @@ impl State {
             return Ok(before);
         }
         self.check_emergency_space()?;
-        let folder = self.collections_dir().join(&row.id.0);
+        let (id, folder) = (row.id.0.clone(), self.collections_dir().join(&row.id.0));
         let created = self.create_in(row, &folder, metadata_indexes, request);
-        if !matches!(created, Ok(Created::Now(_))) {
+        if self.find_by_id(&id).is_none() {
             // If this fails, the next start removes it.
             let _ = std::fs::remove_dir_all(&folder);
         }
-        match created? {
-            Created::Now(collection) => view(&collection),
-            Created::Before(before) => Ok(*before),
-        }
+        created
     }
 
     /// Refuses a name that is taken, or another collection when the maximum is reached.
@@ -244,7 +234,7 @@ impl State {
         folder: &Path,
         metadata_indexes: Vec<MetadataPath>,
         request: Option<&RequestKey>,
-    ) -> Result<Created, Error> {
+    ) -> Result<CollectionView, Error> {
         std::fs::create_dir(folder).at(folder)?;
         let collection = Arc::new(self.make_collection(row, folder)?);
         if !metadata_indexes.is_empty() {
@@ -260,11 +250,11 @@ impl State {
             collection.discard();
         }
         if let Some(before) = named? {
-            return Ok(Created::Before(Box::new(before)));
+            return Ok(before);
         }
         self.start_worker(&collection);
         tracing::info!(collection = %collection.row.name, id = %collection.row.id, "collection created");
-        Ok(Created::Now(collection))
+        view(&collection)
     }
 
     /// Registers a new collection under its name, unless another server executed the same request in the meantime.
