@@ -1,4 +1,4 @@
-//! Defines what a job type consists of: an implementation of `JobKind` in the module of its resource, and a line in `kind_of`.
+//! Defines what a job type consists of: an implementation of `JobKind` in the module of its resource, and a line in `with_kind`.
 
 use std::path::Path;
 
@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::{JobContext, JobError};
-use super::running::RunningJob;
 use super::stored;
 use crate::domain::{
     CollectionId, CollectionName, Job, JobFailure, JobId, JobStatus, JobType, JobUnit, KeyId, Metadata, Scope, with_causes,
@@ -104,82 +103,27 @@ impl JobVisibility {
     }
 }
 
-/// The object-safe form of `JobKind`, the same for all job types. It reads the typed request from the stored JSON.
-pub(super) trait AnyJobKind: Send + Sync {
-    /// `JobKind::TYPE`.
-    #[cfg(test)]
-    fn job_type(&self) -> JobType;
+/// Returns which keys may access a job. A job whose request cannot be read needs an unrestricted admin key.
+pub(super) fn access<J: JobKind>(job: &Job) -> JobAccess {
+    match stored::read(&job.id, &job.request) {
+        Ok(request) => JobAccess { scope: J::SCOPE, visibility: J::visibility(&request, job.collection.as_ref()) },
+        Err(_) => JobAccess { scope: Scope::Admin, visibility: JobVisibility::Everything },
+    }
+}
 
-    /// `JobKind::SCOPE` and `JobKind::visibility`. A job whose request cannot be read needs an unrestricted admin key.
-    fn access(&self, job: &Job) -> JobAccess;
-
-    fn run<'c>(&self, context: &'c JobContext, request: &'c Metadata) -> BoxFuture<'c, Result<(), JobError>>;
-
-    fn free_space(&self, state: &State, job: &RunningJob);
-
-    fn before_end(&self, state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error>;
-
-    fn finish(&self, state: &State, job: &RunningJob);
-
-    /// `JobKind::clean_up`. Also removes the folder if it is empty then.
-    fn clean_up(&self, folder: &Path, status: JobStatus);
-
-    fn builds_collection(&self, id: &JobId, request: &Metadata) -> Option<CollectionId>;
-
-    fn needs_files(&self) -> bool;
+pub(super) fn run<'c, J: JobKind>(context: &'c JobContext, request: &'c Metadata) -> BoxFuture<'c, Result<(), JobError>> {
+    async move { J::run(context, stored::read(&context.job.id, request)?).await }.boxed()
 }
 
 /// Reads a request, or logs that it is damaged. The files of a job with a damaged request stay until the job is pruned.
-fn read<R: DeserializeOwned>(id: &JobId, request: &Metadata) -> Option<R> {
-    let read = stored::read(id, request);
+pub(super) fn read<J: JobKind>(id: &JobId, request: &Metadata) -> Option<J::Request> {
     let log = |error: &Error| tracing::warn!(job = %id, error = with_causes(error), "a job's request cannot be read");
-    read.inspect_err(log).ok()
+    stored::read(id, request).inspect_err(log).ok()
 }
 
-impl<J: JobKind> AnyJobKind for J {
-    #[cfg(test)]
-    fn job_type(&self) -> JobType {
-        J::TYPE
-    }
-
-    fn access(&self, job: &Job) -> JobAccess {
-        match stored::read(&job.id, &job.request) {
-            Ok(request) => JobAccess { scope: J::SCOPE, visibility: J::visibility(&request, job.collection.as_ref()) },
-            Err(_) => JobAccess { scope: Scope::Admin, visibility: JobVisibility::Everything },
-        }
-    }
-
-    fn run<'c>(&self, context: &'c JobContext, request: &'c Metadata) -> BoxFuture<'c, Result<(), JobError>> {
-        async move { <J as JobKind>::run(context, stored::read(&context.job.id, request)?).await }.boxed()
-    }
-
-    fn free_space(&self, state: &State, job: &RunningJob) {
-        if let Some(request) = read(&job.id, &job.request) {
-            <J as JobKind>::free_space(state, &job.id, &request);
-        }
-    }
-
-    fn before_end(&self, state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
-        <J as JobKind>::before_end(state, id, status, error)
-    }
-
-    fn finish(&self, state: &State, job: &RunningJob) {
-        if let Some(request) = read(&job.id, &job.request) {
-            <J as JobKind>::finish(state, &job.id, &request);
-        }
-    }
-
-    fn clean_up(&self, folder: &Path, status: JobStatus) {
-        <J as JobKind>::clean_up(folder, status);
-        // Fails if it is not empty.
-        let _ = std::fs::remove_dir(folder);
-    }
-
-    fn builds_collection(&self, id: &JobId, request: &Metadata) -> Option<CollectionId> {
-        <J as JobKind>::builds_collection(&read(id, request)?)
-    }
-
-    fn needs_files(&self) -> bool {
-        J::NEEDS_FILES
-    }
+/// Removes files of a job that has ended, and its folder if it is empty then.
+pub(super) fn clean_up<J: JobKind>(folder: &Path, status: JobStatus) {
+    J::clean_up(folder, status);
+    // Fails if it is not empty.
+    let _ = std::fs::remove_dir(folder);
 }

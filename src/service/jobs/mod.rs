@@ -1,5 +1,5 @@
 //! Accepts, lists, watches and cancels jobs. `scheduler` runs them. A job type consists of an implementation of `kind::JobKind`
-//! in the module of its resource, a variant of `JobType`, and a line in `kind_of`.
+//! in the module of its resource, a variant of `JobType`, and a line in `with_kind`.
 
 mod context;
 mod embedding;
@@ -27,15 +27,14 @@ pub(super) use running::{Jobs, RunningJob};
 pub(super) use steps::Steps;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::documents;
 use super::error::Error;
 use super::folders::AtPath;
 use super::state::{Service, State};
-use super::{classifiers, collections, documents, mining, snapshots};
 use crate::domain::{
     CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Page, RequestKey, with_causes,
 };
 use crate::store::system_clock as now_ms;
-use kind::AnyJobKind;
 
 /// The folder of the data directory that holds the files of jobs, with one folder per job.
 const JOBS_DIR: &str = "jobs";
@@ -44,24 +43,37 @@ const WATCH_PAUSE: Duration = Duration::from_millis(200);
 /// Pause between two polls of a job that another server runs.
 const REMOTE_POLL_PAUSE: Duration = Duration::from_secs(1);
 
-fn kind_of(name: JobType) -> &'static dyn AnyJobKind {
-    match name {
-        JobType::Import => &documents::import::ImportJob,
-        JobType::Snapshot => &snapshots::create::SnapshotJob,
-        JobType::Restore => &snapshots::restore::RestoreJob,
-        JobType::Train => &classifiers::TrainJob,
-        JobType::Classify => &classifiers::ClassifyJob,
-        JobType::Evaluate => &classifiers::EvaluateJob,
-        JobType::Mine => &mining::MineJob,
-        JobType::Duplicates => &mining::duplicates::DuplicatesJob,
-        JobType::Reembed => &collections::reembedding::ReembedJob,
-        JobType::Project => &collections::projections::compute::ProjectJob,
-    }
+/// Evaluates an expression in which `$kind` is the implementation of a job type.
+macro_rules! with_kind {
+    ($type:expr, $kind:ident => $value:expr) => {
+        with_kind! { $type, $kind => $value;
+            Import = crate::service::documents::import::ImportJob,
+            Snapshot = crate::service::snapshots::create::SnapshotJob,
+            Restore = crate::service::snapshots::restore::RestoreJob,
+            Train = crate::service::classifiers::TrainJob,
+            Classify = crate::service::classifiers::ClassifyJob,
+            Evaluate = crate::service::classifiers::EvaluateJob,
+            Mine = crate::service::mining::MineJob,
+            Duplicates = crate::service::mining::duplicates::DuplicatesJob,
+            Reembed = crate::service::collections::reembedding::ReembedJob,
+            Project = crate::service::collections::projections::compute::ProjectJob,
+        }
+    };
+    ($type:expr, $kind:ident => $value:expr; $($name:ident = $implementation:ty,)+) => {
+        match $type {
+            $(crate::domain::JobType::$name => {
+                type $kind = $implementation;
+                $value
+            })+
+        }
+    };
 }
+pub(super) use with_kind;
 
 /// Returns the collections that these jobs build in separate folders.
 pub(super) fn collections_built_by(jobs: &[Job]) -> HashSet<CollectionId> {
-    jobs.iter().filter_map(|job| kind_of(job.kind).builds_collection(&job.id, &job.request)).collect()
+    let built_by = |job: &Job| with_kind!(job.kind, J => J::builds_collection(&kind::read::<J>(&job.id, &job.request)?));
+    jobs.iter().filter_map(built_by).collect()
 }
 
 /// Follows a job until it ends.
@@ -82,7 +94,7 @@ impl Service {
     }
 
     pub fn job_access(job: &Job) -> JobAccess {
-        kind_of(job.kind).access(job)
+        with_kind!(job.kind, J => kind::access::<J>(job))
     }
 
     /// Lists jobs, newest first. Also returns the last id on the page if there is a next page. The filter may name collections
@@ -257,7 +269,7 @@ impl Service {
             match state.catalog.job(&id)? {
                 None => std::fs::remove_dir_all(&path).at(&path)?,
                 // The job ended right before the last stop, perhaps before its files were removed.
-                Some(job) => kind_of(job.kind).clean_up(&path, job.status),
+                Some(job) => with_kind!(job.kind, J => kind::clean_up::<J>(&path, job.status)),
             }
         }
         // If several servers share the catalog, each one resumes only the jobs that it takes over.
@@ -330,13 +342,18 @@ impl State {
 
     /// Records how a job ended, and removes what is no longer needed. Blocks.
     pub(super) fn finish(&self, job: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+        with_kind!(job.kind, J => self.finish_as::<J>(job, status, error))
+    }
+
+    fn finish_as<J: JobKind>(&self, job: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
         // Released first, because a client that sees that the job has ended must be able to start another.
         job.release_permit();
-        let kind = kind_of(job.kind);
-        kind.before_end(self, &job.id, status, error)?;
+        J::before_end(self, &job.id, status, error)?;
         self.catalog.finish_job(&job.id, status, error, now_ms())?;
-        kind.clean_up(&self.job_dir(&job.id), status);
-        kind.finish(self, job);
+        kind::clean_up::<J>(&self.job_dir(&job.id), status);
+        if let Some(request) = kind::read::<J>(&job.id, &job.request) {
+            J::finish(self, &job.id, &request);
+        }
         self.prune_old_jobs()
     }
 
@@ -395,7 +412,7 @@ mod tests {
     #[test]
     fn each_job_type_has_its_own_implementation() {
         for job_type in JobType::ALL {
-            assert_eq!(kind_of(job_type).job_type(), job_type);
+            assert_eq!(with_kind!(job_type, J => J::TYPE), job_type);
         }
     }
 }

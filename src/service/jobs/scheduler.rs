@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::context::{JobContext, JobError};
-use super::kind_of;
+use super::kind::{self, JobKind};
 use super::running::RunningJob;
+use super::with_kind;
 use crate::domain::{Code, ErrorClass, JobFailure, JobStatus, Metadata};
 use crate::service::error::Error;
 use crate::service::state::State;
@@ -45,7 +46,7 @@ async fn run(context: JobContext) {
     // Runs in a separate task, so that a panic ends the job but not the engine.
     let worked = tokio::spawn(async move {
         let request = working.begin().await?;
-        kind_of(working.job.kind).run(&working, &request).await
+        with_kind!(working.job.kind, J => kind::run::<J>(&working, &request)).await
     });
     let ended = worked.await.unwrap_or_else(|error| Err(JobError::Failed(error.into())));
     let Ok(state) = context.state() else { return };
@@ -125,7 +126,9 @@ impl JobContext {
             if !state.owns(&job.id)? {
                 return Err(StoreError::JobTakenOver.into());
             }
-            kind_of(job.kind).free_space(state, &job);
+            with_kind!(job.kind, J => if let Some(request) = kind::read::<J>(&job.id, &job.request) {
+                J::free_space(state, &job.id, &request);
+            });
             Ok(())
         });
         freed.await?;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{JOBS_DIR, kind_of};
+use super::kind::JobKind as _;
+use super::{JOBS_DIR, with_kind};
 use crate::domain::{JobId, JobStatus, JobType, with_causes};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -93,7 +94,8 @@ impl State {
     /// Takes over the jobs of servers that are gone. A job that needs files waits for a server that has them, and a
     /// re-embedding waits for a server with its model. Both can be canceled in the meantime. Blocks.
     pub(super) fn take_over_orphaned_jobs(&self, catalog: &PostgresCatalog) -> Result<TakenOverJobs, Error> {
-        let with_files: Vec<JobType> = JobType::ALL.iter().copied().filter(|kind| kind_of(*kind).needs_files()).collect();
+        let with_files: Vec<JobType> =
+            JobType::ALL.iter().copied().filter(|kind| with_kind!(kind, J => J::NEEDS_FILES)).collect();
         let folder = self.data_dir.join(JOBS_DIR);
         let entries = std::fs::read_dir(&folder).at(&folder)?;
         let id = |entry: std::fs::DirEntry| JobId::parse(entry.file_name().to_str()?).ok();
