@@ -170,15 +170,6 @@ pub struct DocumentFailure {
     pub detail: String,
 }
 
-/// A document of an imported file that was not stored.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RefusedDocument {
-    /// The id, if it is valid.
-    pub id: Option<DocumentId>,
-    /// Why it was not stored.
-    pub failure: DocumentFailure,
-}
-
 /// A page of a list: at most `limit` rows after `after`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {

@@ -57,8 +57,8 @@ pub use collection::{
 };
 pub use distinct_json::DistinctJson;
 pub use document::{
-    Document, DocumentFailure, DocumentHead, DocumentPage, NewDocument, Page, Passage, RefusedDocument, TITLE_CHARS_MAX,
-    UpsertCounts, UpsertedDocument, Wait, check_title,
+    Document, DocumentFailure, DocumentHead, DocumentPage, NewDocument, Page, Passage, TITLE_CHARS_MAX, UpsertCounts,
+    UpsertedDocument, Wait, check_title,
 };
 pub use embedding::Embedding;
 pub use evaluation::{

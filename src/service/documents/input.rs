@@ -7,7 +7,7 @@ use crate::domain::json::singles;
 use crate::domain::timestamps::parse_rfc3339;
 use crate::domain::{
     self, Code, Collection, DocumentFailure, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject,
-    NewDocument, RefusedDocument, UpsertedDocument,
+    NewDocument, UpsertedDocument,
 };
 use crate::service::json::{JsonError, parse_object, shorten};
 
@@ -102,20 +102,17 @@ impl DocumentProblem {
 }
 
 /// Parses and validates one line of an import: the JSON of a document, in the form of an element of `documents`.
-pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_ms: i64) -> Result<NewDocument, RefusedDocument> {
-    let input: DocumentInput = parse_object(json).map_err(|error| {
-        let failure = match error {
-            JsonError::Malformed(problem) => {
-                let detail = shorten(format!("the line {problem}")).replace(" at line 1 column", " at column");
-                DocumentFailure { code: Code::MalformedJson, pointer: String::new(), detail }
-            }
-            JsonError::Invalid { pointer, problem } => {
-                DocumentFailure { code: Code::InvalidRequest, pointer, detail: shorten(problem) }
-            }
-        };
-        RefusedDocument { id: None, failure }
+pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_ms: i64) -> Result<NewDocument, InvalidDocument> {
+    let input: DocumentInput = parse_object(json).map_err(|error| match error {
+        JsonError::Malformed(problem) => {
+            let detail = format!("the line {problem}").replace(" at line 1 column", " at column");
+            InvalidDocument::whole(None, Code::MalformedJson, detail)
+        }
+        JsonError::Invalid { pointer, problem } => {
+            InvalidDocument { id: None, code: Code::InvalidRequest, problems: vec![DocumentProblem::at(pointer, problem)] }
+        }
     })?;
-    check(input, collection, limits, now_ms).map_err(|refusal| RefusedDocument { failure: refusal.failure(""), id: refusal.id })
+    check(input, collection, limits, now_ms)
 }
 
 #[derive(Default)]

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::service::blocking::blocking;
 use crate::service::documents::ingest::{new_id, prepare};
-use crate::service::documents::input::read_document;
+use crate::service::documents::input::{InvalidDocument, read_document};
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, ignore_not_found};
 use crate::service::handle::CollectionHandle;
@@ -33,8 +33,8 @@ use results::{Checkpoint, Counts, Line, Results};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Code, Collection, CollectionId, ColumnTypes, DocumentFailure, DocumentId, FileEncoding, FileFormat, Job, JobId, JobStatus,
-    JobType, JobUnit, NewDocument, RefusedDocument, Scope, with_causes,
+    Code, Collection, CollectionId, ColumnTypes, DocumentId, FileEncoding, FileFormat, Job, JobId, JobStatus, JobType, JobUnit,
+    NewDocument, Scope, with_causes,
 };
 use crate::store::{PreparedDocument, StoreError, Upserted};
 
@@ -302,11 +302,9 @@ impl Import {
     }
 }
 
-fn prepare_document(state: &State, row: &Collection, document: NewDocument) -> Result<PreparedDocument, RefusedDocument> {
+fn prepare_document(state: &State, row: &Collection, document: NewDocument) -> Result<PreparedDocument, InvalidDocument> {
     let given = document.id.clone();
     let prepared = given.clone().map_or_else(new_id, Ok).and_then(|id| prepare(state, row, id, document));
-    prepared.map(|(document, _)| document).map_err(|error| {
-        let failure = DocumentFailure { code: error.code(), pointer: String::new(), detail: error.to_string() };
-        RefusedDocument { id: given, failure }
-    })
+    let prepared = prepared.map_err(|error| InvalidDocument::whole(given, error.code(), error.to_string()));
+    prepared.map(|(document, _)| document)
 }

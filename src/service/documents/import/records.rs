@@ -9,7 +9,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::{Code, ColumnTypes, DocumentFailure, DocumentId, FileFormat, RefusedDocument};
+use crate::domain::{Code, ColumnTypes, DocumentId, FileFormat};
+use crate::service::documents::input::{DocumentProblem, InvalidDocument};
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, open_file};
 use crate::service::json::pointer_token;
@@ -19,7 +20,7 @@ pub(crate) struct Record {
     /// The line on which it begins, from 1.
     pub(crate) line: u64,
     /// A document as JSON, or why it is malformed.
-    pub(crate) content: Result<Vec<u8>, RefusedDocument>,
+    pub(crate) content: Result<Vec<u8>, InvalidDocument>,
 }
 
 /// Reads the records of a file, from some position on.
@@ -129,15 +130,15 @@ impl Records {
         Ok(row)
     }
 
-    fn too_long(&self) -> RefusedDocument {
+    fn too_long(&self) -> InvalidDocument {
         refused_row(format!("the line must have at most {} bytes", self.bytes_max).into())
     }
 }
 
-fn refused_row(InvalidRow { id, metadata, problem }: InvalidRow) -> RefusedDocument {
+fn refused_row(InvalidRow { id, metadata, problem }: InvalidRow) -> InvalidDocument {
     let pointer = metadata.map_or_else(String::new, |name| format!("/metadata/{}", pointer_token(&name)));
-    let failure = DocumentFailure { code: Code::InvalidRequest, pointer, detail: problem };
-    RefusedDocument { id: id.and_then(|id| DocumentId::parse_new(&id).ok()), failure }
+    let id = id.and_then(|id| DocumentId::parse_new(&id).ok());
+    InvalidDocument { id, code: Code::InvalidRequest, problems: vec![DocumentProblem { pointer, detail: problem }] }
 }
 
 fn json(object: &Map<String, Value>) -> Vec<u8> {
@@ -161,7 +162,7 @@ mod tests {
         let mut found = Vec::new();
         while let Some(Record { line, content }) = records.next().unwrap() {
             let content = content.map(|json| String::from_utf8(json).unwrap());
-            found.push((line, content.unwrap_or_else(|refused| format!("! {}", refused.failure.detail))));
+            found.push((line, content.unwrap_or_else(|refused| format!("! {}", refused.problems[0].detail))));
         }
         found
     }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::records::RecordPosition;
-use crate::domain::{Job, RefusedDocument, UpsertCounts};
+use crate::domain::{Job, UpsertCounts};
+use crate::service::documents::input::InvalidDocument;
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, open_regular, sync_dir};
 use crate::service::jobs::result_lines::{count, open_results};
@@ -20,7 +21,7 @@ pub(crate) struct Line {
     /// The line that it begins on.
     pub(crate) line: u64,
     /// `Ok` if its document is stored, otherwise why it was refused.
-    pub(crate) outcome: Result<(), RefusedDocument>,
+    pub(crate) outcome: Result<(), InvalidDocument>,
 }
 
 /// Everything that the job needs to continue after a restart.
@@ -74,9 +75,10 @@ impl Checkpoint {
                     }
                     None => continue,
                 },
-                Err(RefusedDocument { id, failure }) => {
+                Err(refusal) => {
                     self.failed += 1;
-                    match id {
+                    let failure = refusal.failure("");
+                    match &refusal.id {
                         Some(id) => json!({"line": line, "id": id, "status": "failed", "error": failure}),
                         None => json!({"line": line, "status": "failed", "error": failure}),
                     }
