@@ -57,6 +57,15 @@ pub(crate) struct AliasEntry {
     pub(crate) collection: String,
 }
 
+/// An archive. Also the content of `<id>.json`, which describes a snapshot.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Description {
+    /// The length and SHA-256 of the archive itself.
+    pub(crate) archive: FileDigest,
+    pub(crate) manifest: Manifest,
+}
+
 /// A collection of an archive.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -228,12 +237,6 @@ fn header(bytes: u64) -> tar::Header {
     header
 }
 
-pub(crate) struct Unpacked {
-    pub(crate) manifest: Manifest,
-    /// Length and SHA-256 of the archive itself.
-    pub(crate) sum: FileDigest,
-}
-
 /// Limits for reading an archive. File names are held in memory, so their number is limited, too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArchiveBounds {
@@ -267,7 +270,7 @@ pub(crate) fn unpack(
     bounds: ArchiveBounds,
     path_of: impl Fn(&str) -> Option<PathBuf>,
     mut on_progress: impl FnMut(u64) -> Result<(), Error>,
-) -> Result<Unpacked, Error> {
+) -> Result<Description, Error> {
     let file = open_archive(path)?;
     let mut packed = Hashing::new(BufReader::with_capacity(COPY_BYTES, file));
     let broken = |error: io::Error| invalid(format!("is damaged: {error}"));
@@ -298,9 +301,8 @@ pub(crate) fn unpack(
             }
             let kind =
                 kind_of(&name).ok_or_else(|| invalid(format!("contains {name:?}, which does not belong in a snapshot")))?;
-            let mut copying =
-                Copying { kind, name: &name, path: path_of(&name), on_progress: &mut |copied| on_progress(done + copied) };
-            let sum = copying.copy(&mut entry)?;
+            let path = path_of(&name);
+            let sum = copy_database(&mut entry, (kind, &name), path.as_deref(), |copied| on_progress(done + copied))?;
             done += sum.bytes;
             if sums.insert(name.clone(), sum).is_some() {
                 return Err(invalid(format!("contains {name} twice")));
@@ -316,7 +318,7 @@ pub(crate) fn unpack(
     let manifest = manifest.ok_or_else(|| invalid("has no manifest, so it is incomplete"))?;
     manifest.check()?;
     check_sums(&manifest, &sums)?;
-    Ok(Unpacked { manifest, sum: FileDigest { bytes: packed.bytes, sha256: packed.sha256() } })
+    Ok(Description { archive: FileDigest { bytes: packed.bytes, sha256: packed.sha256() }, manifest })
 }
 
 fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Manifest, Error> {
@@ -348,37 +350,31 @@ fn kind_of(name: &str) -> Option<DatabaseKind> {
     }
 }
 
-/// Copies a database out of an archive.
-struct Copying<'a> {
-    kind: DatabaseKind,
-    name: &'a str,
-    path: Option<PathBuf>,
-    on_progress: &'a mut dyn FnMut(u64) -> Result<(), Error>,
-}
-
-impl Copying<'_> {
-    /// Reads an entry to its end, into a new file if it is wanted.
-    fn copy(&mut self, entry: &mut impl Read) -> Result<FileDigest, Error> {
-        let path = self.path.clone().unwrap_or_default();
-        let mut file = self.path.as_deref().map(File::create_new).transpose().at(&path)?;
-        let mut entry = Hashing::new(entry);
-        let mut piece = Vec::with_capacity(COPY_BYTES);
+/// Reads a database of an archive to its end, into a new file at `path` if it is wanted.
+fn copy_database(
+    entry: &mut impl Read,
+    (kind, name): (DatabaseKind, &str),
+    path: Option<&Path>,
+    mut on_progress: impl FnMut(u64) -> Result<(), Error>,
+) -> Result<FileDigest, Error> {
+    let mut file = path.map(|path| File::create_new(path).at(path)).transpose()?;
+    let path = path.unwrap_or(Path::new(""));
+    let mut entry = Hashing::new(entry);
+    let mut piece = Vec::with_capacity(COPY_BYTES);
+    read_piece(&mut entry, &mut piece)?;
+    check_head(kind, &piece)
+        .map_err(|error| invalid(format!("contains {name}, which this server cannot use: {}", chain(&error))))?;
+    while !piece.is_empty() {
+        on_progress(entry.bytes)?;
+        if let Some(file) = &mut file {
+            file.write_all(&piece).at(path)?;
+        }
         read_piece(&mut entry, &mut piece)?;
-        let name = self.name;
-        check_head(self.kind, &piece)
-            .map_err(|error| invalid(format!("contains {name}, which this server cannot use: {}", chain(&error))))?;
-        while !piece.is_empty() {
-            (self.on_progress)(entry.bytes)?;
-            if let Some(file) = &mut file {
-                file.write_all(&piece).at(&path)?;
-            }
-            read_piece(&mut entry, &mut piece)?;
-        }
-        if let Some(file) = file {
-            file.sync_all().at(&path)?;
-        }
-        Ok(FileDigest { bytes: entry.bytes, sha256: entry.sha256() })
     }
+    if let Some(file) = file {
+        file.sync_all().at(path)?;
+    }
+    Ok(FileDigest { bytes: entry.bytes, sha256: entry.sha256() })
 }
 
 /// Reads the next piece of an entry, which is empty at the end. Only the last one is shorter than the others.

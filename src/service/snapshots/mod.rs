@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::Stream;
-use serde::{Deserialize, Serialize};
 
 use super::classifiers::ClassifierError;
 use super::error::Error;
@@ -27,7 +26,7 @@ use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, 
 use crate::new_id::new_uuid;
 use crate::service::open_collection::OpenCollection;
 use crate::store::Catalog;
-use archive::{ArchiveBounds, FileDigest, Manifest, invalid, open_archive, unpack};
+use archive::{ArchiveBounds, Description, invalid, open_archive, unpack};
 pub use schedule_meter::ScheduleMeter;
 
 const ARCHIVE: &str = ".tar.zst";
@@ -36,14 +35,6 @@ const DESCRIPTION: &str = ".json";
 const COLLECTIONS_LISTED: usize = 10_000;
 const PARTIAL: &str = ".partial";
 const DESCRIPTION_PARTIAL: &str = ".description.partial";
-
-/// The content of `<id>.json`.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Description {
-    pub(crate) archive: FileDigest,
-    pub(crate) manifest: Manifest,
-}
 
 impl Service {
     /// Lists snapshots, newest first. Also returns the last id on the page if there is a next page. A page ends early if its
@@ -274,8 +265,7 @@ impl State {
     fn check_archive(&self, id: &SnapshotId, path: &Path) -> Result<(Description, Snapshot), Error> {
         let bytes_max = UploadBounds::new(&self.limits).bytes_max;
         let bounds = ArchiveBounds { bytes_max, collections_max: self.limits.collections_max };
-        let unpacked = unpack(path, bounds, |_| None, |_| self.check_running())?;
-        let description = Description { archive: unpacked.sum, manifest: unpacked.manifest };
+        let description = unpack(path, bounds, |_| None, |_| self.check_running())?;
         let snapshot = snapshot_info(id.clone(), &description)?;
         Ok((description, snapshot))
     }

@@ -25,8 +25,8 @@ use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility, NewJob,
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::repair::recover;
 use crate::service::search;
-use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, file_name, invalid, open_archive, unpack};
-use crate::service::snapshots::{Description, classifier_exists};
+use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, Description, file_name, invalid, open_archive, unpack};
+use crate::service::snapshots::classifier_exists;
 use crate::service::state::{Listed, Service, State};
 use crate::store::{Catalog, DatabaseKind, ForeignImport, Replacement, SnapshotMetadata, StoreError, SwapState};
 
@@ -415,7 +415,7 @@ impl Restore {
             context.set_done(read);
             context.check_not_stopped()
         })?;
-        if unpacked.sum != description.archive {
+        if unpacked.archive != description.archive {
             return Err(invalid("does not match its description: its SHA-256 differs"));
         }
         let mut damage = Vec::with_capacity(databases.len());
