@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use super::classifiers::ClassifierError;
 use crate::classify::ClassifyError;
 use crate::domain::{
-    CollectionModel, CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, JobType, KeyId, SnapshotId,
+    CollectionModel, CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, JobType, KeyId,
+    ProjectionCenter, SnapshotId,
 };
 use crate::embed::{EmbedError, QueryError};
 use crate::index::IndexError;
 use crate::mining::MiningError;
 use crate::ranking::ScorerError;
-use crate::service::collections::projections::error::ProjectionError;
 use crate::service::limits::shares::LimitExceeded;
 use crate::service::mining::MineError;
 use crate::storage::StorageError;
@@ -168,8 +168,14 @@ pub enum Error {
     InBatch { index: usize, source: Box<Error> },
     #[error(transparent)]
     Mine(#[from] MineError),
-    #[error(transparent)]
-    Projection(#[from] ProjectionError),
+    #[error(
+        "collection {collection} has no projection with center {center}: POST /v1/collections/{collection}/projections computes one"
+    )]
+    ProjectionNotFound { collection: CollectionName, center: ProjectionCenter },
+    #[error("a projection needs at least {expected} documents with embeddings, but collection {collection} has {got}")]
+    TooFewDocuments { collection: CollectionName, expected: usize, got: usize },
+    #[error("job {job} is already computing the projection of collection {collection} with center {center}")]
+    AlreadyProjecting { collection: CollectionName, center: ProjectionCenter, job: JobId },
     #[error("the caller disconnected; nothing was stored")]
     CallerGone,
     #[error("the server is stopping")]

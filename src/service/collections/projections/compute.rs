@@ -19,7 +19,6 @@ use crate::mining::{BLOCK_SENTENCES, NeighborLists};
 use crate::parallel::{in_parallel, parallelism};
 use crate::projection::{FuzzyGraph, Layout, Neighborhood, Point, Vectors, bytes_needed, epochs, principal_plane};
 use crate::service::blocking::blocking;
-use crate::service::collections::projections::ProjectionError;
 use crate::service::collections::projections::file::{EmbeddingsMark, Origin, ProjectionFile};
 use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, Steps, new_job_id, stored};
@@ -89,7 +88,7 @@ impl Service {
         let own = collection.row.name.clone();
         let running = self.state.run(move |state| state.unfinished_projection(&own, center)).await?;
         if let Some(job) = running {
-            return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
+            return Err(Error::AlreadyProjecting { collection: collection.row.name.clone(), center, job });
         }
         Ok(NewJob {
             id: new_job_id()?,
@@ -269,7 +268,7 @@ fn check_enough(collection: &CollectionName, got: usize) -> Result<(), Error> {
     if got >= DOCUMENTS_MIN {
         return Ok(());
     }
-    Err(ProjectionError::TooFewDocuments { collection: collection.clone(), expected: DOCUMENTS_MIN, got }.into())
+    Err(Error::TooFewDocuments { collection: collection.clone(), expected: DOCUMENTS_MIN, got })
 }
 
 /// Hashes an id: the first eight bytes of its SHA-256.

@@ -1,7 +1,6 @@
 //! Lists and reads projections: their points, and the values that color them. `compute` computes them.
 
 pub(crate) mod compute;
-pub mod error;
 pub(crate) mod file;
 
 use std::collections::HashMap;
@@ -14,7 +13,6 @@ use crate::service::error::Error;
 use crate::service::handle::CollectionHandle;
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
-pub use error::ProjectionError;
 use file::{EmbeddingsMark, ProjectionFile};
 
 /// Maximum number of values of a field that get a color of their own. People cannot tell more colors apart.
@@ -46,7 +44,7 @@ impl CollectionHandle {
         let read = collection.read(move |collection| {
             charge(&budget, file::bytes(&collection.folder, center))?;
             let Some(file) = ProjectionFile::read(&collection.folder, center, &collection.identity)? else {
-                return Err(ProjectionError::NotFound { collection: collection.row.name.clone(), center }.into());
+                return Err(Error::ProjectionNotFound { collection: collection.row.name.clone(), center });
             };
             charge(&budget, file.ids.len() as u64 * POINT_BYTES)?;
             assemble_projection(collection, file, center, field.as_ref())
