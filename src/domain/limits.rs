@@ -3,7 +3,7 @@
 
 use clap::Args;
 
-use super::{DocumentPatch, Metadata, TitleChange};
+use super::{DocumentPatch, Metadata};
 
 /// The maximum of a setting that is a count or a size, unless it has a maximum of its own. No machine has that much of
 /// anything, and sums of several settings do not overflow.
@@ -113,7 +113,7 @@ impl Limits {
     /// Returns a patch that changes only metadata, within these limits.
     pub fn metadata_patch(&self, metadata: Metadata) -> DocumentPatch {
         DocumentPatch {
-            title: TitleChange::Keep,
+            title: None,
             metadata,
             language: None,
             expires_at_ms: None,

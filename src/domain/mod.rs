@@ -91,7 +91,7 @@ pub use search::{
 pub use secret::Secret;
 pub use selection::{
     DocumentOrder, DocumentPatch, Facet, FacetRequest, FacetValue, Facets, Precondition, ScrollPage, ScrollPosition,
-    ScrollRequest, TitleChange,
+    ScrollRequest,
 };
 pub use settings::{HnswSettings, Metric, Quantization};
 pub use similarity::{PairSimilarity, SimilarityMatrix};

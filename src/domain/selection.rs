@@ -164,34 +164,12 @@ impl Precondition {
     }
 }
 
-/// A change of a title.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum TitleChange {
-    /// Keep it.
-    #[default]
-    Keep,
-    /// Remove it.
-    Remove,
-    /// Replace it with this one, which passes `check_title`.
-    Set(String),
-}
-
-impl TitleChange {
-    /// The resulting title.
-    pub fn applied(self, title: Option<String>) -> Option<String> {
-        match self {
-            Self::Keep => title,
-            Self::Remove => None,
-            Self::Set(title) => Some(title),
-        }
-    }
-}
-
 /// Changes to a document, except to its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentPatch {
-    /// A different title requires splitting and embedding the text again.
-    pub title: TitleChange,
+    /// The new title, which passes `check_title`: `Some(None)` for none; `None` keeps the current one. A different title requires
+    /// splitting and embedding the text again.
+    pub title: Option<Option<String>>,
     /// Merged into the metadata as in RFC 7396: a null removes, an object is merged, everything else replaces.
     pub metadata: Metadata,
     /// The new language; `None` keeps the current one.

@@ -188,7 +188,7 @@ fn apply(document: &Document, patch: &DocumentPatch) -> Result<Option<Document>,
         // A language given by the caller is no longer a guess, even if it is the detected one.
         (patched.language, patched.language_confidence) = (patch.language, None);
     }
-    patched.title = patch.title.clone().applied(patched.title);
+    patched.title = patch.title.clone().unwrap_or(patched.title);
     patched.expires_at_ms = patch.expires_at_ms.unwrap_or(patched.expires_at_ms);
     Ok((patched != *document).then_some(patched))
 }
@@ -208,7 +208,7 @@ impl ResplitText {
     /// Returns the text whose passages replace those of the document: none if the patch keeps the title. Returns `None` if
     /// `resplit` was not split with the new title, or is not the document's text.
     fn for_patch<'r>(resplit: Option<&'r Self>, document: &Document, patch: &DocumentPatch) -> Option<Option<&'r Self>> {
-        let title = patch.title.clone().applied(document.title.clone());
+        let title = patch.title.clone().unwrap_or_else(|| document.title.clone());
         if title == document.title {
             return Some(None);
         }

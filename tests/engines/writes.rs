@@ -1,6 +1,6 @@
 //! Conditional writes, patches, and what is stored in the same transaction: idempotency records and checkpoints.
 
-use dragoman::domain::{DocumentPatch, JobId, Metadata, PassageId, Precondition, RequestKey, Sequence, TitleChange};
+use dragoman::domain::{DocumentPatch, JobId, Metadata, PassageId, Precondition, RequestKey, Sequence};
 use dragoman::store::{Idempotent, PatchOutcome, Patched, PreparedDocument, ResplitText, StoreError, TextPatch};
 use serde_json::{Value, json};
 
@@ -128,7 +128,7 @@ over_both_engines! {
     fn a_new_title_requires_new_passages(engine) {
         let own = PreparedDocument { embedding: Some(embedding(5.0)), ..document("a", "un train") };
         engine.put(own);
-        let titled = DocumentPatch { title: TitleChange::Set("Gare".to_owned()), ..patch(json!({})) };
+        let titled = DocumentPatch { title: Some(Some("Gare".to_owned())), ..patch(json!({})) };
         assert_eq!(engine.patch(&id("a"), titled.clone(), None, Precondition::None).unwrap(), PatchOutcome::Conflict);
         let resplit = |keeps_embedding, text: &str| ResplitText {
             title: Some("Gare".to_owned()), text: text.to_owned(), passages: vec![(0..text.len()).into()], keeps_embedding
@@ -142,7 +142,7 @@ over_both_engines! {
         let kept = patched(engine, titled.clone(), Some(resplit(true, "un train")));
         assert_eq!((kept.title.as_deref(), kept.indexed), (Some("Gare"), true));
         assert_eq!(engine.passage_embeddings(&id("a")).unwrap().unwrap(), [embedding(5.0)]);
-        let untitled = DocumentPatch { title: TitleChange::Remove, ..patch(json!({})) };
+        let untitled = DocumentPatch { title: Some(None), ..patch(json!({})) };
         let without = ResplitText { title: None, ..resplit(false, "un train") };
         let outcome = engine.patch(&id("a"), untitled, Some(without), Precondition::None).unwrap();
         let PatchOutcome::Done(document, pending) = outcome else { unreachable!("it is patched") };

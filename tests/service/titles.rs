@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use dragoman::domain::{
-    Code, CollectionView, DocumentPatch, JobStatus, Limits, Metadata, NewDocument, Precondition, SearchMode, SearchRequest,
-    TitleChange, Wait,
+    Code, CollectionView, DocumentPatch, JobStatus, Limits, Metadata, NewDocument, Precondition, SearchMode, SearchRequest, Wait,
 };
 use dragoman::embed::FakeOptions;
 use rusqlite::Connection;
@@ -17,7 +16,7 @@ fn titled(of: &str, title: &str, text: &str) -> NewDocument {
     NewDocument { title: Some(title.to_owned()), ..document(of, text) }
 }
 
-fn titles(title: TitleChange) -> DocumentPatch {
+fn titles(title: Option<Option<String>>) -> DocumentPatch {
     DocumentPatch { title, ..Limits::default().metadata_patch(Metadata::new()) }
 }
 
@@ -26,7 +25,7 @@ impl Running {
         ids(&self.search("news", SearchRequest { mode: SearchMode::Lexical, ..request(word, 10) }).await.unwrap())
     }
 
-    async fn retitle(&self, title: TitleChange, wait: Wait) {
+    async fn retitle(&self, title: Option<Option<String>>, wait: Wait) {
         self.on("news").patch(&id("harbor"), titles(title), wait, Precondition::None).await.unwrap();
     }
 
@@ -73,12 +72,12 @@ async fn only_a_changed_title_is_embedded_again() {
     running.upsert("news", vec![document("harbor", HARBOR)], Wait::Indexed).await.unwrap();
     let batches = || running.control.batches().len();
     let before = batches();
-    running.retitle(TitleChange::Set("Lervik".to_owned()), Wait::Indexed).await;
+    running.retitle(Some(Some("Lervik".to_owned())), Wait::Indexed).await;
     assert_eq!(batches(), before + 1);
-    running.retitle(TitleChange::Set("Lervik".to_owned()), Wait::Indexed).await;
+    running.retitle(Some(Some("Lervik".to_owned())), Wait::Indexed).await;
     running.upsert("news", vec![titled("harbor", "Lervik", HARBOR)], Wait::Indexed).await.unwrap();
     assert_eq!(batches(), before + 1);
-    running.retitle(TitleChange::Remove, Wait::Stored).await;
+    running.retitle(Some(None), Wait::Stored).await;
     eventually("the worker has embedded it", async || running.view().await.counts.passages_pending == 0).await;
     assert_eq!(batches(), before + 2);
     assert!(running.by_title("lervik").await.is_empty());
@@ -94,8 +93,8 @@ async fn a_title_cannot_be_changed_in_a_collection_of_another_model() {
         let (news, harbor) = (name("news"), id("harbor"));
         running.service.collection(&news).unwrap().patch(&harbor, titles(title), Wait::Indexed, Precondition::None).await
     };
-    assert_eq!(patch(TitleChange::Remove).await.unwrap_err().code(), Code::ModelMismatch);
-    assert_eq!(patch(TitleChange::Keep).await.unwrap().title.as_deref(), Some("Lervik"));
+    assert_eq!(patch(Some(None)).await.unwrap_err().code(), Code::ModelMismatch);
+    assert_eq!(patch(None).await.unwrap().title.as_deref(), Some("Lervik"));
     let job = running.on("news").reembed(None).await.unwrap();
     let over = async || running.service.get_job(&job.id).await.unwrap().status == JobStatus::Succeeded;
     eventually("the collection has the other model", over).await;

@@ -1,6 +1,6 @@
 //! Stemming: lexical search finds other forms of a word in its document's language, even after the language changes.
 
-use dragoman::domain::{DocumentPatch, Language, Limits, Metadata, PassageId, Precondition, TitleChange};
+use dragoman::domain::{DocumentPatch, Language, Limits, Metadata, PassageId, Precondition};
 use dragoman::store::{DocumentStore, PreparedDocument, ResplitText, SearchFilter};
 
 use crate::{document, id, language, put, store};
@@ -60,7 +60,7 @@ fn patching_title_and_language_together_updates_the_stems() {
         passages: vec![(0..text.len()).into()],
         keeps_embedding: false,
     };
-    let patch = DocumentPatch { title: TitleChange::Set("Türme".to_owned()), ..language_change(language("de")) };
+    let patch = DocumentPatch { title: Some(Some("Türme".to_owned())), ..language_change(language("de")) };
     store.patch(&id("a"), patch, Some(resplit), Precondition::default()).unwrap();
     assert_eq!(["Mauer", "Turm"].map(|query| found(&store, query, "de")), [1, 1]);
 }

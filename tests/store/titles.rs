@@ -1,6 +1,6 @@
 //! Titles and headings: stored with documents and passages, read back after a restart, and reported when damaged.
 
-use dragoman::domain::{DocumentPatch, Limits, Metadata, PassageContext, PassageId, PassageSpan, TitleChange};
+use dragoman::domain::{DocumentPatch, Limits, Metadata, PassageContext, PassageId, PassageSpan};
 use dragoman::store::{DatabaseKind, DocumentStore, ForeignImport, PreparedDocument, ResplitText, SearchFilter, StoreError};
 use rusqlite::Connection;
 
@@ -21,7 +21,7 @@ fn by_words(store: &DocumentStore, query: &str) -> Vec<PassageId> {
 }
 
 fn set(title: &str) -> DocumentPatch {
-    DocumentPatch { title: TitleChange::Set(title.to_owned()), ..Limits::default().metadata_patch(Metadata::new()) }
+    DocumentPatch { title: Some(Some(title.to_owned())), ..Limits::default().metadata_patch(Metadata::new()) }
 }
 
 fn resplit(title: &str) -> ResplitText {

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::changes::{expiry_change, merge_patch};
 use super::{DocumentResult, UpsertParameters};
 use crate::domain::{
-    Code, Document, DocumentId, DocumentPatch, InvalidId, Language, LanguageTagError, MetadataObject, TitleChange, check_title,
+    Code, Document, DocumentId, DocumentPatch, InvalidId, Language, LanguageTagError, MetadataObject, check_title,
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
@@ -113,17 +113,12 @@ pub async fn patch_document(
     if body.title.is_none() && body.metadata.is_none() && body.language.is_none() && expires_at_ms.is_none() {
         return invalid("", "must have title, expires_at, ttl_seconds, metadata or language; PUT changes the text");
     }
-    let title = match body.title {
-        None => TitleChange::Keep,
-        Some(None) => TitleChange::Remove,
-        Some(Some(title)) => {
-            check_parsed("/title", check_title(&title))?;
-            TitleChange::Set(title)
-        }
-    };
+    if let Some(Some(title)) = &body.title {
+        check_parsed("/title", check_title(title))?;
+    }
     let metadata = merge_patch(body.metadata)?;
     let language = body.language.as_deref().map(parse_language).transpose()?;
-    let patch = DocumentPatch { title, language, expires_at_ms, ..api.service.limits().metadata_patch(metadata) };
+    let patch = DocumentPatch { title: body.title, language, expires_at_ms, ..api.service.limits().metadata_patch(metadata) };
     let document = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await?;
     Ok(([(ETAG, etag(document.sequence))], Json(document)))
 }

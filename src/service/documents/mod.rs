@@ -15,7 +15,7 @@ use super::handle::CollectionHandle;
 use super::state::State;
 use crate::domain::{
     Collection, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page, Precondition, RequestKey,
-    ScrollPage, ScrollRequest, Sequence, TitleChange, Wait, metadata,
+    ScrollPage, ScrollRequest, Sequence, Wait, metadata,
 };
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
@@ -87,14 +87,14 @@ impl CollectionHandle {
         precondition: Precondition,
     ) -> Result<Document, Error> {
         self.service.check_running()?;
-        let waits = wait == Wait::Indexed && patch.title != TitleChange::Keep;
-        if patch.title != TitleChange::Keep {
+        let waits = wait == Wait::Indexed && patch.title.is_some();
+        if patch.title.is_some() {
             self.check_can_embed(wait)?;
         }
         let (state, wanted) = (Arc::clone(&self.service.state), id.clone());
         let patched = self.write(move |collection| {
             state.check_emergency_space()?;
-            if patch.title != TitleChange::Keep {
+            if patch.title.is_some() {
                 // The collection may be a replacement with another model.
                 collection.check_model(state.embedder.model())?;
             }
@@ -250,9 +250,9 @@ fn patch_prepared(
 ) -> Result<Option<(Document, Vec<PendingPassage>)>, Error> {
     loop {
         let resplit = match &patch.title {
-            TitleChange::Keep => None,
-            change => match collection.store.get(id)? {
-                Some(document) => resplit(state, &collection.row, document, change.clone())?,
+            None => None,
+            Some(title) => match collection.store.get(id)? {
+                Some(document) => resplit(state, &collection.row, document, title.clone())?,
                 None => return Ok(None),
             },
         };
@@ -266,8 +266,7 @@ fn patch_prepared(
 }
 
 /// Splits a document's text for a new title. Returns `None` if the title stays the same.
-fn resplit(state: &State, row: &Collection, document: Document, change: TitleChange) -> Result<Option<ResplitText>, Error> {
-    let title = change.applied(document.title.clone());
+fn resplit(state: &State, row: &Collection, document: Document, title: Option<String>) -> Result<Option<ResplitText>, Error> {
     if title == document.title {
         return Ok(None);
     }
