@@ -128,11 +128,7 @@ impl Service {
                 state.check_directory()?;
                 // Recorded in the catalog first, so that a restart does not resume the job.
                 state.catalog.request_cancel(&id)?;
-                if let Some(waiting) = state.jobs.cancel(&id) {
-                    // If this fails, the job waits again, and ends as canceled when its turn comes.
-                    let ended = state.finish(&waiting, JobStatus::Canceled, None);
-                    ended.inspect_err(|_| state.enqueue(waiting))?;
-                }
+                state.cancel(&id)?;
                 state.job(&id)
             })
             .await
@@ -338,6 +334,13 @@ impl JobWatch {
 impl State {
     pub(super) fn job_dir(&self, id: &JobId) -> PathBuf {
         self.data_dir.join(JOBS_DIR).join(id.as_str())
+    }
+
+    /// Cancels a job of this server: immediately if it is waiting, otherwise at the next point where it can stop. Blocks.
+    fn cancel(self: &Arc<Self>, id: &JobId) -> Result<(), Error> {
+        let Some(waiting) = self.jobs.cancel(id) else { return Ok(()) };
+        // If this fails, the job waits again, and ends as canceled when its turn comes.
+        self.finish(&waiting, JobStatus::Canceled, None).inspect_err(|_| self.enqueue(waiting))
     }
 
     /// Records how a job ended, and removes what is no longer needed. Blocks.

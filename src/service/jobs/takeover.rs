@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::kind::JobKind as _;
 use super::{JOBS_DIR, with_kind};
-use crate::domain::{JobId, JobStatus, JobType, with_causes};
+use crate::domain::{JobId, JobType, with_causes};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::folders::AtPath;
@@ -54,13 +54,7 @@ impl Service {
             match ownership {
                 JobOwnership::Own => (),
                 JobOwnership::Lost => state.jobs.stop_lost(&id),
-                JobOwnership::Canceled => {
-                    if let Some(waiting) = state.jobs.cancel(&id) {
-                        let ended = state.finish(&waiting, JobStatus::Canceled, None);
-                        // Put it back, so that the next check ends it.
-                        ended.inspect_err(|_| state.enqueue(waiting))?;
-                    }
-                }
+                JobOwnership::Canceled => state.cancel(&id)?,
             }
         }
         Ok(())
