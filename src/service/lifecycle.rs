@@ -292,10 +292,11 @@ fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
     let (closed, logged) = (AtomicUsize::new(0), Mutex::new(Instant::now()));
     let close_part = |part: Range<usize>| {
         let ends = open[part].iter().map(|collection| match collection.save() {
-            Ok(()) => close(collection, Ok(())).map_or_else(End::Failed, |()| End::Closed),
-            Err(_) => End::Unsaved(collection),
+            Ok(()) => Ok(close(collection, Ok(()))),
+            // Its database is still open.
+            Err(_) => Err(collection),
         });
-        let ends: Vec<End<'_>> = ends.collect();
+        let ends: Vec<Result<Result<(), Error>, &Arc<OpenCollection>>> = ends.collect();
         let closed = closed.fetch_add(1, Ordering::Relaxed) + 1;
         let mut logged = logged.lock();
         if logged.elapsed() >= PROGRESS_PERIOD {
@@ -305,21 +306,9 @@ fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
         Ok::<_, Infallible>(ends)
     };
     let Ok(ends) = in_parallel(0..collections, 1, parallelism().min(CLOSING_THREADS_MAX), close_part);
-    let ends = ends.into_iter().flatten().map(|end| match end {
-        End::Closed => Ok(()),
-        End::Failed(error) => Err(error),
-        End::Unsaved(collection) => close(collection, collection.save()),
-    });
+    let ends = ends.into_iter().flatten().map(|end| end.unwrap_or_else(|unsaved| close(unsaved, unsaved.save())));
     // Unlike `collect`, this continues after a failure.
     ends.fold(Ok(()), Result::and)
-}
-
-/// How a collection was closed.
-enum End<'a> {
-    Closed,
-    Failed(Error),
-    /// The index could not be saved. The database is still open.
-    Unsaved(&'a OpenCollection),
 }
 
 /// Closes the database of a collection, even if its index was not saved.
