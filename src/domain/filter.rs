@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::names::names;
@@ -100,8 +100,10 @@ pub enum Scalar {
     Bool(bool),
 }
 
-/// The path of a metadata value: keys from the outermost to the innermost, at least one and none empty.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The path of a metadata value: keys from the outermost to the innermost, at least one and none empty. The catalog stores it
+/// as an array of these, the API writes it as text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>")]
 pub struct MetadataPath(Vec<String>);
 
 /// Selects the documents in some languages that match a filter.
@@ -369,6 +371,14 @@ impl MetadataPath {
     pub fn find<'m>(&self, metadata: &'m Metadata) -> Option<&'m Value> {
         let (first, rest) = self.0.split_first()?;
         rest.iter().try_fold(metadata.get(first)?, |value, key| value.as_object()?.get(key))
+    }
+}
+
+impl TryFrom<Vec<String>> for MetadataPath {
+    type Error = &'static str;
+
+    fn try_from(keys: Vec<String>) -> Result<Self, Self::Error> {
+        Self::new(keys).ok_or("no path")
     }
 }
 

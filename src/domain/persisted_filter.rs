@@ -1,5 +1,5 @@
-//! The JSON form of filters and metadata paths in the catalog, where classifiers and the requests of jobs contain them: a
-//! filter is an array that begins with its kind, a path is an array of keys. The API uses other forms.
+//! The JSON form of filters in the catalog, where classifiers and the requests of jobs contain them: an array that begins with
+//! the filter's kind. The API uses another form.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,18 +16,6 @@ impl Serialize for Filter {
 impl<'de> Deserialize<'de> for Filter {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read(&Value::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("no filter"))
-    }
-}
-
-impl Serialize for MetadataPath {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.keys().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for MetadataPath {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read_path(&Value::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("no path"))
     }
 }
 
@@ -81,7 +69,7 @@ fn read(value: &Value) -> Option<Filter> {
 /// The document's own fields are written as names, metadata paths as arrays of keys.
 fn written_field(field: &Field) -> Value {
     match field {
-        Field::Metadata(path) => json!(path.keys()),
+        Field::Metadata(path) => json!(path),
         own => json!(own.to_string()),
     }
 }
@@ -89,13 +77,8 @@ fn written_field(field: &Field) -> Value {
 fn read_field(value: &Value) -> Option<Field> {
     match value.as_str() {
         Some(own) => Field::parse(own).ok().filter(|field| !matches!(field, Field::Metadata(_))),
-        None => read_path(value).map(Field::Metadata),
+        None => MetadataPath::deserialize(value).ok().map(Field::Metadata),
     }
-}
-
-fn read_path(value: &Value) -> Option<MetadataPath> {
-    let keys = value.as_array()?.iter().map(|key| key.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>();
-    MetadataPath::new(keys?)
 }
 
 fn scalar(scalar: &Scalar) -> Value {
