@@ -372,6 +372,12 @@ impl State {
         }
     }
 
+    /// Returns an unfinished job of a type whose request fits. Blocks.
+    pub(super) fn find_unfinished<J: JobKind>(&self, fits: impl Fn(&Job, J::Request) -> bool) -> Result<Option<JobId>, Error> {
+        let same = |job: &Job| job.kind == J::TYPE && stored::read(&job.id, &job.request).is_ok_and(|request| fits(job, request));
+        Ok(self.catalog.unfinished_jobs()?.into_iter().find(same).map(|job| job.id))
+    }
+
     fn prune_old_jobs(&self) -> Result<(), Error> {
         let before_ms = now_ms().saturating_sub(self.limits.jobs_kept_ms);
         for id in self.catalog.prune_jobs(self.limits.jobs_kept_max, before_ms)? {

@@ -12,19 +12,17 @@ use std::sync::Arc;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{
-    CollectionName, Embedding, Job, JobId, JobType, JobUnit, ProjectionCenter, ProjectionRequest, RequestKey, Scope,
-};
+use crate::domain::{CollectionName, Embedding, Job, JobType, JobUnit, ProjectionCenter, ProjectionRequest, RequestKey, Scope};
 use crate::mining::{BLOCK_SENTENCES, NeighborLists};
 use crate::parallel::{in_parallel, parallelism};
 use crate::projection::{FuzzyGraph, Layout, Neighborhood, Point, Vectors, bytes_needed, epochs, principal_plane};
 use crate::service::blocking::blocking;
 use crate::service::collections::projections::file::{EmbeddingsMark, Origin, ProjectionFile};
 use crate::service::error::Error;
-use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, Steps, new_job_id, stored};
+use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, Steps, new_job_id};
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
-use crate::service::state::{Service, State};
+use crate::service::state::Service;
 use crate::store::{DocumentKey, system_clock as now_ms};
 
 const DOCUMENTS_MIN: usize = 10;
@@ -86,7 +84,8 @@ impl Service {
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
         self.state.check_disk_space(disk_bytes)?;
         let own = collection.row.name.clone();
-        let running = self.state.run(move |state| state.unfinished_projection(&own, center)).await?;
+        let same = move |job: &Job, plan: ProjectionRequest| job.collection.as_ref() == Some(&own) && plan.center == center;
+        let running = self.state.run(move |state| state.find_unfinished::<ProjectJob>(same)).await?;
         if let Some(job) = running {
             return Err(Error::AlreadyProjecting { collection: collection.row.name.clone(), center, job });
         }
@@ -98,17 +97,6 @@ impl Service {
             total: steps(documents),
             folder: None,
         })
-    }
-}
-
-impl State {
-    /// Returns the unfinished job that projects a collection with this center. Blocks.
-    fn unfinished_projection(&self, name: &CollectionName, center: ProjectionCenter) -> Result<Option<JobId>, Error> {
-        let same = |job: &Job| {
-            let planned = || stored::read::<ProjectionRequest>(&job.id, &job.request).is_ok_and(|plan| plan.center == center);
-            job.kind == ProjectJob::TYPE && job.collection.as_ref() == Some(name) && planned()
-        };
-        Ok(self.catalog.unfinished_jobs()?.into_iter().find(same).map(|job| job.id))
     }
 }
 

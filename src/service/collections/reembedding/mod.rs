@@ -21,7 +21,7 @@ use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::handle::CollectionHandle;
-use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, new_job_id, stored};
+use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, new_job_id};
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::restore::build_index;
@@ -239,10 +239,7 @@ fn close(next: &OpenCollection, goes_on: bool) {
 impl State {
     /// Returns the unfinished job that re-embeds the collection with this id. Blocks.
     fn reembedding(&self, collection: &CollectionId) -> Result<Option<JobId>, Error> {
-        let jobs = self.catalog.unfinished_jobs()?;
-        let rebuilds_it =
-            |job: &Job| stored::read::<ReembedPlan>(&job.id, &job.request).is_ok_and(|plan| plan.collection_id == *collection);
-        Ok(jobs.into_iter().find(|job| job.kind == ReembedJob::TYPE && rebuilds_it(job)).map(|job| job.id))
+        self.find_unfinished::<ReembedJob>(|_, plan| plan.collection_id == *collection)
     }
 }
 
