@@ -245,21 +245,13 @@ impl Collection {
                 "must have finite numbers within the range of 32-bit floats; the one at position {position} is not"
             ));
         }
-        let embedding = match self.metric {
-            Metric::Cosine => Embedding::normalized(values),
-            Metric::Dot | Metric::L2 => {
-                let max = self.quantization.value_max();
-                if let Some(value) = values.iter().find(|value| value.abs() > max) {
-                    let quantization = self.quantization.name();
-                    return Err(format!(
-                        "must have numbers from {} to {max} for the quantization {quantization}, got {value}",
-                        -max
-                    ));
-                }
-                Embedding::unscaled(values)
-            }
-        };
-        embedding.ok_or_else(|| "must not be all zeros: the metric cosine needs a direction".to_owned())
+        let max = self.quantization.value_max();
+        let beyond = values.iter().find(|value| value.abs() > max);
+        if let Some(value) = beyond.filter(|_| self.metric != Metric::Cosine) {
+            let quantization = self.quantization.name();
+            return Err(format!("must have numbers from {} to {max} for the quantization {quantization}, got {value}", -max));
+        }
+        self.scale_embedding(values).ok_or_else(|| "must not be all zeros: the metric cosine needs a direction".to_owned())
     }
 }
 
