@@ -281,23 +281,19 @@ impl Import {
     /// Stores a batch with the checkpoint that follows it, then writes the batch's results.
     fn commit(&mut self, prepared: Vec<PreparedDocument>, lines: Vec<Line>) -> Result<(), Error> {
         let stored: Vec<DocumentId> = prepared.iter().map(|document| document.id.clone()).collect();
-        let ids: Vec<String> = stored.iter().map(|id| id.as_str().to_owned()).collect();
         let (position, results_bytes) = (self.records.position(), self.results.bytes());
-        let before = self.done.clone();
-        let (sender, made) = std::sync::mpsc::sync_channel(1);
-        let checkpoint = move |outcomes: &[Upserted]| {
-            let created = outcomes.iter().map(|outcome| outcome.created).collect::<Vec<_>>();
-            let checkpoint = before.after(position, results_bytes, &lines, ids.iter().zip(created));
-            // Serializing numbers and text to JSON cannot fail.
-            let json = serde_json::to_string(&checkpoint).unwrap_or_default();
-            let _ = sender.send(checkpoint);
-            json
-        };
-        self.collection.write_for_job(|store| store.upsert_for_job(&self.job, prepared, Box::new(checkpoint)))?;
+        let (ids, before) = (stored.clone(), self.done.clone());
+        let next = Arc::new(move |outcomes: &[Upserted]| {
+            let created = outcomes.iter().map(|outcome| outcome.created);
+            before.clone().after(position, results_bytes, &lines, ids.iter().zip(created))
+        });
+        let made = Arc::clone(&next);
+        // Serializing numbers and text to JSON cannot fail.
+        let checkpoint = move |outcomes: &[Upserted]| serde_json::to_string(&made(outcomes)).unwrap_or_default();
+        let outcomes = self.collection.write_for_job(|store| store.upsert_for_job(&self.job, prepared, Box::new(checkpoint)))?;
         self.collection.damage.remove_documents(&stored);
         self.collection.wake.notify_one();
-        self.done =
-            made.recv().map_err(|_| Error::JobState { id: self.job.clone(), problem: "its checkpoint was not written" })?;
+        self.done = next(&outcomes);
         self.results.append(&self.done.results)
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::records::RecordPosition;
-use crate::domain::{Job, UpsertCounts};
+use crate::domain::{DocumentId, Job, UpsertCounts};
 use crate::service::documents::input::InvalidDocument;
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, open_regular, sync_dir};
@@ -59,7 +59,7 @@ impl Checkpoint {
         position: RecordPosition,
         results_bytes: u64,
         lines: &[Line],
-        mut stored: impl Iterator<Item = (&'a String, bool)>,
+        mut stored: impl Iterator<Item = (&'a DocumentId, bool)>,
     ) -> Self {
         self.results.clear();
         for Line { line, outcome } in lines {
