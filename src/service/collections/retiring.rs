@@ -60,7 +60,7 @@ async fn retire(old: Arc<OpenCollection>, stopping: Arc<AtomicBool>, mut stop_an
     }
     loop {
         let removing = Arc::clone(&old);
-        match blocking(move || removing.remove_replaced()).await {
+        match blocking(move || Ok(removing.server().map_or(Ok(true), Postgres::remove_replaced)?)).await {
             Ok(true) => break,
             Ok(false) => (),
             Err(error) => tracing::debug!(error = error.chain(), "cannot remove a replaced collection yet; trying again"),

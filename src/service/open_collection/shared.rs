@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Engine, OpenCollection};
 use crate::service::error::Error;
-use crate::storage::{Adoption, BlockedWrites, Postgres};
+use crate::storage::{Adoption, Postgres};
 use crate::store::StoreError;
 
 impl OpenCollection {
@@ -31,17 +31,6 @@ impl OpenCollection {
     /// Makes the error for work on it after its deletion.
     pub(crate) fn not_found(&self) -> Error {
         Error::CollectionNotFound { name: self.row.name.clone() }
-    }
-
-    /// Makes the writes of other servers wait until the result is dropped. The caller locks `writes` for this server. Blocks.
-    pub(crate) fn block_writes(&self) -> Result<Option<BlockedWrites>, Error> {
-        Ok(self.server().map(Postgres::block_writes).transpose()?)
-    }
-
-    /// Removes the rows of this replaced collection from the database server, unless another server still reads them. Returns
-    /// whether they are gone. Blocks.
-    pub(crate) fn remove_replaced(&self) -> Result<bool, Error> {
-        Ok(self.server().map_or(Ok(true), Postgres::remove_replaced)?)
     }
 
     /// Makes this server finish the work that a dead server left in this collection: removing expired documents, and embedding

@@ -15,7 +15,7 @@ use crate::service::folders::orphaned;
 use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Listed, State};
-use crate::storage::{BlockedWrites, CatalogPart};
+use crate::storage::{BlockedWrites, CatalogPart, Postgres};
 
 /// The two collections of a job.
 pub(super) struct Pair {
@@ -35,7 +35,7 @@ pub(super) async fn swap(
     // From here on, no new write to the old collection can begin.
     let writes = Arc::clone(&pair.old.writes).write_owned().await;
     let old = Arc::clone(&pair.old);
-    let blocked = blocking(move || old.block_writes()).await?;
+    let blocked = blocking(move || Ok(old.server().map(Postgres::block_writes).transpose()?)).await?;
     copying.copy_changes(seen).await?;
     if !copying.is_equal().await? {
         // Something was deleted.
