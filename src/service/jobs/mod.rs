@@ -165,8 +165,7 @@ impl Service {
     /// Reserves a place for a new job. Refuses it if too many jobs wait, or if the data directory is gone.
     pub(super) fn job_permit(&self) -> Result<OwnedSemaphorePermit, Error> {
         self.state.check_directory_seen()?;
-        let limits = &self.state.limits;
-        self.state.jobs.permit(limits.jobs_running_max.max(1).saturating_add(limits.jobs_queued_max))
+        self.state.jobs.permit()
     }
 
     /// Returns the job that an earlier request with this key created, in its current state.

@@ -18,6 +18,8 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 /// Unfinished jobs.
 pub(crate) struct Jobs {
     permits: Arc<Semaphore>,
+    /// Maximum number of unfinished jobs.
+    limit: usize,
     pub(super) running_max: usize,
     pub(super) lists: Mutex<Lists>,
 }
@@ -67,13 +69,13 @@ pub(crate) struct Progress {
 impl Jobs {
     pub(crate) fn new(running_max: usize, queued_max: usize) -> Self {
         let running_max = running_max.max(1);
-        let permits = Arc::new(Semaphore::new(running_max.saturating_add(queued_max)));
-        Self { permits, running_max, lists: Mutex::default() }
+        let limit = running_max.saturating_add(queued_max);
+        Self { permits: Arc::new(Semaphore::new(limit)), limit, running_max, lists: Mutex::default() }
     }
 
     /// Takes a permit for a job that is about to be accepted.
-    pub(crate) fn permit(&self, limit: usize) -> Result<OwnedSemaphorePermit, Error> {
-        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Error::JobsWaiting { limit })
+    pub(crate) fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
+        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Error::JobsWaiting { limit: self.limit })
     }
 
     /// Finds a job that is not finished.
