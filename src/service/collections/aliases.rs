@@ -83,10 +83,6 @@ impl State {
         self.aliases.read().get(name).cloned()
     }
 
-    pub(crate) fn remove_aliases_of(&self, collection: &CollectionName) {
-        self.aliases.write().retain(|_, own| own != collection);
-    }
-
     fn set_alias(&self, alias: &Alias) -> Result<(), Error> {
         self.check_emergency_space()?;
         let id = self.collections.read().get(&alias.collection).map(|listed| listed.row().id.clone());

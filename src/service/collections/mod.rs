@@ -306,7 +306,7 @@ impl State {
         if let Some(collection) = listed.open() {
             collection.mark_deleted();
         }
-        self.remove_aliases_of(name);
+        self.aliases.write().retain(|_, own| own != name);
         Ok(listed)
     }
 
