@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt as _};
 use parking_lot::Mutex;
+use tempfile::TempPath;
 use tokio::sync::{Notify, mpsc};
 
 use super::blocking::blocking;
@@ -153,7 +154,7 @@ where
     let writing = tokio::spawn(blocking(move || {
         // Dropping this removes the file. It is dropped here after an error, or by the runtime if nobody waits for the result
         // anymore.
-        let unclaimed = UnclaimedFile(Some(path.clone()));
+        let unclaimed = TempPath::try_from_path(path.as_path()).at(&path)?;
         let bytes = write(receiver, encoding, &path, bounds)?;
         Ok((bytes, unclaimed))
     }));
@@ -179,19 +180,8 @@ where
     }
     drop(sender);
     let (bytes, mut unclaimed) = writing.await??;
-    unclaimed.0 = None;
+    unclaimed.disable_cleanup(true);
     Ok(bytes)
-}
-
-/// A received file that is not in use yet. Dropping it removes the file.
-struct UnclaimedFile(Option<PathBuf>);
-
-impl Drop for UnclaimedFile {
-    fn drop(&mut self) {
-        if let Some(path) = self.0.take() {
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }
 
 /// Checks that the disk of `folder` has room for `needed` bytes in addition to the reserve.
