@@ -1,14 +1,13 @@
 //! Exact nearest neighbors by cosine between two sets, in both directions at once.
 //!
-//! Each thread takes blocks of the first set and compares them with copies of all blocks of the second. It keeps only the
-//! nearest neighbors so far, so memory grows with the size of the sets, not with their product.
+//! Each thread takes blocks of the first set and compares them with all blocks of the second. It keeps only the nearest neighbors
+//! so far, so memory grows with the size of the sets, not with their product.
 
 use std::ops::Range;
 
 use super::encoder::Embeddings;
 use super::error::EvaluationError;
-use crate::mining::blocks::{BLOCK_SENTENCES, Block, Comparison, Nearest};
-use crate::mining::{MiningError, NeighborLists};
+use crate::mining::{BLOCK_SENTENCES, Block, LoadedSet, MiningError, NeighborLists};
 use crate::parallel::{in_parallel, parallelism};
 
 /// Finds the `count` nearest neighbors in `second` for each row of `first` and vice versa; fewer if a set is smaller.
@@ -37,53 +36,18 @@ fn by_blocks(
         );
         return Err(EvaluationError::Unusable { problem });
     }
-    let starts: Vec<usize> = (0..first.len()).step_by(block).collect();
-    let share = starts.len().div_ceil(threads);
-    let seconds = (0..second.len()).step_by(block).map(|start| block_of(second, &(start..(start + block).min(second.len()))));
-    let seconds = seconds.collect::<Result<Vec<Block>, _>>()?;
-    let compare = |part: Range<usize>| compare((first, &starts[part]), &seconds, count, block);
-    let parts = in_parallel(0..starts.len(), share, threads, compare)?;
+    let part = |start: usize| block_of(second, &(start..(start + block).min(second.len())));
+    let seconds = (0..second.len()).step_by(block).map(part).collect::<Result<Vec<Block>, _>>()?;
+    let seconds = LoadedSet::new(seconds, count, parallelism())?;
+    let compare = |rows: Range<usize>| {
+        let nearest = seconds.compare(rows.start / block, &block_of(first, &rows)?, |_, _| false)?;
+        Ok::<_, MiningError>((rows, nearest))
+    };
     let mut forward = NeighborLists::new(first.len(), second.len(), count)?;
-    let mut backward = NeighborLists::new(second.len(), first.len(), count)?;
-    for (rows, nearest) in parts.iter().flat_map(|part| &part.forward) {
-        for (row, number) in rows.clone().enumerate() {
-            forward.put(number as u32, nearest.of(row))?;
-        }
+    for (rows, nearest) in in_parallel(0..first.len(), block, threads, compare)? {
+        nearest.put_into(&mut forward, rows.start as u32..rows.end as u32)?;
     }
-    for number in 0..second.len() {
-        let of_part = |part: &Part| part.backward[number / block].of(number % block).to_vec();
-        let found: Vec<(u32, f32)> = parts.iter().flat_map(of_part).collect();
-        backward.put(number as u32, &found)?;
-    }
-    Ok((forward, backward))
-}
-
-/// The neighbors that one thread has found.
-struct Part {
-    /// For each of its blocks of the first set, the nearest neighbors in the second set.
-    forward: Vec<(Range<usize>, Nearest)>,
-    /// For each block of the second set, the nearest neighbors in these blocks.
-    backward: Vec<Nearest>,
-}
-
-fn compare(
-    (first, starts): (&Embeddings, &[usize]),
-    seconds: &[Block],
-    count: usize,
-    block: usize,
-) -> Result<Part, EvaluationError> {
-    let backward = seconds.iter().map(|other| Nearest::new(other.len(), count)).collect::<Result<_, _>>()?;
-    let mut part = Part { forward: Vec::with_capacity(starts.len()), backward };
-    for &start in starts {
-        let rows = start..(start + block).min(first.len());
-        let (one, mut of_one) = (block_of(first, &rows)?, Nearest::new(rows.len(), count)?);
-        let mut comparison = Comparison::new(&one)?;
-        for (other, of_other) in seconds.iter().zip(&mut part.backward) {
-            comparison.compare_with(&mut of_one, (other, of_other), |_, _| false)?;
-        }
-        part.forward.push((rows, of_one));
-    }
-    Ok(part)
+    Ok((forward, seconds.lists(second.len(), first.len())?))
 }
 
 fn block_of(set: &Embeddings, rows: &Range<usize>) -> Result<Block, MiningError> {

@@ -10,10 +10,10 @@
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeError};
 
-use super::MiningError;
 use super::error::check_range;
 use super::neighbors::NEIGHBORS_MAX;
 use super::rounded::{Rounded, RoundedRows};
+use super::{MiningError, NeighborLists};
 use crate::domain::embedding::dot;
 
 /// Sentences per block: two blocks and their products fit into the caches of a core.
@@ -263,6 +263,12 @@ impl Nearest {
     pub fn of(&self, position: usize) -> &[(u32, f32)] {
         let begin = position * self.per_query;
         &self.found[begin..begin + usize::from(self.counts[position])]
+    }
+
+    /// Puts the neighbors found into `lists`. `numbers` are those of the block's sentences.
+    pub fn put_into(&self, lists: &mut NeighborLists, numbers: impl IntoIterator<Item = u32>) -> Result<(), MiningError> {
+        let found = (0..self.counts.len()).map(|position| self.of(position));
+        numbers.into_iter().zip(found).try_for_each(|(number, found)| lists.put(number, found))
     }
 
     fn offer(&mut self, position: usize, number: u32, cosine: f32) {
