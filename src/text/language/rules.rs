@@ -46,7 +46,7 @@ impl RuleDetector {
                 rows.entry(word).or_default().push(row);
             }
         }
-        let known = Lang::all().iter().copied().filter(|&lang| code_of(lang).is_some()).collect();
+        let known = BY_TRIGRAMS.iter().map(|(lang, _)| *lang).collect();
         Self { by_trigrams: Detector::with_allowlist(known), rows }
     }
 
@@ -172,7 +172,7 @@ fn by_alphabet(letters: &str, alphabets: &[(&'static str, &str)]) -> Option<(&'s
             found.push(*code);
         }
     }
-    let known = Lang::all().iter().copied().filter(|&lang| code_of(lang).is_some_and(|code| found.contains(&code)));
+    let known = BY_TRIGRAMS.iter().filter(|(_, code)| found.contains(code)).map(|(lang, _)| *lang);
     match found[..] {
         [only] => Some((only, 1.0)),
         _ => match Detector::with_allowlist(known.collect()).detect(letters) {
@@ -199,51 +199,16 @@ const ARABIC: &[(&str, &str)] = &[("ar", "أإؤئةىيك"), ("fa", "أؤئپچ
 /// Relatives that the trigrams do not know: a text that they take for the first language is as likely to be in the second one.
 const UNKNOWN_RELATIVES: [(&str, &str); 3] = [("id", "ms"), ("pt", "gl"), ("es", "gl")];
 
-/// Returns the code of a language of `whatlang`, if it is one of the 62.
+/// The languages of `whatlang` that are among the 62, with their codes. Those that have a script to themselves are left out.
+static BY_TRIGRAMS: LazyLock<Vec<(Lang, &str)>> = LazyLock::new(|| {
+    let shares_script = |language: &Language| matches!(language.script(), "Latn" | "Cyrl" | "Arab" | "Deva");
+    let with_code = |lang: &Lang| Some((*lang, Language::from_tag(lang.code()).ok().filter(shares_script)?.code()));
+    Lang::all().iter().filter_map(with_code).collect()
+});
+
+/// Returns the code of a language of `whatlang`, if it is one of these.
 fn code_of(lang: Lang) -> Option<&'static str> {
-    Some(match lang {
-        Lang::Afr => "af",
-        Lang::Ara => "ar",
-        Lang::Bul => "bg",
-        Lang::Cat => "ca",
-        Lang::Ces => "cs",
-        Lang::Dan => "da",
-        Lang::Deu => "de",
-        Lang::Eng => "en",
-        Lang::Epo => "eo",
-        Lang::Spa => "es",
-        Lang::Est => "et",
-        Lang::Pes => "fa",
-        Lang::Fin => "fi",
-        Lang::Fra => "fr",
-        Lang::Hin => "hi",
-        Lang::Hrv => "hr",
-        Lang::Hun => "hu",
-        Lang::Ind => "id",
-        Lang::Ita => "it",
-        Lang::Jav => "jv",
-        Lang::Lit => "lt",
-        Lang::Lav => "lv",
-        Lang::Mkd => "mk",
-        Lang::Mar => "mr",
-        Lang::Nob => "nb",
-        Lang::Nld => "nl",
-        Lang::Pol => "pl",
-        Lang::Por => "pt",
-        Lang::Ron => "ro",
-        Lang::Rus => "ru",
-        Lang::Slk => "sk",
-        Lang::Slv => "sl",
-        Lang::Srp => "sr",
-        Lang::Swe => "sv",
-        Lang::Tgl => "tl",
-        Lang::Tur => "tr",
-        Lang::Ukr => "uk",
-        Lang::Urd => "ur",
-        Lang::Vie => "vi",
-        // The other languages have a script to themselves, or are not among the 62.
-        _ => return None,
-    })
+    BY_TRIGRAMS.iter().find(|(known, _)| *known == lang).map(|(_, code)| *code)
 }
 
 #[cfg(test)]
