@@ -25,14 +25,7 @@ pub(super) fn space_japanese(text: &str) -> String {
 
 /// Joins words with single spaces, leaving out white space.
 fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let mut joined = String::new();
-    for word in words.map(str::trim).filter(|word| !word.is_empty()) {
-        if !joined.is_empty() {
-            joined.push(' ');
-        }
-        joined.push_str(word);
-    }
-    joined
+    words.map(str::trim).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
