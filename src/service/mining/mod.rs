@@ -49,7 +49,7 @@ use embedding_file::EmbeddingFile;
 use request::{MinePlan, PlannedCorpus};
 use results::ResultsFile;
 use steps::Exclusion;
-use texts::{EqualTexts, IdenticalTexts, Texts};
+use texts::{EqualTexts, IdenticalTexts};
 
 /// The file of the pairs in the job's folder.
 const PAIRS: &str = "pairs.ndjson";
@@ -219,13 +219,14 @@ async fn open_corpus<T: Default + Send + 'static>(
     let (unit, folder, canceled_by) = (planned.unit(), state.job_dir(&context.job.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {
         let (source, ids) = match collection {
-            Some(collection) if unit == MiningUnit::Sentence => {
-                let sentences = split_sentences::read(&folder, side)?;
-                let texts = Texts::Cut { collection: collection.row.id.clone(), sentences };
-                text_source(texts, embeddings(&state, &folder, side)?)
+            Some(collection) if unit != MiningUnit::Sentence => {
+                (Source::Collection { collection, whole, unit }, request::read_ids(&folder, side)?)
             }
-            Some(collection) => (Source::Collection { collection, whole, unit }, request::read_ids(&folder, side)?),
-            None => text_source(Texts::List(request::read_texts(&folder, side)?), embeddings(&state, &folder, side)?),
+            cut => {
+                let texts = request::read_texts(&folder, side, cut.map(|collection| collection.row.id.clone()))?;
+                let positions = (0..texts.len() as u64).collect();
+                (Source::Texts { texts, embeddings: embeddings(&state, &folder, side)? }, positions)
+            }
         };
         let mut recorded = T::default();
         let record_one = |document, language| record(&mut recorded, document, language);
@@ -233,12 +234,6 @@ async fn open_corpus<T: Default + Send + 'static>(
         Ok::<_, JobError>((corpus, recorded))
     });
     opened.await?
-}
-
-/// Makes a source of texts, whose ids are their positions.
-fn text_source(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u64>) {
-    let positions = (0..texts.len() as u64).collect();
-    (Source::Texts { texts, embeddings }, positions)
 }
 
 /// Opens the file of the embeddings that the job computes for a corpus. Each model has a separate file.
@@ -341,8 +336,9 @@ mod tests {
     fn known_pairs_that_are_excluded_because_of_their_texts_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let opened = |side: &str, texts: &[&str], identical| {
-            let texts = Texts::List(texts.iter().map(|text| (*text).to_owned()).collect());
-            let (source, ids) = text_source(texts, EmbeddingFile::open(folder.path().join(side), 2).unwrap());
+            let ids = (0..texts.len() as u64).collect();
+            let texts = super::texts::Texts::List(texts.iter().map(|text| (*text).to_owned()).collect());
+            let source = Source::Texts { texts, embeddings: EmbeddingFile::open(folder.path().join(side), 2).unwrap() };
             Corpus::open(source, ids, (EqualTexts::One, identical), || Ok(()), |_, _| ()).unwrap()
         };
         let known = |identical| {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::texts::Texts;
 use crate::domain::{CollectionId, CollectionName, KeyId, MiningUnit, SearchFilter};
 use crate::mining::{Margin, Strategy};
 use crate::service::error::Error;
@@ -125,12 +126,13 @@ impl PlannedCorpus {
     }
 }
 
-/// Writes the sentences of a corpus into the job's folder.
-pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: &[String]) -> Result<(), Error> {
+/// Writes the sentences of a corpus into the job's folder: its texts, or the keys of its passages.
+pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: Option<&Texts>) -> Result<(), Error> {
+    // Serializing text to JSON cannot fail.
     let (name, content): (_, Vec<u8>) = match texts {
-        [] => ("ids", ids.iter().flat_map(|id| id.to_le_bytes()).collect()),
-        // Serializing text to JSON cannot fail.
-        texts => ("texts", serde_json::to_vec(texts).unwrap_or_default()),
+        None => ("ids", ids.iter().flat_map(|id| id.to_le_bytes()).collect()),
+        Some(Texts::List(texts)) => ("texts", serde_json::to_vec(texts).unwrap_or_default()),
+        Some(Texts::Cut { sentences, .. }) => ("sentences", serde_json::to_vec(sentences).unwrap_or_default()),
     };
     let path = folder.join(format!("{side}.{name}"));
     write_durably(&path, &content).at(&path)
@@ -144,8 +146,12 @@ pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
     Ok(bytes.chunks_exact(8).map(number).collect())
 }
 
-pub(crate) fn read_texts(folder: &Path, side: &str) -> Result<Vec<String>, Error> {
-    read_json(&folder.join(format!("{side}.texts")))
+/// Reads the texts of a corpus: sentences split from the documents of `collection`, or a list.
+pub(crate) fn read_texts(folder: &Path, side: &str, collection: Option<CollectionId>) -> Result<Texts, Error> {
+    match collection {
+        Some(collection) => Ok(Texts::Cut { collection, sentences: read_json(&folder.join(format!("{side}.sentences")))? }),
+        None => Ok(Texts::List(read_json(&folder.join(format!("{side}.texts")))?)),
+    }
 }
 
 #[cfg(test)]

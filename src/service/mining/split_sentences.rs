@@ -1,13 +1,10 @@
 //! Splits a collection's documents into sentences when a job is accepted. The job itself embeds them.
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Limits, MinedSentence, PassageId};
 use crate::embed::sentence_spans;
 use crate::service::error::Error;
-use crate::service::folders::{AtPath, read_json, write_durably};
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
 
@@ -53,16 +50,4 @@ pub(crate) fn split_documents(
         memory::check(bytes, limits)?;
     }
     Ok(sentences)
-}
-
-/// Writes the sentences of a corpus into the job's folder.
-pub(crate) fn write(folder: &Path, side: &str, sentences: &[SplitSentence]) -> Result<(), Error> {
-    let path = folder.join(format!("{side}.sentences"));
-    // Serializing text to JSON cannot fail.
-    let json = serde_json::to_vec(sentences).unwrap_or_default();
-    write_durably(&path, &json).at(&path)
-}
-
-pub(crate) fn read(folder: &Path, side: &str) -> Result<Vec<SplitSentence>, Error> {
-    read_json(&folder.join(format!("{side}.sentences")))
 }

@@ -9,7 +9,8 @@ use super::embedding_file::EmbeddingFile;
 use super::memory::{self, PAIR_BYTES};
 use super::request::{self, Cut, MinePlan, MineRequest, PlannedCollection, PlannedCorpus, Sentences};
 use super::size::Size;
-use super::split_sentences::{self, SplitSentence};
+use super::split_sentences::split_documents;
+use super::texts::Texts;
 use super::{MineDetails, MineError, MineJob, Strategy};
 use crate::domain::{
     CollectionName, DocumentId, Job, JobId, JobStatus, JobType, Limits, MiningUnit, ModelInfo, PassageId, RequestKey,
@@ -32,9 +33,8 @@ pub(crate) struct SelectedSentences {
     unit: MiningUnit,
     /// Keys of passages (a document has the key of its first passage), or positions in a list. Ascending.
     pub(crate) ids: Vec<u64>,
-    texts: Vec<String>,
-    /// The sentences, if they are split from documents. Then `ids` are their positions.
-    sentences: Vec<SplitSentence>,
+    /// The texts that the job itself embeds. Then `ids` are their positions.
+    texts: Option<Texts>,
 }
 
 impl Service {
@@ -97,7 +97,7 @@ impl Service {
     ) -> Result<NewJob<MineJob>, Error> {
         if let (Some((name, one)), Some((_, other))) = (&first.collection, &second.collection)
             && one.row.id == other.row.id
-            && (first.unit, &first.ids, &first.sentences) == (second.unit, &second.ids, &second.sentences)
+            && (first.unit, &first.ids, &first.texts) == (second.unit, &second.ids, &second.texts)
         {
             return Err(MineError::SameSides { collection: name.clone() }.into());
         }
@@ -186,23 +186,22 @@ impl SelectedSentences {
         let passages: Vec<PassageId> = self.ids.iter().copied().map(PassageId).collect();
         let firsts = collection.with_store(|store| store.first_passages(&passages))?;
         if unit == MiningUnit::Sentence {
-            let sentences = split_sentences::split_documents(collection, &firsts, limits)?;
-            return Ok(Self { unit, ids: (0..sentences.len() as u64).collect(), sentences, ..self });
+            let sentences = split_documents(collection, &firsts, limits)?;
+            let ids = (0..sentences.len() as u64).collect();
+            let texts = Some(Texts::Cut { collection: collection.row.id.clone(), sentences });
+            return Ok(Self { unit, ids, texts, ..self });
         }
         Ok(Self { unit, ids: firsts.into_iter().map(|PassageId(id)| id).collect(), ..self })
     }
 
     /// Writes the sentences into the job's folder.
     pub(crate) fn write(&self, folder: &Path, side: &str) -> Result<(), Error> {
-        match self.unit {
-            MiningUnit::Sentence => split_sentences::write(folder, side, &self.sentences),
-            MiningUnit::Passage | MiningUnit::Document => request::write_files(folder, side, &self.ids, &self.texts),
-        }
+        request::write_files(folder, side, &self.ids, self.texts.as_ref())
     }
 
     /// Returns the collection if the corpus uses its embeddings.
     fn own_embeddings(&self) -> Option<&Arc<OpenCollection>> {
-        self.collection.as_ref().filter(|_| self.unit != MiningUnit::Sentence).map(|(_, collection)| collection)
+        self.collection.as_ref().filter(|_| self.texts.is_none()).map(|(_, collection)| collection)
     }
 
     pub(crate) fn dimension(&self, loaded: &ModelInfo) -> usize {
@@ -219,14 +218,14 @@ impl SelectedSentences {
     }
 
     fn text_bytes(&self) -> u64 {
-        let texts = self.texts.iter().map(|text| (text.len() + size_of::<String>()) as u64);
-        texts.chain(self.sentences.iter().map(SplitSentence::bytes)).sum()
+        self.texts.as_ref().map_or(0, Texts::bytes)
     }
 
     /// Returns the position of each document's sentence, or `None` if the document does not have exactly one.
     fn only_sentences(&self, ids: &[DocumentId]) -> Vec<Option<PassageId>> {
         let mut positions: HashMap<&str, Option<PassageId>> = HashMap::new();
-        for (position, sentence) in (0..).zip(&self.sentences) {
+        let Some(Texts::Cut { sentences, .. }) = &self.texts else { return vec![None; ids.len()] };
+        for (position, sentence) in (0..).zip(sentences) {
             positions.entry(&sentence.sentence.id).and_modify(|only| *only = None).or_insert(Some(PassageId(position)));
         }
         ids.iter().map(|id| positions.get(id.as_str()).copied().flatten()).collect()
@@ -259,7 +258,8 @@ fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &
         (Sentences::Collection { only, unit, .. }, Some(collection)) => find_passages(collection, only)?.into_unit(unit, limits),
         (Sentences::List(texts), _) => {
             let ids = (0..texts.len() as u64).collect();
-            Ok(SelectedSentences { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts, sentences: Vec::new() })
+            let texts = Some(Texts::List(texts));
+            Ok(SelectedSentences { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts })
         }
         (Sentences::Collection { name, .. }, None) => Err(Error::CollectionNotFound { name }),
     }
@@ -275,8 +275,7 @@ pub(crate) fn find_passages(collection: Arc<OpenCollection>, only: SearchFilter)
         whole,
         unit: MiningUnit::Passage,
         ids,
-        texts: Vec::new(),
-        sentences: Vec::new(),
+        texts: None,
     })
 }
 

@@ -15,6 +15,7 @@ pub(crate) const CODE: u64 = 1;
 /// Number of texts between two checks for cancellation.
 const TEXTS_PER_CHECK: usize = 1_024;
 
+#[derive(PartialEq, Eq)]
 pub(crate) enum Texts {
     /// The texts of the request.
     List(Vec<String>),
