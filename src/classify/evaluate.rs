@@ -23,8 +23,9 @@ pub struct ClassCounts {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassReport {
     pub scores: EvaluationScores,
-    /// By class number.
+    /// By the number of the class or label.
     pub classes: Vec<ClassCounts>,
+    /// Empty for multi-label predictions.
     pub confusion: Confusion,
 }
 
@@ -45,26 +46,29 @@ pub fn evaluate_classes(expected: &[u32], answered: &[Option<u32>], classes: usi
     Ok(ClassReport::of(confusion, classes))
 }
 
-/// Like `evaluate_classes`, but also for each language. `trained_in` is the training language, if there was only one.
-pub fn evaluate_languages(
-    expected: &[u32],
-    answered: &[Option<u32>],
-    classes: usize,
+/// Evaluates all examples and those of each language. `evaluate` takes the expected labels of some examples, and the predictions.
+/// `trained_in` is the training language, if there was only one.
+pub fn evaluate_languages<E: Clone, A: Clone>(
+    expected: &[E],
+    answered: &[A],
     languages: &[Option<Language>],
     trained_in: Option<Language>,
+    evaluate: impl Fn(&[E], &[A]) -> Result<ClassReport, ClassifyError>,
 ) -> Result<LanguageReport, ClassifyError> {
-    let all = evaluate_classes(expected, answered, classes)?;
+    let all = evaluate(expected, answered)?;
     if languages.len() != expected.len() {
         return Err(ClassifyError::Length { what: "languages", expected: expected.len(), got: languages.len() });
     }
-    let mut confusions: BTreeMap<Option<Language>, Confusion> = BTreeMap::new();
-    for ((expected, answered), language) in expected.iter().zip(answered).zip(languages) {
-        *confusions.entry(*language).or_default().entry((*expected, *answered)).or_default() += 1;
+    let mut examples: BTreeMap<Option<Language>, Vec<usize>> = BTreeMap::new();
+    languages.iter().enumerate().for_each(|(example, language)| examples.entry(*language).or_default().push(example));
+    let mut reports = BTreeMap::new();
+    for (language, examples) in examples {
+        let expected: Vec<E> = examples.iter().map(|example| expected[*example].clone()).collect();
+        let answered: Vec<A> = examples.iter().map(|example| answered[*example].clone()).collect();
+        reports.insert(language, evaluate(&expected, &answered)?);
     }
-    let reports = confusions.into_iter().map(|(language, confusion)| (language, ClassReport::of(confusion, classes)));
-    let languages: BTreeMap<Option<Language>, ClassReport> = reports.collect();
-    let transfer = trained_in.and_then(|from| transfer_gap(from, &languages));
-    Ok(LanguageReport { all, languages, transfer })
+    let transfer = trained_in.and_then(|from| transfer_gap(from, &reports));
+    Ok(LanguageReport { all, languages: reports, transfer })
 }
 
 /// Returns the most frequent class, or the lowest in a tie. Always predicting it is the baseline.
@@ -194,12 +198,22 @@ pub(super) mod tests {
         assert_eq!(report.confusion, from_zero.into_iter().chain(from_others).collect::<Confusion>());
     }
 
+    fn by_language(
+        (expected, answered): (&[u32], &[Option<u32>]),
+        classes: usize,
+        languages: &[Option<Language>],
+        trained_in: Option<Language>,
+    ) -> Result<LanguageReport, ClassifyError> {
+        let evaluate = |expected: &[u32], answered: &[Option<u32>]| evaluate_classes(expected, answered, classes);
+        evaluate_languages(expected, answered, languages, trained_in, evaluate)
+    }
+
     #[test]
     fn reports_accuracy_per_language_and_the_transfer_gap() {
         let [en, de, fr] = ["en", "de", "fr"].map(Language::parse);
         // English 2 of 2; German 0 of 2; French 1 of 2; unknown 1 of 2.
         let languages = [en, en, de, de, fr, fr, None, None];
-        let report = evaluate_languages(&EXPECTED, &ANSWERED, 3, &languages, en).unwrap();
+        let report = by_language((&EXPECTED, &ANSWERED), 3, &languages, en).unwrap();
         near(report.languages[&en].scores.accuracy, 1.0);
         near(report.languages[&None].scores.accuracy, 0.5);
         assert_eq!(report.languages[&de].scores.abstained, 1);
@@ -216,7 +230,7 @@ pub(super) mod tests {
     fn the_transfer_gap_needs_the_training_language_and_another() {
         let [en, de] = ["en", "de"].map(Language::parse);
         let transfer = |languages: [Option<Language>; 2], from| {
-            evaluate_languages(&[0, 1], &[Some(0), Some(1)], 2, &languages, from).unwrap().transfer
+            by_language((&[0, 1], &[Some(0), Some(1)]), 2, &languages, from).unwrap().transfer
         };
         assert_eq!(transfer([en, en], en), None);
         assert_eq!(transfer([en, None], en), None);
@@ -239,7 +253,7 @@ pub(super) mod tests {
         assert_eq!(judge(&[0], &[]), ClassifyError::Length { what: "answers", expected: 1, got: 0 });
         assert_eq!(judge(&[0, 2], &[None, None]), ClassifyError::Label { example: 1, got: 2, labels: 2 });
         assert_eq!(judge(&[0], &[Some(5)]), ClassifyError::Label { example: 0, got: 5, labels: 2 });
-        assert!(evaluate_languages(&[0], &[None], 1, &[], None).is_err());
+        assert!(by_language((&[0], &[None]), 1, &[], None).is_err());
     }
 
     #[test]

@@ -1,15 +1,8 @@
 //! Evaluation of multi-label predictions. All numbers are shares, 0 to 1.
 
-use super::evaluate::{ClassCounts, macro_f1, share};
+use super::evaluate::{ClassCounts, ClassReport, Confusion, macro_f1, share};
 use super::{ClassifyError, Targets};
 use crate::domain::EvaluationScores;
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct LabelReport {
-    pub scores: EvaluationScores,
-    /// By label number.
-    pub labels: Vec<ClassCounts>,
-}
 
 /// Evaluates the predicted labels of each example, without repetitions; `None` is an abstention. All labels are below `labels`.
 ///
@@ -20,7 +13,7 @@ pub fn evaluate_labels(
     expected: &[Vec<u32>],
     answered: &[Option<Vec<u32>>],
     labels: usize,
-) -> Result<LabelReport, ClassifyError> {
+) -> Result<ClassReport, ClassifyError> {
     if expected.len() != answered.len() {
         return Err(ClassifyError::Length { what: "answers", expected: expected.len(), got: answered.len() });
     }
@@ -51,7 +44,7 @@ pub fn evaluate_labels(
         micro_recall: Some(measure(all.recall())),
         micro_f1: Some(measure(all.f1())),
     };
-    Ok(LabelReport { scores, labels: counts })
+    Ok(ClassReport { scores, classes: counts, confusion: Confusion::new() })
 }
 
 #[cfg(test)]
@@ -63,7 +56,7 @@ mod tests {
     fn scores_match_a_hand_calculation() {
         let expected = [vec![0, 1], vec![1], vec![], vec![0], vec![2, 0]];
         let answered = [Some(vec![1, 0]), Some(vec![1, 2]), Some(vec![]), None, Some(vec![0])];
-        let LabelReport { scores, labels } = evaluate_labels(&expected, &answered, 4).unwrap();
+        let ClassReport { scores, classes: labels, .. } = evaluate_labels(&expected, &answered, 4).unwrap();
         // 5 predicted, 4 of them correct, and 6 expected. Label 0: 2 correct, 2 predicted, 3 expected: 4/5. Label 1: 2, 2, 2:
         // 1. Label 2: 0, 1, 1: 0. Label 3 does not occur.
         assert_eq!((scores.examples, scores.abstained), (5, 1));

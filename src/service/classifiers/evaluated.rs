@@ -1,11 +1,12 @@
 //! Compares predicted with expected labels, and computes scores in total, per label and per language.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::error::ClassifierError;
 use super::fitting::BINS;
 use super::trained::{LabelScores, TrainedClassifier};
-use crate::classify::{ClassCounts, LabelNames, evaluate_labels, evaluate_languages, majority, reliability};
+use crate::classify::evaluate::LanguageReport;
+use crate::classify::{ClassCounts, LabelNames, evaluate_classes, evaluate_labels, evaluate_languages, majority, reliability};
 use crate::domain::{ConfusionCell, Evaluation, LabelEvaluation, Language, LanguageEvaluation, MajorityLabel};
 
 /// The predictions so far. A million take about 150 MB.
@@ -44,10 +45,12 @@ impl EvaluatedPredictions {
             set.iter_mut().for_each(|number| *number = sorted[*number as usize]);
             set.sort_unstable();
         }
-        match trained.definition.multi_label {
-            true => self.label_sets(&names),
-            false => self.classes(&names, trained.report.trained_in),
+        if !trained.definition.multi_label {
+            return self.classes(&names, trained.report.trained_in);
         }
+        let evaluate = |expected: &[Vec<u32>], answered: &[_]| evaluate_labels(expected, answered, names.len());
+        let found = evaluate_languages(&self.expected, &self.answered, &self.languages, None, evaluate)?;
+        Ok(label_evaluation(&names, found))
     }
 
     fn label_numbers(&mut self, labels: Vec<String>) -> Vec<u32> {
@@ -66,54 +69,38 @@ impl EvaluatedPredictions {
     fn classes(&self, names: &LabelNames, trained_in: Option<Language>) -> Result<Evaluation, ClassifierError> {
         let expected: Vec<u32> = self.expected.iter().filter_map(|labels| labels.first().copied()).collect();
         let answered: Vec<Option<u32>> = self.answered.iter().map(|answer| answer.as_ref()?.first().copied()).collect();
-        let found = evaluate_languages(&expected, &answered, names.len(), &self.languages, trained_in)?;
-        let calibration = reliability(self.confidences.iter().copied(), BINS)?;
-        let name = |number: u32| names.name(number).unwrap_or_default().to_owned();
-        let confusion = found.all.confusion.iter().map(|(&(expected, answered), &count)| ConfusionCell {
-            expected: name(expected),
-            answered: answered.map(name),
-            count,
-        });
-        let majority_label = majority(&expected).map(|class| {
+        let evaluate = |expected: &[u32], answered: &[_]| evaluate_classes(expected, answered, names.len());
+        let found = evaluate_languages(&expected, &answered, &self.languages, trained_in, evaluate)?;
+        let majority = majority(&expected).map(|class| {
             let count = expected.iter().filter(|one| **one == class).count();
-            MajorityLabel { label: name(class), accuracy: count as f64 / expected.len() as f64 }
+            let label = names.name(class).unwrap_or_default().to_owned();
+            MajorityLabel { label, accuracy: count as f64 / expected.len() as f64 }
         });
-        let languages = found.languages.into_iter();
-        let languages = languages.map(|(language, report)| LanguageEvaluation { language, scores: report.scores });
-        Ok(Evaluation {
-            all: found.all.scores,
-            majority: majority_label,
-            labels: label_scores(names, &found.all.classes),
-            confusion: confusion.collect(),
-            languages: by_size(languages.collect()),
-            transfer: found.transfer,
-            calibration: Some(calibration),
-        })
+        let calibration = Some(reliability(self.confidences.iter().copied(), BINS)?);
+        Ok(Evaluation { majority, calibration, ..label_evaluation(names, found) })
     }
+}
 
-    fn label_sets(&self, names: &LabelNames) -> Result<Evaluation, ClassifierError> {
-        let (expected, answered) = (&self.expected, &self.answered);
-        let all = evaluate_labels(expected, answered, names.len())?;
-        let mut by_language: BTreeMap<Option<Language>, Vec<usize>> = BTreeMap::new();
-        for (index, language) in self.languages.iter().enumerate() {
-            by_language.entry(*language).or_default().push(index);
-        }
-        let mut languages = Vec::with_capacity(by_language.len());
-        for (language, indices) in by_language {
-            let expected: Vec<_> = indices.iter().map(|index| expected[*index].clone()).collect();
-            let answered: Vec<_> = indices.iter().map(|index| answered[*index].clone()).collect();
-            let scores = evaluate_labels(&expected, &answered, names.len())?.scores;
-            languages.push(LanguageEvaluation { language, scores });
-        }
-        Ok(Evaluation {
-            labels: label_scores(names, &all.labels),
-            all: all.scores,
-            majority: None,
-            confusion: Vec::new(),
-            languages: by_size(languages),
-            transfer: None,
-            calibration: None,
-        })
+/// Converts a report to the form that results show, without majority and calibration, which only single-label predictions have.
+fn label_evaluation(names: &LabelNames, found: LanguageReport) -> Evaluation {
+    let name = |number: u32| names.name(number).unwrap_or_default().to_owned();
+    let confusion = found.all.confusion.into_iter().map(|((expected, answered), count)| ConfusionCell {
+        expected: name(expected),
+        answered: answered.map(name),
+        count,
+    });
+    let languages = found.languages.into_iter();
+    let languages = languages.map(|(language, report)| LanguageEvaluation { language, scores: report.scores });
+    let mut languages: Vec<LanguageEvaluation> = languages.collect();
+    languages.sort_by_key(|language| std::cmp::Reverse(language.scores.examples));
+    Evaluation {
+        all: found.all.scores,
+        majority: None,
+        labels: label_scores(names, &found.all.classes),
+        confusion: confusion.collect(),
+        languages,
+        transfer: found.transfer,
+        calibration: None,
     }
 }
 
@@ -129,10 +116,4 @@ fn label_scores(names: &LabelNames, counts: &[ClassCounts]) -> Vec<LabelEvaluati
         answered: counts.answered,
     });
     score.collect()
-}
-
-/// Sorts languages by their number of examples, most first.
-fn by_size(mut languages: Vec<LanguageEvaluation>) -> Vec<LanguageEvaluation> {
-    languages.sort_by_key(|language| std::cmp::Reverse(language.scores.examples));
-    languages
 }
