@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::NonZeroUsize;
 use std::path::Path;
 
 use crate::domain::{Language, MlpSettings};
@@ -20,6 +19,7 @@ use super::labeled::{self, Example, Labeled};
 use super::retrieval::mean;
 use crate::classify::knn::highest;
 use crate::classify::{LabelNames, Split, Targets, Training, evaluate_classes, majority};
+use crate::parallel::parallelism;
 
 /// The data set whose accuracies are reported next to P@1.
 pub const SIB200: &str = "sib200";
@@ -173,7 +173,7 @@ pub fn transfer(
         labels: classes.len(),
         split: &split,
         parameters: &MlpSettings::default(),
-        threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        threads: parallelism(),
     };
     let runs = training.train(&|| false)?.runs;
     let mut languages = BTreeMap::new();

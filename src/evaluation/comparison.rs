@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +15,7 @@ use super::retrieval::mean;
 use crate::classify::knn::highest;
 use crate::classify::{LabelNames, Targets, Training, evaluate_classes, majority, stratified_split};
 use crate::domain::{Language, MlpSettings};
+use crate::parallel::parallelism;
 
 /// The baseline that always predicts the most frequent class of the train split.
 const MAJORITY: &str = "majority";
@@ -117,7 +117,7 @@ impl<'a> Task<'a> {
             labels: self.classes.len(),
             split: &split,
             parameters: &MlpSettings { runs: RUNS, seed: SEED, ..MlpSettings::default() },
-            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            threads: parallelism(),
         };
         let mlp = training.train(&|| false)?.into_best().mlp;
         let mut answers = Answers::new();

@@ -1,6 +1,5 @@
 //! Training: mini-batches, Adam, and early stopping on the validation part.
 
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::network::{Activations, Shape, backward, forward, loss_and_gradient};
@@ -28,7 +27,7 @@ pub struct Training<'a> {
     /// The settings. The split is already made, so `validation_share` has no effect.
     pub parameters: &'a MlpSettings,
     /// The number of runs in parallel. The result does not depend on it, because each run uses one thread.
-    pub threads: NonZeroUsize,
+    pub threads: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,7 +73,7 @@ impl Training<'_> {
     pub fn train(&self, stop: &(dyn Fn() -> bool + Sync)) -> Result<Trained, ClassifyError> {
         self.check()?;
         let stopped = AtomicBool::new(false);
-        let done = in_parallel(0..self.parameters.runs, 1, self.threads.get(), |run| {
+        let done = in_parallel(0..self.parameters.runs, 1, self.threads, |run| {
             let result = self.run(run.start, &stopped, stop);
             stopped.fetch_or(result.is_err(), Ordering::Relaxed);
             Ok::<_, ClassifyError>(result)

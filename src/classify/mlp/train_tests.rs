@@ -28,7 +28,6 @@ fn train(
     parameters: &MlpSettings,
     threads: usize,
 ) -> Result<Trained, ClassifyError> {
-    let threads = NonZeroUsize::new(threads).unwrap();
     let training = Training { embeddings, dimension: 2, targets, labels: 3, split, parameters, threads };
     training.train(&|| false)
 }
@@ -94,7 +93,7 @@ fn the_result_depends_on_the_seed_but_not_on_the_thread_count() {
 fn training_stops_when_validation_stops_improving() {
     let (embeddings, classes) = fans(180);
     let parameters = MlpSettings { epochs_max: 100, patience: 3, runs: 1, ..quick() };
-    let (split, targets, threads) = (last_third(180), Targets::Classes(&classes), NonZeroUsize::MIN);
+    let (split, targets, threads) = (last_third(180), Targets::Classes(&classes), 1);
     let training =
         Training { embeddings: &embeddings, dimension: 2, targets, labels: 3, split: &split, parameters: &parameters, threads };
     let epochs = AtomicUsize::new(0);
@@ -139,7 +138,7 @@ fn training_asks_after_each_epoch_whether_to_stop() {
     let (embeddings, classes) = fans(30);
     let (split, parameters) = (last_third(30), MlpSettings { runs: 1, ..quick() });
     let targets = Targets::Classes(&classes);
-    let threads = NonZeroUsize::MIN;
+    let threads = 1;
     let training =
         Training { embeddings: &embeddings, dimension: 2, targets, labels: 3, split: &split, parameters: &parameters, threads };
     let asked = AtomicUsize::new(0);
@@ -153,7 +152,7 @@ fn one_adam_step_matches_a_hand_calculation() {
     // sign.
     let (embeddings, classes) = fans(3);
     let (split, parameters) = (Split { train: vec![0, 1, 2], validation: Vec::new() }, quick());
-    let (targets, threads) = (Targets::Classes(&classes), NonZeroUsize::MIN);
+    let (targets, threads) = (Targets::Classes(&classes), 1);
     let training =
         Training { embeddings: &embeddings, dimension: 2, targets, labels: 3, split: &split, parameters: &parameters, threads };
     let mut learner = Learner::new(&training, 1);

@@ -4,7 +4,6 @@
 //! the document and labels of each passage. The comparison runs on several threads.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -226,14 +225,14 @@ pub(super) fn labeled_filter(source: &LabeledDocuments) -> SearchFilter {
 }
 
 /// Number of compute threads: half of the processor's cores. The other half is left to searches.
-pub(super) fn threads() -> NonZeroUsize {
-    NonZeroUsize::new(parallel::parallelism() / 2).unwrap_or(NonZeroUsize::MIN)
+pub(super) fn threads() -> usize {
+    (parallel::parallelism() / 2).max(1)
 }
 
 /// Applies `work` to each item and returns the results in order. Uses several threads if there are many items.
 pub(super) fn in_parallel<T: Sync, R: Send, E: Send>(items: &[T], work: impl Fn(&T) -> Result<R, E> + Sync) -> Result<Vec<R>, E> {
     let do_part = |part: Range<usize>| items[part].iter().map(&work).collect::<Result<Vec<R>, E>>();
-    let parts = parallel::in_parallel(0..items.len(), TEXTS_PER_THREAD, threads().get(), do_part)?;
+    let parts = parallel::in_parallel(0..items.len(), TEXTS_PER_THREAD, threads(), do_part)?;
     Ok(parts.into_iter().flatten().collect())
 }
 
