@@ -40,7 +40,7 @@ pub(super) use training::TrainJob;
 use crate::domain::{
     Classifier, ClassifierName, ClassifierRecord, ClassifierState, Code, CollectionModel, JobFailure, JobId, JobStatus, Page,
 };
-use crate::store::{ClassifierContents, StoredClassifier, TrainingProgress};
+use crate::store::{StoredClassifier, TrainingProgress};
 
 /// Maximum number of classifiers in memory. The least recently used one is dropped first.
 const HELD_MAX: usize = 16;
@@ -149,17 +149,8 @@ impl State {
         }
         // Reads everything in one transaction, because a retraining may replace it at any moment.
         let contents = self.catalog.classifier_contents(&row.id)?.ok_or(ClassifierError::NotFound { name: row.record.name })?;
-        let ClassifierContents { row, weights, texts } = contents;
-        self.check_classifier_model(&row)?;
-        let definition = read_definition(&row.definition)?;
-        let report = row.report.as_ref().map(read_report).transpose()?.unwrap_or_default();
-        let trained = Arc::new(TrainedClassifier::assemble(
-            (row.id, row.record.version, row.record.name),
-            definition,
-            report,
-            weights,
-            texts,
-        )?);
+        self.check_classifier_model(&contents.row)?;
+        let trained = Arc::new(TrainedClassifier::assemble(contents)?);
         let mut held = self.classifiers.0.lock();
         held.retain(|one| one.id != trained.id);
         held.push(Arc::clone(&trained));

@@ -1,7 +1,7 @@
 //! Checks the classifiers of a snapshot before they are restored.
 
 use super::ClassifierError;
-use super::persisted::{damaged_row, read_definition, read_report};
+use super::persisted::damaged_row;
 use super::trained::{Model, TrainedClassifier};
 use crate::domain::{ClassifierName, ModelInfo};
 use crate::service::error::Error;
@@ -20,11 +20,11 @@ pub(crate) fn check_restored(catalog: &Catalog, name: &ClassifierName, loaded: &
     let dimension = row.dimension;
     let of_model = row.record.model_fingerprint != loaded.fingerprint || dimension == loaded.dimension;
     let check = || {
-        let definition = read_definition(&row.definition)?;
-        let report = row.report.as_ref().map(read_report).transpose()?.ok_or_else(|| damaged_row("it has no report"))?;
+        if row.report.is_none() {
+            return Err(damaged_row("it has no report").into());
+        }
         let contents = catalog.classifier_contents(&row.id)?.ok_or_else(|| damaged_row("it has no trained state"))?;
-        let key = (row.id.clone(), row.record.version, row.record.name.clone());
-        let trained = TrainedClassifier::assemble(key, definition, report, contents.weights, contents.texts)?;
+        let trained = TrainedClassifier::assemble(contents)?;
         let of_texts = trained.texts.iter().all(|text| text.embedding.as_slice().len() == dimension);
         let of_weights = match &trained.model {
             Model::Mlp(mlp) => mlp.dimension() == dimension,

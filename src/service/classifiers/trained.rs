@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::embedded_text::{EmbeddedText, PredictionInput, embedded_texts};
 use super::error::ClassifierError;
 use super::neighbor_source::{LabelSource, LabeledNeighbor, NeighborSource, in_parallel};
-use super::persisted::damaged_row;
+use super::persisted::{damaged_row, read_definition, read_report};
 use crate::classify::{LabelNames, Mlp, Prototypes, VoteRule, VoteWeight, vote};
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, KnnSettings, LabelProbability, LabeledNeighborText,
@@ -16,7 +16,7 @@ use crate::domain::{
 };
 use crate::service::error::Error;
 use crate::service::limits::budget::AnswerBudget;
-use crate::store::ClassifierText;
+use crate::store::ClassifierContents;
 
 /// Minimum probability at which a multi-label classifier predicts a label, unless the classifier or the request sets a
 /// threshold.
@@ -62,13 +62,10 @@ pub(super) struct LabelScores {
 
 impl TrainedClassifier {
     /// Assembles a classifier from the results of training.
-    pub(super) fn assemble(
-        (id, version, name): (String, u64, ClassifierName),
-        definition: ClassifierDefinition,
-        report: TrainingReport,
-        weights: Option<Vec<u8>>,
-        texts: Vec<ClassifierText>,
-    ) -> Result<Self, Error> {
+    pub(super) fn assemble(contents: ClassifierContents) -> Result<Self, Error> {
+        let ClassifierContents { row, weights, texts } = contents;
+        let definition = read_definition(&row.definition)?;
+        let report = row.report.as_ref().map(read_report).transpose()?.unwrap_or_default();
         let texts = embedded_texts(texts)?;
         let labels = LabelNames::of(report.labels.iter().map(|one| one.label.clone()));
         let model = match definition.kind {
@@ -87,7 +84,8 @@ impl TrainedClassifier {
                 Model::Prototype(prototypes)
             }
         };
-        Ok(Self { id, version, name, definition, report, labels, model, texts })
+        let (version, name) = (row.record.version, row.record.name);
+        Ok(Self { id: row.id, version, name, definition, report, labels, model, texts })
     }
 
     /// Whether each prediction reads the labels of the classifier's collection.
