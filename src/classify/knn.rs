@@ -5,25 +5,10 @@ use std::collections::BTreeMap;
 
 use super::ClassifyError;
 use super::error::check_temperature;
+use crate::domain::{KnnSettings, NeighborWeight};
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct VoteRule {
-    pub weight: VoteWeight,
-    /// Neighbors below this score do not vote; with -1, all vote.
-    pub score_min: f32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum VoteWeight {
-    Equal,
-    /// The neighbor's score; none if it is negative.
-    Score,
-    /// The exponential of the score divided by a temperature.
-    Softmax {
-        /// Above 0. The lower it is, the more weight the nearest have. Because scores are cosines, 0.05 to 0.1 is usual.
-        temperature: f32,
-    },
-}
+/// The temperature of the softmax of cosines if neither the settings nor calibration say another.
+pub const TEMPERATURE: f32 = 0.07;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Votes<'a, L> {
@@ -38,9 +23,10 @@ pub struct Votes<'a, L> {
 /// neighbor without labels votes for none.
 pub fn vote<'a, L: Ord + 'a>(
     neighbors: impl IntoIterator<Item = (f32, &'a [L])>,
-    rule: &VoteRule,
+    settings: &KnnSettings,
 ) -> Result<Votes<'a, L>, ClassifyError> {
-    if let VoteWeight::Softmax { temperature } = rule.weight {
+    let temperature = settings.temperature.unwrap_or(TEMPERATURE);
+    if settings.weight == NeighborWeight::Softmax {
         check_temperature(temperature)?;
     }
     let mut voting: Vec<(f32, &'a [L])> = Vec::new();
@@ -48,7 +34,7 @@ pub fn vote<'a, L: Ord + 'a>(
         if !score.is_finite() {
             return Err(ClassifyError::NotFinite { example });
         }
-        if rule.lets_vote(score) {
+        if score >= settings.score_min {
             voting.push((score, labels));
         }
     }
@@ -58,10 +44,10 @@ pub fn vote<'a, L: Ord + 'a>(
     let mut all = 0.0;
     let mut shares: BTreeMap<&'a L, (f64, f32)> = BTreeMap::new();
     for &(score, labels) in &voting {
-        let weight = match rule.weight {
-            VoteWeight::Equal => 1.0,
-            VoteWeight::Score => f64::from(score.max(0.0)),
-            VoteWeight::Softmax { temperature } => (f64::from(score - nearest) / f64::from(temperature)).exp(),
+        let weight = match settings.weight {
+            NeighborWeight::Equal => 1.0,
+            NeighborWeight::Score => f64::from(score.max(0.0)),
+            NeighborWeight::Softmax => (f64::from(score - nearest) / f64::from(temperature)).exp(),
         };
         all += weight;
         for label in labels {
@@ -77,12 +63,6 @@ pub fn vote<'a, L: Ord + 'a>(
     Ok(Votes { ranked, neighbors: voting.len() })
 }
 
-impl VoteRule {
-    pub fn lets_vote(&self, score: f32) -> bool {
-        score >= self.score_min
-    }
-}
-
 /// Returns the label with the highest score, or the lowest label in a tie. `scores` is indexed by label. `None` if it is empty.
 pub fn highest(scores: &[f32]) -> Option<u32> {
     (0..scores.len() as u32).reduce(|best, label| if scores[label as usize] > scores[best as usize] { label } else { best })
@@ -93,11 +73,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ALL: VoteRule = VoteRule { weight: VoteWeight::Equal, score_min: -1.0 };
+    const ALL: KnnSettings = KnnSettings { neighbors: 30, weight: NeighborWeight::Equal, temperature: None, score_min: -1.0 };
+
+    fn softmax(temperature: f32) -> KnnSettings {
+        KnnSettings { weight: NeighborWeight::Softmax, temperature: Some(temperature), ..ALL }
+    }
 
     #[track_caller]
-    fn check(neighbors: &[(f32, &[u32])], rule: &VoteRule, expect: &[(u32, f32)]) {
-        let ranked = vote(neighbors.iter().copied(), rule).unwrap().ranked;
+    fn check(neighbors: &[(f32, &[u32])], settings: &KnnSettings, expect: &[(u32, f32)]) {
+        let ranked = vote(neighbors.iter().copied(), settings).unwrap().ranked;
         assert_eq!(ranked.iter().map(|label| *label.0).collect::<Vec<_>>(), expect.iter().map(|e| e.0).collect::<Vec<_>>());
         assert!(ranked.iter().zip(expect).all(|(label, expect)| (label.1 - expect.1).abs() < 1e-6), "{ranked:?}");
     }
@@ -107,11 +91,11 @@ mod tests {
         let neighbors: &[(f32, &[u32])] = &[(0.9, &[1]), (0.5, &[2]), (0.4, &[2]), (-0.2, &[3])];
         check(neighbors, &ALL, &[(2, 0.5), (1, 0.25), (3, 0.25)]);
         // 0.9 of 1.8 each: label 1 has the nearer neighbor. A neighbor with a negative cosine has no weight.
-        check(neighbors, &VoteRule { weight: VoteWeight::Score, ..ALL }, &[(1, 0.5), (2, 0.5), (3, 0.0)]);
+        check(neighbors, &KnnSettings { weight: NeighborWeight::Score, ..ALL }, &[(1, 0.5), (2, 0.5), (3, 0.0)]);
         // Weights e⁰ = 1, e^-ln 2 = 1/2 and 1/4 of 7/4.
         let halves: &[(f32, &[u32])] =
             &[(0.9, &[7]), (0.9 - 0.1 * std::f32::consts::LN_2, &[5]), (0.9 - 0.2 * std::f32::consts::LN_2, &[5])];
-        check(halves, &VoteRule { weight: VoteWeight::Softmax { temperature: 0.1 }, ..ALL }, &[(7, 4.0 / 7.0), (5, 3.0 / 7.0)]);
+        check(halves, &softmax(0.1), &[(7, 4.0 / 7.0), (5, 3.0 / 7.0)]);
     }
 
     #[test]
@@ -128,18 +112,19 @@ mod tests {
     #[test]
     fn only_neighbors_above_the_minimum_score_vote() {
         let neighbors: [(f32, &[u32]); 3] = [(0.3, &[1]), (0.2, &[2]), (0.1, &[1])];
-        let voted = |score_min| vote(neighbors, &VoteRule { score_min, ..ALL }).unwrap();
+        let voted = |score_min| vote(neighbors, &KnnSettings { score_min, ..ALL }).unwrap();
         assert_eq!(voted(0.2), Votes { ranked: vec![(&1, 0.5), (&2, 0.5)], neighbors: 2 });
         assert_eq!(voted(0.5), Votes { ranked: Vec::new(), neighbors: 0 });
         // A vote without weight gets no share.
-        check(&[(-0.5, &[1])], &VoteRule { weight: VoteWeight::Score, ..ALL }, &[(1, 0.0)]);
+        check(&[(-0.5, &[1])], &KnnSettings { weight: NeighborWeight::Score, ..ALL }, &[(1, 0.0)]);
     }
 
     #[test]
     fn nan_scores_and_a_zero_temperature_are_refused() {
         assert_eq!(vote::<u32>([(f32::NAN, &[][..])], &ALL), Err(ClassifyError::NotFinite { example: 0 }));
-        let cold = VoteRule { weight: VoteWeight::Softmax { temperature: 0.0 }, ..ALL };
-        assert!(vote::<u32>([], &cold).unwrap_err().to_string().starts_with("temperature: expected a finite number above 0"));
+        assert!(
+            vote::<u32>([], &softmax(0.0)).unwrap_err().to_string().starts_with("temperature: expected a finite number above 0")
+        );
     }
 
     #[test]
@@ -152,10 +137,10 @@ mod tests {
         fn shares_sum_to_one_and_ignore_the_order_of_neighbors(
             mut neighbors in prop::collection::vec((-1.0_f32..1.0, 0_u32..5), 1..30), temperature in 0.01_f32..2.0,
         ) {
-            let rule = VoteRule { weight: VoteWeight::Softmax { temperature }, ..ALL };
+            let settings = softmax(temperature);
             let ranked = |neighbors: &[(f32, u32)]| {
                 let labeled = neighbors.iter().map(|(score, label)| (*score, std::slice::from_ref(label)));
-                let votes = vote(labeled, &rule).unwrap();
+                let votes = vote(labeled, &settings).unwrap();
                 votes.ranked.into_iter().map(|(label, share)| (*label, share)).collect::<Vec<_>>()
             };
             let before = ranked(&neighbors);

@@ -16,7 +16,7 @@ pub use calibrate::{fit_temperature, reliability};
 pub use error::ClassifyError;
 pub use evaluate::{ClassCounts, evaluate_classes, evaluate_languages, majority};
 pub use evaluate_labels::evaluate_labels;
-pub use knn::{VoteRule, VoteWeight, vote};
+pub use knn::vote;
 pub use labels::{LabelNames, TargetKind, Targets};
 pub use mlp::{Mlp, Training};
 pub use prototype::Prototypes;

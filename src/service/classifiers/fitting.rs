@@ -7,9 +7,10 @@ use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
 use super::examples::{Example, Examples};
 use super::neighbor_source::{LabelSource, LabeledNeighbor};
-use super::trained::{KNN_TEMPERATURE, LabelScores, count_votes, prototypes, vote_rule};
-use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature, reliability};
-use crate::domain::{ClassifierDefinition, LabelExamples, NeighborWeight, TrainingReport};
+use super::trained::{LabelScores, count_votes, prototypes, with_fitted};
+use crate::classify::knn::TEMPERATURE;
+use crate::classify::{LabelNames, Prototypes, Targets, fit_temperature, reliability};
+use crate::domain::{ClassifierDefinition, KnnSettings, LabelExamples, NeighborWeight, TrainingReport};
 use crate::service::error::Error;
 
 /// Number of bins of the calibration error.
@@ -75,10 +76,10 @@ pub(super) fn calibrate_knn(
         (NeighborWeight::Softmax, None) => best_temperature(definition, &around, &examples.report().labels)?,
         _ => None,
     };
-    let rule = vote_rule(&definition.knn, fitted);
+    let settings = with_fitted(&definition.knn, fitted);
     let (mut answers, mut right) = (Vec::with_capacity(around.len()), 0);
     for (example, found) in &around {
-        let scored = count_votes(found, &rule)?;
+        let scored = count_votes(found, &settings)?;
         let correct = match definition.multi_label {
             true => majority_labels(&scored) == example.labels,
             false => scored.ranked.first().is_some_and(|(label, _)| example.labels.contains(label)),
@@ -114,8 +115,8 @@ fn best_temperature(
     let loss_counts = LossCounts { several: &several, labels: labels.len(), multi_label: definition.multi_label };
     let mut losses = Vec::with_capacity(TEMPERATURES.len());
     for temperature in TEMPERATURES {
-        let (loss, examples) = loss_of(around, &vote_rule(&definition.knn, Some(temperature)), &loss_counts)?;
-        let unusual = USUAL_WEIGHT * f64::from(temperature / KNN_TEMPERATURE).ln().powi(2);
+        let (loss, examples) = loss_of(around, &with_fitted(&definition.knn, Some(temperature)), &loss_counts)?;
+        let unusual = USUAL_WEIGHT * f64::from(temperature / TEMPERATURE).ln().powi(2);
         losses.extend((examples > 0).then(|| (temperature, (loss + unusual) / examples as f64)));
     }
     Ok(highest_good_temperature(&losses))
@@ -139,13 +140,13 @@ struct LossCounts<'a> {
 /// Returns the negative log likelihood of the examples' labels under the votes of their neighbors, and how many examples count.
 fn loss_of(
     around: &[(&Example, Vec<LabeledNeighbor>)],
-    rule: &VoteRule,
+    settings: &KnnSettings,
     counts: &LossCounts<'_>,
 ) -> Result<(f64, usize), ClassifierError> {
     let (mut loss, mut examples) = (0.0, 0_usize);
     for (example, found) in around {
         let mut expected = example.labels.iter().map(String::as_str).filter(|label| counts.several.contains(label));
-        let scored = count_votes(found, rule)?;
+        let scored = count_votes(found, settings)?;
         let share = |label: &str| scored.ranked.iter().find(|(one, _)| one == label).map_or(0.0, |(_, share)| f64::from(*share));
         if counts.multi_label {
             let near = scored.ranked.iter().map(|(label, _)| label.as_str()).filter(|label| counts.several.contains(label));
@@ -209,7 +210,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::domain::{ClassifierKind, Embedding, KnnSettings, MlpSettings};
+    use crate::domain::{ClassifierKind, Embedding, MlpSettings, PassageId};
 
     fn knn(multi_label: bool) -> ClassifierDefinition {
         ClassifierDefinition {
@@ -231,8 +232,9 @@ mod tests {
     /// One neighbor with the first label, and three that are less near with the second.
     fn neighbors(nearest: &str, others: &str) -> Vec<LabeledNeighbor> {
         let labels = |label: &str| -> Arc<[String]> { Arc::from([label.to_owned()]) };
-        let three = (1..4).map(|position| LabeledNeighbor::of_text(position, labels(others), 0.6));
-        [LabeledNeighbor::of_text(0, labels(nearest), 0.9)].into_iter().chain(three).collect()
+        let neighbor = |position, labels, score| LabeledNeighbor { location: PassageId(position), labels, score };
+        let three = (1..4).map(|position| neighbor(position, labels(others), 0.6));
+        [neighbor(0, labels(nearest), 0.9)].into_iter().chain(three).collect()
     }
 
     fn counted(labels: &[(&str, usize)]) -> Vec<LabelExamples> {

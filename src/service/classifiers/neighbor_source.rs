@@ -8,12 +8,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::embedded_text::{EmbeddedText, PredictionInput};
-use crate::domain::{DocumentId, Field, Filter, LabeledDocuments, LabeledNeighborText, PassageId, Test, labels_at};
+use crate::domain::{DocumentId, Field, Filter, LabeledDocuments, LabeledNeighborText, Metric, PassageId, Test, labels_at};
 use crate::parallel;
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::service::search::LabeledPassages;
-use crate::storage::Neighbor;
+use crate::storage::{Neighbor, search_exact};
 use crate::store::SearchFilter;
 
 /// Number of texts whose neighbors are searched together. Bounds the memory they take.
@@ -25,19 +25,11 @@ const OWNERS_MAX: usize = 100_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LabeledNeighbor {
-    location: NeighborLocation,
+    /// The passage or, of a text that came with the classifier, its position.
+    pub(super) location: PassageId,
     pub(super) labels: Arc<[String]>,
     /// Its cosine with the text.
     pub(super) score: f32,
-}
-
-/// Where to read a neighbor.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum NeighborLocation {
-    /// In the collection.
-    Passage(PassageId),
-    /// At this position among the texts that came with the classifier.
-    Text(usize),
 }
 
 /// Where the labels of neighbors come from.
@@ -89,9 +81,13 @@ impl NeighborSource<'_> {
         for part in inputs.chunks(TEXTS_PER_PART) {
             found.extend(match self {
                 Self::Texts { texts, labels } => {
-                    let neighbor = |(at, score): (usize, f32)| LabeledNeighbor::of_text(at, Arc::clone(&labels[at]), score);
+                    let labeled = |Neighbor { passage: location, score }| LabeledNeighbor {
+                        location,
+                        labels: Arc::clone(&labels[location.0 as usize]),
+                        score,
+                    };
                     in_parallel(part, |input| {
-                        Ok::<_, Error>(nearest_texts(texts, input, limit).into_iter().map(neighbor).collect::<Vec<_>>())
+                        Ok::<_, Error>(nearest_texts(texts, input, limit).into_iter().map(labeled).collect::<Vec<_>>())
                     })?
                 }
                 Self::Passages { passages, source, multi_label, owners } => {
@@ -107,20 +103,20 @@ impl NeighborSource<'_> {
         let mut rows = match self {
             Self::Texts { .. } => Vec::new(),
             Self::Passages { passages, .. } => {
-                let keys: Vec<PassageId> = neighbors.iter().filter_map(|neighbor| neighbor.location.passage()).collect();
+                let keys: Vec<PassageId> = neighbors.iter().map(|neighbor| neighbor.location).collect();
                 passages.collection().with_store(|store| store.passages(&keys))?
             }
         }
         .into_iter()
         .peekable();
         let shown = |neighbor: &LabeledNeighbor| {
-            let (id, text, language) = match (self, neighbor.location) {
-                (Self::Texts { texts, .. }, NeighborLocation::Text(at)) => {
-                    let own = texts.get(at)?;
+            let (id, text, language) = match self {
+                Self::Texts { texts, .. } => {
+                    let own = texts.get(neighbor.location.0 as usize)?;
                     (None, own.text.clone(), own.language)
                 }
-                (_, location) => {
-                    let row = rows.next_if(|row| Some(row.passage.id) == location.passage())?;
+                Self::Passages { .. } => {
+                    let row = rows.next_if(|row| row.passage.id == neighbor.location)?;
                     let text = row.document.text.get(row.passage.start..row.passage.end)?.to_owned();
                     (Some(row.document.id), text, row.document.language)
                 }
@@ -129,22 +125,6 @@ impl NeighborSource<'_> {
             Some(LabeledNeighborText { id, text, labels, language, score })
         };
         Ok(neighbors.iter().filter_map(shown).collect())
-    }
-}
-
-impl LabeledNeighbor {
-    /// A neighbor among the texts that came with the classifier.
-    pub(super) fn of_text(position: usize, labels: Arc<[String]>, score: f32) -> Self {
-        Self { location: NeighborLocation::Text(position), labels, score }
-    }
-}
-
-impl NeighborLocation {
-    fn passage(self) -> Option<PassageId> {
-        match self {
-            Self::Passage(passage) => Some(passage),
-            Self::Text(_) => None,
-        }
     }
 }
 
@@ -165,8 +145,8 @@ fn find_labeled_neighbors(
             let own = inputs[index].document_in(&passages.collection().row.name);
             let neighbor = |neighbor: Neighbor| {
                 let owner = owners.get(&neighbor.passage)?.as_ref().filter(|owner| Some(&owner.document) != own)?;
-                let (location, labels) = (NeighborLocation::Passage(neighbor.passage), Arc::clone(owner.labels.as_ref()?));
-                Some(LabeledNeighbor { location, labels, score: neighbor.score })
+                let labels = Arc::clone(owner.labels.as_ref()?);
+                Some(LabeledNeighbor { location: neighbor.passage, labels, score: neighbor.score })
             };
             neighbors[index] = near.into_iter().filter_map(neighbor).take(limit).collect();
             if neighbors[index].len() < limit {
@@ -203,18 +183,11 @@ fn load_owners(
     Ok(())
 }
 
-/// Returns the positions and scores of up to `limit` other texts near a text, nearest first.
-fn nearest_texts(texts: &[EmbeddedText], input: &PredictionInput, limit: usize) -> Vec<(usize, f32)> {
+/// Returns up to `limit` other texts near a text by their positions, nearest first.
+fn nearest_texts(texts: &[EmbeddedText], input: &PredictionInput, limit: usize) -> Vec<Neighbor> {
     let others = texts.iter().enumerate().filter(|(position, _)| Some(*position) != input.position);
-    let mut scores: Vec<(usize, f32)> =
-        others.map(|(position, text)| (position, input.embedding.cosine(&text.embedding).clamp(-1.0, 1.0))).collect();
-    let nearer = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    if limit < scores.len() {
-        scores.select_nth_unstable_by(limit, nearer);
-        scores.truncate(limit);
-    }
-    scores.sort_unstable_by(nearer);
-    scores
+    let others = others.map(|(position, text)| (PassageId(position as u64), &text.embedding));
+    search_exact(Metric::Cosine, others, &input.embedding, limit)
 }
 
 /// Builds the filter that matches documents with labels.
@@ -265,8 +238,9 @@ mod tests {
         let texts = [text(0.0, 1.0), text(1.0, 0.1), text(1.0, 0.0), text(-1.0, 0.0), text(1.0, 0.1)];
         let input =
             |position| PredictionInput { document: None, position, language: None, embedding: texts[2].embedding.clone() };
-        let positions =
-            |position, limit| nearest_texts(&texts, &input(position), limit).into_iter().map(|one| one.0).collect::<Vec<_>>();
+        let positions = |position, limit| {
+            nearest_texts(&texts, &input(position), limit).into_iter().map(|one| one.passage.0).collect::<Vec<_>>()
+        };
         assert_eq!(positions(None, 3), [2, 1, 4]);
         assert_eq!(positions(Some(2), 3), [1, 4, 0]);
         assert_eq!((positions(None, 9), positions(None, 0)), (vec![2, 1, 4, 0, 3], vec![]));

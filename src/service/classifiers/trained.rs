@@ -9,10 +9,10 @@ use super::embedded_text::{EmbeddedText, PredictionInput, embedded_texts};
 use super::error::ClassifierError;
 use super::neighbor_source::{LabelSource, LabeledNeighbor, NeighborSource, in_parallel};
 use super::persisted::{damaged_row, read_definition, read_report};
-use crate::classify::{LabelNames, Mlp, Prototypes, VoteRule, VoteWeight, vote};
+use crate::classify::{LabelNames, Mlp, Prototypes, vote};
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, KnnSettings, LabelProbability, LabeledNeighborText,
-    NeighborWeight, PredictOptions, Prediction, TrainingReport,
+    PredictOptions, Prediction, TrainingReport,
 };
 use crate::service::error::Error;
 use crate::service::limits::budget::AnswerBudget;
@@ -21,8 +21,6 @@ use crate::store::ClassifierContents;
 /// Minimum probability at which a multi-label classifier predicts a label, unless the classifier or the request sets a
 /// threshold.
 const SET_THRESHOLD: f32 = 0.5;
-/// Temperature of the softmax of neighbors' scores before calibration.
-pub(super) const KNN_TEMPERATURE: f32 = 0.07;
 
 /// Classifiers in memory, the most recently used last.
 #[derive(Default)]
@@ -46,7 +44,7 @@ pub(super) struct TrainedClassifier {
 /// How it predicts.
 pub(super) enum Model {
     /// Counts the votes of labeled neighbors.
-    Knn(VoteRule),
+    Knn(KnnSettings),
     Mlp(Mlp),
     /// One direction per label.
     Prototype(Prototypes),
@@ -69,7 +67,7 @@ impl TrainedClassifier {
         let texts = embedded_texts(texts)?;
         let labels = LabelNames::of(report.labels.iter().map(|one| one.label.clone()));
         let model = match definition.kind {
-            ClassifierKind::Knn => Model::Knn(vote_rule(&definition.knn, report.temperature)),
+            ClassifierKind::Knn => Model::Knn(with_fitted(&definition.knn, report.temperature)),
             ClassifierKind::Mlp => {
                 let weights = weights.ok_or_else(|| damaged_row("it has no weights"))?;
                 let mlp = Mlp::from_bytes(&weights)?;
@@ -114,7 +112,7 @@ impl TrainedClassifier {
     /// Like `score`, with the neighbors that vote in a `knn`.
     fn score_near(&self, inputs: &[&PredictionInput], near: &[Vec<LabeledNeighbor>]) -> Result<Vec<LabelScores>, Error> {
         Ok(match &self.model {
-            Model::Knn(rule) => in_parallel(near, |neighbors| count_votes(neighbors, rule))?,
+            Model::Knn(settings) => in_parallel(near, |neighbors| count_votes(neighbors, settings))?,
             Model::Mlp(mlp) => {
                 in_parallel(inputs, |input| mlp.probabilities(input.embedding.as_slice()).map(|found| self.ranked(found)))?
             }
@@ -169,7 +167,7 @@ impl TrainedClassifier {
         let scored = self.score_near(&all, &near)?;
         let answer = |((input, scored), near): ((&PredictionInput, LabelScores), &Vec<LabeledNeighbor>)| {
             let voting = match &self.model {
-                Model::Knn(rule) => near.partition_point(|neighbor| rule.lets_vote(neighbor.score)),
+                Model::Knn(settings) => near.partition_point(|neighbor| neighbor.score >= settings.score_min),
                 Model::Mlp(_) | Model::Prototype(_) => near.len(),
             };
             let shown = Some(&near[..voting.min(options.explain)]).filter(|shown| !shown.is_empty());
@@ -196,20 +194,13 @@ fn size(neighbor: &LabeledNeighborText) -> usize {
     neighbor.text.len() + neighbor.labels.iter().map(String::len).sum::<usize>()
 }
 
-/// Builds the vote rule with the temperature of the settings, or else the fitted one.
-pub(super) fn vote_rule(settings: &KnnSettings, fitted: Option<f32>) -> VoteRule {
-    let weight = match settings.weight {
-        NeighborWeight::Equal => VoteWeight::Equal,
-        NeighborWeight::Score => VoteWeight::Score,
-        NeighborWeight::Softmax => {
-            VoteWeight::Softmax { temperature: settings.temperature.or(fitted).unwrap_or(KNN_TEMPERATURE) }
-        }
-    };
-    VoteRule { weight, score_min: settings.score_min }
+/// Adds the fitted temperature to settings that have none.
+pub(super) fn with_fitted(settings: &KnnSettings, fitted: Option<f32>) -> KnnSettings {
+    KnnSettings { temperature: settings.temperature.or(fitted), ..settings.clone() }
 }
 
-pub(super) fn count_votes(neighbors: &[LabeledNeighbor], rule: &VoteRule) -> Result<LabelScores, ClassifierError> {
-    let votes = vote(neighbors.iter().map(|neighbor| (neighbor.score, &*neighbor.labels)), rule)?;
+pub(super) fn count_votes(neighbors: &[LabeledNeighbor], settings: &KnnSettings) -> Result<LabelScores, ClassifierError> {
+    let votes = vote(neighbors.iter().map(|neighbor| (neighbor.score, &*neighbor.labels)), settings)?;
     let ranked = votes.ranked.into_iter().map(|(label, share)| (label.clone(), share)).collect();
     Ok(LabelScores { ranked, abstains: votes.neighbors == 0 })
 }
