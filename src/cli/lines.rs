@@ -40,8 +40,9 @@ impl<R: BufRead> Lines<R> {
             }
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let piece = &buffer[..end.unwrap_or(buffer.len())];
-            // Keeps up to two more bytes: one for a carriage return, and one to detect a line that is too long.
-            let room = (self.bytes_max + 2).saturating_sub(line.len());
+            // Keeps up to two more bytes: one for a carriage return, and one to detect a line that is too long. A byte order mark
+            // does not count.
+            let room = (self.bytes_max + 2 + BYTE_ORDER_MARK.len()).saturating_sub(line.len());
             line.extend_from_slice(&piece[..piece.len().min(room)]);
             let taken = piece.len() + usize::from(end.is_some());
             bytes += taken as u64;
@@ -100,12 +101,14 @@ mod tests {
         check(b"a\r\n\r\n b \n", &[Ok("a"), Ok(""), Ok(" b ")]);
         check("\u{feff}é\n\u{feff}".as_bytes(), &[Ok("é"), Ok("\u{feff}")]);
         check(b"123456\r\n123456", &[Ok("123456"), Ok("123456")]);
+        check("\u{feff}123456\n".as_bytes(), &[Ok("123456")]);
     }
 
     #[test]
     fn bad_lines_do_not_hide_the_others() {
         let long = Err("must have at most 6 bytes, got more");
         check(b"1234567\nok\n123456789012\r\nok", &[long, Ok("ok"), long, Ok("ok")]);
+        check("\u{feff}1234567\nok".as_bytes(), &[long, Ok("ok")]);
         check(b"ab\xff\nok", &[Err("is not valid UTF-8 after byte 2"), Ok("ok")]);
     }
 }

@@ -250,7 +250,7 @@ impl State {
     /// Runs `work`, which blocks, while `names_lock` is held.
     pub(super) async fn with_names_locked<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let lock = Arc::clone(&self.names_lock).lock_owned().await;
         self.run(move |state| {

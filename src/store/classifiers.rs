@@ -7,26 +7,28 @@ use super::classifier_records::{
     ClassifierContents, ClassifierText, FinishedTraining, StoredClassifier, TextEmbedding, TrainingProgress,
 };
 use super::idempotency_records::store_creation;
-use super::jobs::read_failure;
+use super::jobs::{insert as insert_job, read_failure};
 use super::rows::to_sql;
-use crate::domain::{ClassifierName, ClassifierRecord, Embedding, JobFailure, JobId, Language, Metadata, Page, RequestKey};
+use crate::domain::{ClassifierName, ClassifierRecord, Embedding, Job, JobFailure, JobId, Language, Metadata, Page, RequestKey};
 
 const COLUMNS: &str =
     "key, id, name, job, state, model, model_fingerprint, dimension, definition, report, error_code, error_detail,
     created_at_ms, trained_at_ms, version, next_job";
 
 impl dyn CatalogStorage {
-    /// Adds a classifier with its texts. Returns whether the name was free. Checks nothing else. With a request, records that
-    /// this request created it.
+    /// Adds a classifier with its texts and the job that trains it. Returns whether the name was free. Checks nothing else. With a
+    /// request, records that this request created it.
     pub fn create_classifier(
         &self,
         row: &StoredClassifier,
         texts: &[ClassifierText],
+        training: &Job,
         request: Option<&RequestKey>,
     ) -> Result<bool, StoreError> {
         self.run_in(Within::ChangeOf(CatalogPart::Classifiers), "creating a classifier", |session| {
             let Some(key) = insert(session, row, None, self.server_number())? else { return Ok(false) };
             session.insert_texts(key, texts)?;
+            insert_job(session, training, self.server_number())?;
             if let Some(request) = request {
                 store_creation(session, request, &row.id, row.record.created_at_ms)?;
             }
@@ -89,14 +91,20 @@ impl dyn CatalogStorage {
         self.run_in(Within::Transaction, "storing the embeddings of a classifier", |session| session.store_embeddings(embedded))
     }
 
-    /// Records that a job retrains a classifier. Returns false if the classifier does not exist, or if another job is training
-    /// it.
-    pub fn begin_retraining(&self, id: &str, job: &JobId) -> Result<bool, StoreError> {
+    /// Adds the job that retrains a classifier. Adds nothing and returns false if the classifier does not exist, or if another job is
+    /// training it.
+    pub fn begin_retraining(&self, id: &str, training: &Job) -> Result<bool, StoreError> {
         let trainer = self.server_number().map_or_else(String::new, |me| format!(", trainer = {me}"));
         let sql = format!(
             "update dragoman.classifiers set next_job = $2{trainer} where id = $1 and next_job is null and state <> 'training'"
         );
-        self.run_in(Within::Statements, "storing a training", |session| Ok(session.execute(&sql, values![id, job.as_str()])? > 0))
+        self.run_in(Within::Transaction, "storing a training", |session| {
+            if session.execute(&sql, values![id, training.id.as_str()])? == 0 {
+                return Ok(false);
+            }
+            insert_job(session, training, self.server_number())?;
+            Ok(true)
+        })
     }
 
     /// Replaces the result of the previous training. Returns whether the classifier was still waiting for this training.

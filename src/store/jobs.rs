@@ -9,7 +9,8 @@ use super::idempotency_records::{find, store_creation};
 use super::keys::names_json;
 use super::rows::to_sql;
 use crate::domain::{
-    Code, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page, RequestKey,
+    Code, CollectionId, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata,
+    Page, RequestKey,
 };
 
 pub(crate) const JOB_COLUMNS: &str =
@@ -17,20 +18,32 @@ pub(crate) const JOB_COLUMNS: &str =
     cancel_requested, created_at_ms, started_at_ms, finished_at_ms, jobs.key";
 
 impl dyn CatalogStorage {
-    pub fn create_job(&self, job: &Job) -> Result<(), StoreError> {
-        self.run_in(Within::Statements, "creating a job", |session| insert(session, job, self.server_number()))
-    }
-
-    /// Adds a job, unless this request was accepted before; then returns the id of that job. Fails with `StoreError::KeyReused`
-    /// if the same key was used for another request.
-    pub fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
+    /// Adds a job, unless `request` was accepted before; then returns the id of that job. Fails with `StoreError::KeyReused` if the
+    /// same key was used for another request, and with `StoreError::Replaced` if the collection with the id `follows` does not exist:
+    /// a re-embedding only passes on jobs that are already stored (`FOLLOWING_JOBS`).
+    pub fn create_job(
+        &self,
+        new: &Job,
+        request: Option<&RequestKey>,
+        follows: Option<&CollectionId>,
+    ) -> Result<Option<JobId>, StoreError> {
         self.run_in(Within::Transaction, "creating a job", |session| {
-            session.lock_request_key(request)?;
-            if let Some(before) = parse_created_job(find(session, request, new.created_at_ms)?)? {
-                return Ok(Some(before));
+            if let Some(request) = request {
+                session.lock_request_key(request)?;
+                if let Some(before) = parse_created_job(find(session, request, new.created_at_ms)?)? {
+                    return Ok(Some(before));
+                }
+                store_creation(session, request, new.id.as_str(), new.created_at_ms)?;
+            }
+            // Keeps other servers from replacing the collection until the job is stored. One catalog has one connection.
+            let lock = if self.server_number().is_some() { " for share" } else { "" };
+            let sql = format!("select 1 from dragoman.catalog where id = $1{lock}");
+            if let Some(id) = follows
+                && !session.has_row(&sql, values![id.0.as_str()])?
+            {
+                return Err(StoreError::Replaced);
             }
             insert(session, new, self.server_number())?;
-            store_creation(session, request, new.id.as_str(), new.created_at_ms)?;
             Ok(None)
         })
     }
@@ -138,8 +151,8 @@ impl dyn CatalogStorage {
     }
 }
 
-/// Adds a row, of a job that the server with the number `owner` runs if several share the catalog.
-fn insert(session: &mut dyn CatalogSession, job: &Job, owner: Option<i64>) -> Result<(), StoreError> {
+/// Adds the row of a job, which the server with the number `owner` runs if several share the catalog.
+pub(super) fn insert(session: &mut dyn CatalogSession, job: &Job, owner: Option<i64>) -> Result<(), StoreError> {
     let (column, number, on_conflict) = owner.map_or_else(Default::default, |me| {
         let unfinished = " on conflict (collection) where type = 'reembed' and finished_at_ms is null do nothing";
         (", owner", format!(", {me}"), unfinished)

@@ -153,6 +153,17 @@ async fn the_response_to_head_announces_only_a_known_length() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_error_before_the_end_of_the_body_announces_that_the_connection_closes() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Die Fähre fährt wieder."}])).await;
+    let post = |path: &str, body: &str| Request::post(path).header("content-type", NDJSON).body(Body::from(body.to_owned()));
+    let refused = server.send(post("/v1/collections/nope/import", "{}").expect("a request")).await;
+    assert_eq!((refused.status, refused.header("connection")), (404, Some("close")));
+    let search = Request::post("/v1/collections/news/search").header("content-type", "application/json");
+    let invalid = server.send(search.body(Body::from(r#"{"query": "ferry", "limit": 0}"#)).expect("a request")).await;
+    assert_eq!((invalid.status, invalid.header("connection")), (422, None), "the body was read");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_octet_stream_is_read_as_ndjson() {
     let server = Server::with_news().await;
     let job = server.import("application/octet-stream", "{\"id\":\"a\",\"text\":\"Bonjour\"}\n").await;

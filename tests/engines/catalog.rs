@@ -16,7 +16,7 @@ fn name(text: &str) -> CollectionName {
     CollectionName::parse(text).unwrap()
 }
 
-fn collection(text: &str) -> Collection {
+pub fn collection(text: &str) -> Collection {
     Collection {
         id: CollectionId(format!("id-of-{text}")),
         name: name(text),

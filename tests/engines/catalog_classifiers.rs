@@ -5,6 +5,7 @@ use dragoman::domain::{
 };
 use dragoman::store::{ClassifierContents, ClassifierText, FinishedTraining, StoreError, StoredClassifier, TrainingProgress};
 
+use crate::catalog_jobs::job;
 use crate::catalogs::over_both_catalogs;
 
 const FIRST: &str = "0198c0de-0000-7000-8000-000000000001";
@@ -52,8 +53,9 @@ fn text(text: &str, label: &str) -> ClassifierText {
 
 over_both_catalogs! {
     fn classifiers_are_found_after_a_restart_as_they_were_trained(catalog) {
-        assert!(catalog.create_classifier(&row("topics"), &[text("雨が降る", "weather"), text("選挙", "politics")], None).unwrap());
-        assert!(!catalog.create_classifier(&row("topics"), &[], None).unwrap());
+        assert!(catalog.create_classifier(&row("topics"), &[text("雨が降る", "weather"), text("選挙", "politics")], &job(1), None).unwrap());
+        assert!(!catalog.create_classifier(&row("topics"), &[], &job(2), None).unwrap());
+        assert_eq!(catalog.unfinished_jobs().unwrap(), [job(1)], "a training is stored with its classifier");
         let (key, _) = catalog.classifier_texts("id-of-topics").unwrap()[1].clone();
         let embedding = Embedding::normalized(vec![1.0, 2.0]).unwrap();
         catalog.embed_classifier_texts(&[(key, Language::parse("zh"), embedding.clone())]).unwrap();
@@ -79,7 +81,7 @@ over_both_catalogs! {
 
     fn a_canceled_first_training_has_failed(catalog) {
         catalog.restart();
-        catalog.create_classifier(&row("topics"), &[], None).unwrap();
+        catalog.create_classifier(&row("topics"), &[], &job(1), None).unwrap();
         let canceled = JobFailure { code: Code::ClassifierNotReady, detail: "canceled".to_owned() };
         catalog.cancel_training(&row("topics").record.job, &canceled).unwrap();
         let found = catalog.classifier(&row("topics").record.name).unwrap().unwrap();
@@ -88,7 +90,7 @@ over_both_catalogs! {
 
     fn a_failed_training_says_why_and_one_that_is_over_does_not_fail(catalog) {
         catalog.restart();
-        catalog.create_classifier(&row("topics"), &[], None).unwrap();
+        catalog.create_classifier(&row("topics"), &[], &job(1), None).unwrap();
         assert_eq!(catalog.trainings().unwrap(), [row("topics").record.job]);
         let error = JobFailure { code: Code::InvalidTrainingSet, detail: "one label".to_owned() };
         catalog.fail_training(&row("topics").record.job, &error).unwrap();
@@ -101,14 +103,15 @@ over_both_catalogs! {
     fn what_was_learned_stays_until_a_second_training_ends(catalog) {
         catalog.restart();
         let now = || catalog.classifier(&row("topics").record.name).unwrap().unwrap();
-        let (id, second) = ("id-of-topics", JobId::parse(SECOND).unwrap());
-        catalog.create_classifier(&row("topics"), &[text("雨が降る", "weather")], None).unwrap();
-        assert!(!catalog.begin_retraining(id, &second).unwrap(), "the first training is still running");
+        let (id, second) = ("id-of-topics", job(2).id);
+        catalog.create_classifier(&row("topics"), &[text("雨が降る", "weather")], &job(1), None).unwrap();
+        assert!(!catalog.begin_retraining(id, &job(2)).unwrap(), "the first training is still running");
         catalog.finish_training(&finished(FIRST, 1_000)).unwrap();
         let first = now();
         let with = |record| StoredClassifier { record, ..first.clone() };
-        assert!(catalog.begin_retraining(id, &second).unwrap());
-        assert!(!catalog.begin_retraining(id, &row("topics").record.job).unwrap());
+        assert!(catalog.begin_retraining(id, &job(2)).unwrap());
+        assert!(!catalog.begin_retraining(id, &job(3)).unwrap());
+        assert_eq!(catalog.job(&job(3).id).unwrap(), None, "a refused training leaves no job");
         assert_eq!(now(), with(ClassifierRecord { next_job: Some(second.clone()), ..first.record.clone() }));
         assert_eq!(catalog.trainings().unwrap(), std::slice::from_ref(&second));
         let error = JobFailure { code: Code::InvalidTrainingSet, detail: "one label".to_owned() };
@@ -116,23 +119,23 @@ over_both_catalogs! {
         assert_eq!(now(), with(ClassifierRecord { error: Some(error), ..first.record.clone() }));
         assert!(!catalog.finish_training(&finished(SECOND, 2_000)).unwrap(), "a failed training cannot finish");
         let failed = now();
-        assert!(catalog.begin_retraining(id, &second).unwrap());
+        assert!(catalog.begin_retraining(id, &job(3)).unwrap());
         let canceled = JobFailure { code: Code::ClassifierNotReady, detail: "canceled".to_owned() };
-        catalog.cancel_training(&second, &canceled).unwrap();
+        catalog.cancel_training(&job(3).id, &canceled).unwrap();
         assert_eq!(now(), failed, "a canceled training changes nothing");
-        assert!(catalog.begin_retraining(id, &second).unwrap());
+        assert!(catalog.begin_retraining(id, &job(4)).unwrap());
         let key = catalog.classifier_texts(id).unwrap()[0].0;
         let embedding = Embedding::normalized(vec![3.0, 4.0]).unwrap();
         let done = FinishedTraining {
             model_fingerprint: "cafe".to_owned(),
             embedded: vec![(key, Language::parse("ja"), embedding.clone())],
-            ..finished(SECOND, 3_000)
+            ..finished(job(4).id.as_str(), 3_000)
         };
         assert!(catalog.finish_training(&done).unwrap());
         let (model_fingerprint, trained_at_ms) = ("cafe".to_owned(), Some(3_000));
         assert_eq!(
             now(),
-            with(ClassifierRecord { job: second, version: 2, model_fingerprint, trained_at_ms, ..first.record.clone() })
+            with(ClassifierRecord { job: job(4).id, version: 2, model_fingerprint, trained_at_ms, ..first.record.clone() })
         );
         assert_eq!(catalog.classifier_contents(id).unwrap().unwrap().texts[0].embedding, Some(embedding));
         assert_eq!(catalog.trainings().unwrap(), []);
@@ -140,12 +143,13 @@ over_both_catalogs! {
 
     fn a_request_creates_one_classifier_and_lists_are_in_the_order_of_names(catalog) {
         let request = |fingerprint: &str| RequestKey::new("r1", fingerprint.to_owned()).unwrap();
-        assert!(catalog.create_classifier(&row("topics"), &[text("a\0b", "x")], Some(&request("f1"))).unwrap());
+        assert!(catalog.create_classifier(&row("topics"), &[text("a\0b", "x")], &job(1), Some(&request("f1"))).unwrap());
         catalog.restart();
         assert_eq!(catalog.find_created_by(&request("f1"), 1_700_000_000_124).unwrap().as_deref(), Some("id-of-topics"));
-        let again = catalog.create_classifier(&row("others"), &[], Some(&request("f2")));
+        let again = catalog.create_classifier(&row("others"), &[], &job(2), Some(&request("f2")));
         assert!(matches!(again, Err(StoreError::KeyReused { .. })), "{again:?}");
-        assert!(catalog.create_classifier(&row("others"), &[], None).unwrap());
+        assert_eq!(catalog.job(&job(2).id).unwrap(), None, "the refused request left no job");
+        assert!(catalog.create_classifier(&row("others"), &[], &job(2), None).unwrap());
         let page = Page { limit: 1, after: ClassifierName::parse("others").ok() };
         let listed = catalog.classifiers(&page).unwrap();
         assert_eq!(listed, [catalog.classifier_by_id("id-of-topics").unwrap().unwrap()]);

@@ -6,9 +6,10 @@ use dragoman::domain::{
 use dragoman::storage::CatalogStorage;
 use dragoman::store::StoreError;
 
+use crate::catalog::collection;
 use crate::catalogs::over_both_catalogs;
 
-fn job(number: usize) -> Job {
+pub fn job(number: usize) -> Job {
     Job {
         id: JobId::parse(&format!("0198c0de-0000-7000-8000-{number:012}")).unwrap(),
         kind: JobType::Import,
@@ -26,7 +27,7 @@ fn job(number: usize) -> Job {
 }
 
 fn fill(catalog: &dyn CatalogStorage, jobs: usize) {
-    (0..jobs).for_each(|number| catalog.create_job(&job(number)).unwrap());
+    (0..jobs).for_each(|number| assert_eq!(catalog.create_job(&job(number), None, None).unwrap(), None));
 }
 
 over_both_catalogs! {
@@ -93,20 +94,35 @@ over_both_catalogs! {
 
     fn a_repeated_request_gets_the_job_that_it_has(catalog) {
         let request = |fingerprint: &str| RequestKey::new("r1", fingerprint.to_owned()).unwrap();
-        assert_eq!(catalog.create_job_once(&job(0), &request("f1")).unwrap(), None);
+        assert_eq!(catalog.create_job(&job(0), Some(&request("f1")), None).unwrap(), None);
         catalog.restart();
-        assert_eq!(catalog.create_job_once(&job(1), &request("f1")).unwrap(), Some(job(0).id));
+        assert_eq!(catalog.create_job(&job(1), Some(&request("f1")), None).unwrap(), Some(job(0).id));
         assert_eq!(catalog.find_job_created_by(&request("f1"), 2_000).unwrap(), Some(job(0).id));
-        let reused = catalog.create_job_once(&job(1), &request("f2"));
+        let reused = catalog.create_job(&job(1), Some(&request("f2")), None);
         assert!(matches!(reused, Err(StoreError::KeyReused { .. })), "{reused:?}");
         assert_eq!(catalog.unfinished_jobs().unwrap().len(), 1);
+    }
+
+    fn a_job_that_follows_a_collection_is_refused_without_it(catalog) {
+        let request = RequestKey::new("r1", "f1".to_owned()).unwrap();
+        let known = collection("news");
+        let refused = catalog.create_job(&job(0), Some(&request), Some(&known.id));
+        assert!(matches!(refused, Err(StoreError::Replaced)), "{refused:?}");
+        assert_eq!(catalog.find_job_created_by(&request, 2_000).unwrap(), None);
+        catalog.create(&known, None).unwrap();
+        assert_eq!(catalog.create_job(&job(0), Some(&request), Some(&known.id)).unwrap(), None);
+        catalog.restart();
+        assert_eq!(catalog.unfinished_jobs().unwrap(), [job(0)]);
     }
 
     fn of_requests_with_one_key_at_once_one_creates_a_job(catalog) {
         catalog.restart();
         let request = RequestKey::new("r1", "f1".to_owned()).unwrap();
         let made: Vec<Option<JobId>> = std::thread::scope(|scope| {
-            let create = |number| { let (catalog, request) = (&*catalog, &request); move || catalog.create_job_once(&job(number), request).unwrap() };
+            let create = |number| {
+                let (catalog, request) = (&*catalog, &request);
+                move || catalog.create_job(&job(number), Some(request), None).unwrap()
+            };
             let threads: Vec<_> = (0..6).map(|number| scope.spawn(create(number))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });

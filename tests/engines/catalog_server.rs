@@ -110,7 +110,7 @@ fn only_one_of_two_concurrent_changes_to_a_catalog_part_succeeds() {
 fn only_the_owner_updates_a_job_until_the_owner_is_gone() {
     let [one, other] = two_catalogs(&Database::shared().0.own());
     let (job, id) = (job(), job().id);
-    one.create_job(&job).unwrap();
+    one.create_job(&job, None, None).unwrap();
     one.start_job(&id, 2).unwrap();
     assert_eq!(other.take_over_orphaned_jobs(&[], &[], "").unwrap().jobs, [], "its owner is alive");
     let finish = |catalog: &PostgresCatalog| catalog.finish_job(&id, JobStatus::Succeeded, None, 3);
@@ -138,7 +138,7 @@ fn a_server_cannot_write_documents_for_another_servers_job() {
     let (first, second) = (server(&options), server(&options));
     let [one, other] = [&first, &second].map(|server| PostgresCatalog::open(server).unwrap());
     let (job_id, row) = (job().id, named("one"));
-    one.create_job(&job()).unwrap();
+    one.create_job(&job(), None, None).unwrap();
     let write = |server: &Arc<PostgresServer>, name: &str| {
         engine(server, &row).upsert_for_job(&job_id, vec![document(name, "text")], Box::new(|_| "{}".to_owned()))
     };
@@ -156,7 +156,7 @@ fn a_server_presumed_dead_keeps_working() {
     let options = Database::shared().0.own();
     let [one, other] = two_catalogs(&options);
     let id = job().id;
-    one.create_job(&job()).unwrap();
+    one.create_job(&job(), None, None).unwrap();
     let mut client = Client::connect(&options.url, NoTls).unwrap();
     let mine: i64 = client.query_one("select owner from dragoman.jobs", &[]).unwrap().get(0);
     let end = "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock'

@@ -67,7 +67,7 @@ impl Replacing {
         let (old, next) = (open(&old_row), open(&next_row));
         catalog.create(&old_row, None).unwrap();
         catalog.set_alias(&name("latest"), &old_row.id).unwrap();
-        catalog.create_job(&job(1)).unwrap();
+        catalog.create_job(&job(1), None, None).unwrap();
         next.mark_replacement(&job(1).id).unwrap();
         Self { options, server, catalog, old, old_row, next, next_row }
     }
@@ -106,6 +106,10 @@ fn a_replacement_takes_over_name_aliases_idempotency_records_and_sequence() {
     assert_eq!(next.job_checkpoint(&job(1).id).unwrap().as_deref(), Some("half"));
     assert!(next.upsert_if(vec![document("c", "sea")], Precondition::None).unwrap()[0].sequence > old.sequence().unwrap());
     assert!(matches!(replacing.swap_in(), Err(StoreError::Replaced)));
+    let import = Job { kind: JobType::Import, ..job(2) };
+    let late = catalog.create_job(&import, None, Some(&old_row.id));
+    assert!(matches!(late, Err(StoreError::Replaced)), "a job for the old collection would not be passed on: {late:?}");
+    assert_eq!(catalog.create_job(&import, None, Some(&next_row.id)).unwrap(), None);
 }
 
 #[test]
@@ -168,12 +172,12 @@ fn a_collection_deleted_or_changed_elsewhere_is_not_replaced() {
 #[test]
 fn one_job_at_a_time_replaces_a_collection() {
     let replacing = Replacing::begin();
-    let second = replacing.catalog.create_job(&job(2));
+    let second = replacing.catalog.create_job(&job(2), None, None);
     assert!(matches!(second, Err(StoreError::JobUnfinished)), "{second:?}");
     let other = Job { collection: Some(name("other")), ..job(3) };
-    replacing.catalog.create_job(&other).unwrap();
+    replacing.catalog.create_job(&other, None, None).unwrap();
     replacing.catalog.finish_job(&job(1).id, JobStatus::Canceled, None, 2).unwrap();
-    replacing.catalog.create_job(&job(2)).unwrap();
+    replacing.catalog.create_job(&job(2), None, None).unwrap();
 }
 
 #[test]
@@ -205,7 +209,7 @@ fn startup_removes_replaced_collections_and_abandoned_replacements() {
     };
     let ((abandoned, _), (going_on, kept)) = (fresh(4), fresh(6));
     abandoned.mark_replacement(&job(8).id).unwrap();
-    replacing.catalog.create_job(&Job { collection: Some(name("other")), ..job(9) }).unwrap();
+    replacing.catalog.create_job(&Job { collection: Some(name("other")), ..job(9) }, None, None).unwrap();
     going_on.mark_replacement(&job(9).id).unwrap();
     assert!(replacing.swap_in().unwrap());
     replacing.pretend_elapsed(60_000);

@@ -83,7 +83,7 @@ fn unfinished_jobs_are_refused_unless_allowed() {
         started_at_ms: None,
         finished_at_ms: None,
     };
-    Catalog::open_existing(places.data.path()).unwrap().create_job(&job).unwrap();
+    Catalog::open_existing(places.data.path()).unwrap().create_job(&job, None, None).unwrap();
     let before = places.rows();
     moved(places.folder(), places.url(), &[])
         .fails(&["the source has 1 that are not finished, such as import 0198c0de", "--leave-jobs"]);

@@ -408,6 +408,25 @@ async fn an_import_that_waits_during_a_reembedding_is_stored() {
     drop(folder);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_accepted_at_the_moment_of_a_swap_is_stored() {
+    let (_folder, running) = news().await;
+    running.write("news", "a", "One two three four. Five six seven eight.").await;
+    let mut imports = Vec::new();
+    for round in 0..6 {
+        let bounds = PassageBounds { tokens_max: 4 + round % 2, overlap_tokens: 0 };
+        let reembedding = running.on("news").reembed(Some(bounds)).await.unwrap();
+        while !running.service.get_job(&reembedding.id).await.unwrap().status.is_finished() {
+            imports.push(running.import_one("news").await);
+        }
+        running.check_reembedded(&reembedding.id).await;
+        for import in imports.drain(..) {
+            let imported = running.reembedded(&import.id).await;
+            assert_eq!((imported.status, imported.error), (JobStatus::Succeeded, None));
+        }
+    }
+}
+
 #[tokio::test]
 async fn reembedding_a_collection_without_a_model_is_refused() {
     let (_folder, running) = fresh().await;

@@ -35,6 +35,8 @@ use exposition::Exposition;
 const PREFIX: &str = "dragoman";
 /// How long the state of the collections may be reused.
 const GAUGES_AGE_MAX: Duration = Duration::from_secs(5);
+/// How long a new reading may take before an earlier one is used instead.
+const GAUGES_WAIT: Duration = Duration::from_secs(2);
 /// Maximum collections with their own gauges, the first by name; `dragoman_collections` counts all.
 const COLLECTIONS_MAX: usize = 1_000;
 /// Upper bounds of the latency histogram in seconds.
@@ -171,7 +173,16 @@ impl Metrics {
         if let Some((_, gauges)) = cached.as_ref().filter(|(at, _)| at.elapsed() < GAUGES_AGE_MAX) {
             return Ok(Arc::clone(gauges));
         }
-        let gauges = Arc::new(self.service.gauges().await?);
+        let reading = self.service.gauges();
+        let gauges = match cached.as_ref() {
+            None => reading.await?,
+            // What is counted needs no database, so an outage of the database must not hide it.
+            Some((_, last)) => match tokio::time::timeout(GAUGES_WAIT, reading).await {
+                Ok(Ok(gauges)) => gauges,
+                Ok(Err(_)) | Err(_) => return Ok(Arc::clone(last)),
+            },
+        };
+        let gauges = Arc::new(gauges);
         *cached = Some((Instant::now(), Arc::clone(&gauges)));
         Ok(gauges)
     }

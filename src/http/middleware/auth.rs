@@ -2,6 +2,7 @@
 //! collections, the traffic limits, query parameters of operations that have none, and the timeout.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::RequestExt as _;
 use axum::body::Body;
@@ -17,6 +18,7 @@ use super::access::{Access, CollectionAccess};
 use super::caller_record::CallerRecord;
 use super::hosts::{check_host_and_origin, requested_host};
 use super::permit_body::PermitBody;
+use super::read_progress::ReadProgress;
 use super::traffic::{ClientAddress, TrafficLimits, limit_error};
 use crate::domain::{Caller, Code, CollectionName, QuotaOwner, Scope};
 use crate::http::api::Api;
@@ -31,6 +33,9 @@ use crate::service::limits::shares::SharedLimit;
 const BEARER: &str = "bearer ";
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
+
+/// How long monitoring waits for the changes of other servers.
+const WATCH_SYNC_MAX: Duration = Duration::from_secs(1);
 
 /// The middleware before the handlers: keys, limits, timeout.
 #[derive(Clone)]
@@ -55,8 +60,8 @@ impl AuthMiddleware {
     }
 
     /// Waits until this server knows what other servers had acknowledged before.
-    async fn sync_catalog(&self) -> Result<(), ApiError> {
-        match tokio::time::timeout(self.settings.request_timeout, self.service.sync_catalog()).await {
+    async fn sync_catalog(&self, limit: Duration) -> Result<(), ApiError> {
+        match tokio::time::timeout(limit, self.service.sync_catalog()).await {
             Ok(synced) => Ok(synced?),
             Err(_) => Err(ApiError::new(Code::StorageUnavailable, "the database server does not answer in time")),
         }
@@ -80,11 +85,23 @@ impl AuthMiddleware {
     }
 }
 
-/// Lets a request through to its handler, or refuses it.
-pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request, next: Next) -> Response {
+/// Lets a request through to its handler, or refuses it. HTTP/1.1 can only continue after the request's body, so the connection is
+/// closed after an error that was returned before its end. The response announces this; otherwise the client would send its next
+/// request on a connection that is being closed.
+pub async fn authorize(State(auth): State<AuthMiddleware>, request: Request, next: Next) -> Response {
+    let (request, progress) = ReadProgress::track(request);
+    let mut response = admit(&auth, request, next).await;
+    let is_error = response.status().is_client_error() || response.status().is_server_error();
+    if is_error && !progress.is_complete() {
+        response.headers_mut().insert(CONNECTION, CLOSE);
+    }
+    response
+}
+
+async fn admit(auth: &AuthMiddleware, mut request: Request, next: Next) -> Response {
     let operation = auth.operations.for_request(&request);
     if let Err(error) = requested_host(&request) {
-        return refuse_before_body(&request, error);
+        return error.into_response();
     }
     if *auth.settings.stop.borrow() && operation.id != "check_health" {
         let error = ApiError::new(Code::Unavailable, "the server is stopping");
@@ -98,7 +115,12 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
         if watches && auth.settings.metrics_open {
             return Ok((None, None, Caller::Anyone));
         }
-        auth.sync_catalog().await?;
+        let limit = if watches { WATCH_SYNC_MAX } else { auth.settings.request_timeout };
+        let synced = auth.sync_catalog(limit).await;
+        // During an outage of the database, monitoring is admitted with the keys that this server knows.
+        if !watches {
+            synced?;
+        }
         if !auth.service.requires_key() {
             check_host_and_origin(&request, &auth.settings.hosts, &auth.settings.cors_origins)?;
         }
@@ -122,7 +144,7 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
     };
     let (event_stream, admission, caller) = match admitted.await {
         Ok(admitted) => admitted,
-        Err(error) => return refuse_before_body(&request, error),
+        Err(error) => return error.into_response(),
     };
     let memory = auth.service.request_memory(QuotaOwner::for_caller(&caller, address));
     request.extensions_mut().insert(caller);
@@ -134,16 +156,6 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
         return limit_error(refusal).into_response();
     }
     response.map(|body| Body::new(PermitBody::new(body, (event_stream, admission, memory))))
-}
-
-/// Refuses a request before its body is read. HTTP/1.1 can only continue after the body, so the connection is closed. The
-/// response announces this; otherwise the client would send its next request on a connection that is being closed.
-fn refuse_before_body(request: &Request, error: ApiError) -> Response {
-    let mut response = error.into_response();
-    if !request.body().is_end_stream() {
-        response.headers_mut().insert(CONNECTION, CLOSE);
-    }
-    response
 }
 
 /// Lets a request through that was made inside another one, whose caller is known and already holds its permits.
@@ -205,7 +217,7 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
     if !operation.has_query
         && let Err(error) = check_no_parameters(request.uri())
     {
-        return refuse_before_body(&request, error);
+        return error.into_response();
     }
     if operation.streams {
         return next.run(request).await;

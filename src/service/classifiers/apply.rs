@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -15,15 +16,15 @@ use super::planned::ClassifierJobPlan;
 use super::texts::inputs_from_documents_patiently;
 use super::trained::{LabelScores, TrainedClassifier};
 use crate::domain::{
-    ApplyRequest, ClassifierName, Document, DocumentId, Job, JobId, JobType, JobUnit, LabeledDocuments, Metadata, MetadataPath,
-    Scope,
+    ApplyRequest, ClassifierName, CollectionId, Document, DocumentId, Job, JobId, JobType, JobUnit, LabeledDocuments, Metadata,
+    MetadataPath, Scope,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
-use crate::store::{Patched, SearchFilter, StoreError, TextPatch};
+use crate::store::{Patched, SearchFilter, TextPatch};
 
 /// Documents per step. Bounds how long other writes wait.
 const DOCUMENTS_PER_STEP: usize = 200;
@@ -114,17 +115,16 @@ impl JobKind for ClassifyJob {
     type Request = ClassifyPlan;
     type Details = ClassifyDetails;
 
+    fn follows(plan: &ClassifyPlan) -> Option<&CollectionId> {
+        Some(&plan.documents.collection_id)
+    }
+
     /// Labels the documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ClassifyPlan) -> Result<(), JobError> {
-        let mut collection = plan.documents.collection(context)?;
-        loop {
-            match label_all(context, &collection, &plan).await {
-                Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
-                    collection = context.replacement_of(&collection).await?
-                }
-                ended => return ended.map_err(|error| error.or_deleted(&collection)),
-            }
-        }
+        let collection = plan.documents.collection(context)?;
+        let plan = &plan;
+        let label = |collection| async move { label_all(context, &collection, plan).await }.boxed();
+        context.work_on(collection, "a labeling job waits for the storage", label).await
     }
 
     fn finish(state: &State, id: &JobId, plan: &ClassifyPlan) {
@@ -149,6 +149,8 @@ async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan:
         // only, so that the job does not keep a stopping service alive.
         let trained = plan.documents.classifier(&context.state()?).await?;
         let more = step(context, collection, plan, &trained, &mut done).await?;
+        // Documents may have been added since.
+        context.set_total(total.max(done.counts.documents));
         let details = ClassifyDetails { classifier: plan.documents.name.clone(), counts: Some(done.counts) };
         context.progress(done.counts.documents, &details).await?;
         if !more {

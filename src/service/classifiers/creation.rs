@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use super::error::ClassifierError;
 use super::examples;
 use super::persisted::read_definition;
 use super::training::{TrainDetails, TrainJob, TrainPlan};
 use crate::domain::{
-    Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, CollectionName, Job, JobFailure, JobId,
-    LabeledText, NewClassifier, RequestKey,
+    Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, CollectionName, Job, JobId, LabeledText,
+    NewClassifier, RequestKey,
 };
 use crate::new_id::new_uuid;
 use crate::service::error::Error;
-use crate::service::jobs::{NewJob, new_job_id, stored};
+use crate::service::jobs::{NewJob, RunningJob, new_job_id, stored};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::storage::CatalogPart;
@@ -35,47 +33,28 @@ impl Service {
         let permit = self.job_permit()?;
         let job = new_job_id()?;
         let (row, texts) = self.new_row(new, job.clone())?;
-        let (service, training) = (self.clone(), training_job(&row, job, source, texts.len()));
-        // A caller that goes away does not stop this, so no classifier waits for a job that was never accepted.
-        let accepted = tokio::spawn(async move { service.accept_classifier(row, texts, request, (permit, training)).await });
-        self.view_classifier(accepted.await??)
-    }
-
-    /// Stores a new classifier and accepts the job that trains it. Returns the classifier that an earlier request with the same key
-    /// created, if there is one.
-    async fn accept_classifier(
-        &self,
-        row: StoredClassifier,
-        texts: Vec<ClassifierText>,
-        request: Option<RequestKey>,
-        (permit, training): (OwnedSemaphorePermit, NewJob<TrainJob>),
-    ) -> Result<StoredClassifier, Error> {
-        // Only one of several concurrent requests with the same key is executed.
-        let created = row.clone();
-        let before = self.state.with_names_locked(move |state| {
-            state.change_catalog(CatalogPart::Classifiers, || {
+        let (training, _) = training_job(&row, job, source, texts.len()).into_job();
+        // Only one of several concurrent requests with the same key is executed. The change runs to its end even if the caller goes
+        // away.
+        let accepted = self.state.with_names_locked(move |state| {
+            let before = state.change_catalog(CatalogPart::Classifiers, || {
                 let before = request.as_ref().map(|request| state.classifier_created_before(request)).transpose()?.flatten();
                 if before.is_some() {
                     return Ok(before);
                 }
                 state.check_emergency_space()?;
                 state.check_classifier_room(1)?;
-                if !state.catalog.create_classifier(&created, &texts, request.as_ref())? {
-                    return Err(ClassifierError::Exists { name: created.record.name.clone() }.into());
+                if !state.catalog.create_classifier(&row, &texts, &training, request.as_ref())? {
+                    return Err(ClassifierError::Exists { name: row.record.name.clone() }.into());
                 }
                 Ok(None)
-            })
+            })?;
+            if before.is_none() {
+                state.enqueue(Arc::new(RunningJob::new(&training, Some(permit))));
+            }
+            Ok(before.unwrap_or(row))
         });
-        if let Some(before) = before.await? {
-            return Ok(before);
-        }
-        if let Err(error) = self.submit_job(permit, training).await {
-            // If this fails, too, the next start records that the training failed.
-            let name = row.record.name;
-            let _ = self.state.run(move |state| Ok(state.catalog.delete_classifier(&name)?)).await;
-            return Err(error);
-        }
-        Ok(row)
+        self.view_classifier(accepted.await?)
     }
 
     /// Refuses a definition that can never be trained. Returns the collection that it learns from.
@@ -163,34 +142,21 @@ impl Service {
         }
         let definition = read_definition(&row.definition)?;
         let source = self.check_labels_of(&definition).await?;
-        let (service, permit) = (self.clone(), self.job_permit()?);
-        // As for a new classifier.
-        tokio::spawn(async move { service.accept_retraining(row, source, permit).await }).await?
-    }
-
-    async fn accept_retraining(
-        &self,
-        row: StoredClassifier,
-        source: Option<SourceNames>,
-        permit: OwnedSemaphorePermit,
-    ) -> Result<Job, Error> {
+        let permit = self.job_permit()?;
         let id = new_job_id()?;
-        let (job, begun) = (id.clone(), row.clone());
-        let texts = self.state.run(move |state| {
-            if !state.catalog.begin_retraining(&begun.id, &job)? {
-                let problem = "it was changed at the same moment; try again".to_owned();
-                return Err(ClassifierError::NotReady { name: begun.record.name, problem }.into());
-            }
-            Ok(state.catalog.classifier_texts(&begun.id)?.len())
-        });
-        let texts = texts.await?;
-        let submitted = self.submit_job(permit, training_job(&row, id.clone(), source, texts)).await;
-        if let Err(error) = &submitted {
-            let failure = JobFailure { code: error.code(), detail: "its training was not accepted".to_owned() };
-            // If this fails, too, the next start records that.
-            let _ = self.state.run(move |state| Ok(state.catalog.fail_training(&id, &failure)?)).await;
-        }
-        submitted
+        self.state
+            .run(move |state| {
+                state.check_directory()?;
+                let texts = state.catalog.classifier_texts(&row.id)?.len();
+                let (training, _) = training_job(&row, id, source, texts).into_job();
+                if !state.catalog.begin_retraining(&row.id, &training)? {
+                    let problem = "it was changed at the same moment; try again".to_owned();
+                    return Err(ClassifierError::NotReady { name: row.record.name, problem }.into());
+                }
+                state.enqueue(Arc::new(RunningJob::new(&training, Some(permit))));
+                Ok(training)
+            })
+            .await
     }
 }
 

@@ -18,7 +18,7 @@ use super::planned::ClassifierJobPlan;
 use super::texts::{embed_texts, inputs_from_documents, inputs_from_documents_patiently};
 use super::trained::TrainedClassifier;
 use crate::domain::{
-    ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
+    ClassifierName, CollectionId, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
     LabeledDocuments, LabeledText, Scope, labels_at,
 };
 use crate::service::blocking::blocking;
@@ -195,6 +195,10 @@ impl JobKind for EvaluateJob {
             (Some(named), Some(evaluated)) => JobVisibility::Collections(named.iter().chain([evaluated]).cloned().collect()),
             _ => JobVisibility::Everything,
         }
+    }
+
+    fn follows(plan: &EvaluatePlan) -> Option<&CollectionId> {
+        Some(&plan.documents.collection_id)
     }
 
     /// Evaluates from the beginning.

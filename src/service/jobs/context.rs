@@ -4,12 +4,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::running::RunningJob;
 use super::stored;
-use crate::domain::{CollectionName, with_causes};
+use crate::domain::{Code, CollectionName, with_causes};
+use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::service::retries::retry_pause;
@@ -110,6 +112,38 @@ impl JobContext {
                     self.pause(RECOVERY_PAUSE).await?;
                 }
             }
+        }
+    }
+
+    /// Works on a collection until the work ends: follows a re-embedding to the replacement, and waits while the storage is
+    /// unavailable. Each call of `work` begins at the last checkpoint. `waiting` is logged while it waits.
+    pub(crate) async fn work_on<'c>(
+        &'c self,
+        mut collection: Arc<OpenCollection>,
+        waiting: &'static str,
+        work: impl Fn(Arc<OpenCollection>) -> BoxFuture<'c, Result<(), JobError>>,
+    ) -> Result<(), JobError> {
+        let (mut failures, mut reached) = (0, 0);
+        let ended = loop {
+            match work(Arc::clone(&collection)).await {
+                Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
+                    collection = self.replacement_of(&collection).await?;
+                }
+                Err(JobError::Failed(error))
+                    if error.code() == Code::StorageUnavailable && !collection.failed_by_deletion(&error) =>
+                {
+                    let done = self.job.progress().0.done;
+                    failures = if done > reached { 0 } else { failures };
+                    reached = done;
+                    self.wait_for_storage(waiting, failures, &error).await?;
+                    failures += 1;
+                }
+                ended => break ended,
+            }
+        };
+        match ended {
+            Err(JobError::Failed(error)) => Err(blocking(move || Ok(collection.failure(error))).await?.into()),
+            other => other,
         }
     }
 

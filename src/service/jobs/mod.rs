@@ -1,6 +1,7 @@
 //! Accepts, lists, watches and cancels jobs. `scheduler` runs them. A job type consists of an implementation of `kind::JobKind`
 //! in the module of its resource, a variant of `JobType`, and a line in `with_kind`.
 
+mod accepting;
 mod context;
 mod embedding;
 mod kind;
@@ -25,15 +26,13 @@ pub use kind::{JobAccess, JobVisibility};
 pub(super) use new_job::{Folder, NewJob, new_job_id};
 pub(super) use running::{Jobs, RunningJob};
 pub(super) use steps::Steps;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 use super::documents;
 use super::error::Error;
 use super::folders::AtPath;
 use super::state::{Service, State};
-use crate::domain::{
-    CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Page, RequestKey, with_causes,
-};
+use crate::domain::{CollectionId, Job, JobFailure, JobFilter, JobId, JobStatus, JobType, Page, with_causes};
 use crate::store::system_clock as now_ms;
 
 /// The folder of the data directory that holds the files of jobs, with one folder per job.
@@ -162,83 +161,6 @@ impl Service {
         self.state.stop_announced.send_replace(true);
     }
 
-    /// Reserves a place for a new job. Refuses it if too many jobs wait, or if the data directory is gone.
-    pub(super) fn job_permit(&self) -> Result<OwnedSemaphorePermit, Error> {
-        self.state.check_directory_seen()?;
-        self.state.jobs.permit()
-    }
-
-    /// Returns the job that an earlier request with this key created, in its current state.
-    async fn find_accepted_job(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
-        let Some(request) = request.cloned() else { return Ok(None) };
-        self.state
-            .run(move |state| match state.catalog.find_job_created_by(&request, now_ms())? {
-                Some(id) => state.accepted_job(&id, &request).map(Some),
-                None => Ok(None),
-            })
-            .await
-    }
-
-    /// Accepts a job. It is durable when this returns.
-    pub(super) async fn submit_job<J: JobKind>(&self, permit: OwnedSemaphorePermit, new: NewJob<J>) -> Result<Job, Error> {
-        self.submit(permit, new, None).await
-    }
-
-    /// Accepts the job that `prepared` returns. If an earlier request with this key created a job, returns that one in its
-    /// current state instead.
-    pub(super) async fn accept_job<J: JobKind>(
-        &self,
-        request: Option<RequestKey>,
-        prepared: impl Future<Output = Result<NewJob<J>, Error>>,
-    ) -> Result<Job, Error> {
-        self.check_running()?;
-        if let Some(job) = self.find_accepted_job(request.as_ref()).await? {
-            return Ok(job);
-        }
-        let permit = self.job_permit()?;
-        self.submit(permit, prepared.await?, request).await
-    }
-
-    async fn submit<J: JobKind>(
-        &self,
-        permit: OwnedSemaphorePermit,
-        new: NewJob<J>,
-        request_key: Option<RequestKey>,
-    ) -> Result<Job, Error> {
-        let NewJob { id, collection, request, details, total, folder } = new;
-        let job = Job {
-            id,
-            kind: J::TYPE,
-            status: JobStatus::Queued,
-            collection,
-            request: stored::write(&request),
-            details: stored::write(&details),
-            progress: JobProgress { done: 0, total, unit: J::UNIT, rate: None, eta_s: None },
-            error: None,
-            cancel_requested: false,
-            created_at_ms: now_ms(),
-            started_at_ms: None,
-            finished_at_ms: None,
-        };
-        // A caller that goes away does not stop this, so the folder stays with what accepts the job.
-        self.state
-            .run(move |state| {
-                state.check_directory()?;
-                if let Some(request) = &request_key
-                    && let Some(before) = state.catalog.create_job_once(&job, request)?
-                {
-                    return state.accepted_job(&before, request);
-                }
-                if request_key.is_none() {
-                    state.catalog.create_job(&job)?;
-                }
-                folder.into_iter().for_each(Folder::retain);
-                state.enqueue(Arc::new(RunningJob::new(&job, Some(permit))));
-                Ok(job)
-            })
-            .await
-    }
-
     /// Resumes the jobs that the last run of the server left unfinished, and removes files that other jobs no longer need.
     pub(super) fn resume_jobs(&self) -> Result<(), Error> {
         let state = &self.state;
@@ -353,7 +275,9 @@ impl State {
         J::before_end(self, &job.id, status, error)?;
         self.catalog.finish_job(&job.id, status, error, now_ms())?;
         kind::clean_up::<J>(&self.job_dir(&job.id), status);
-        if let Some(request) = kind::read::<J>(&job.id, &job.request) {
+        // A re-embedding may have changed it since the job was accepted.
+        let request = self.job(&job.id).map_or_else(|_| job.request.clone(), |job| job.request);
+        if let Some(request) = kind::read::<J>(&job.id, &request) {
             J::finish(self, &job.id, &request);
         }
         self.prune_old_jobs()
@@ -386,14 +310,6 @@ impl State {
             }
         }
         Ok(())
-    }
-
-    /// Returns the job that an earlier request with this key created.
-    fn accepted_job(&self, id: &JobId, request: &RequestKey) -> Result<Job, Error> {
-        match self.job(id) {
-            Err(Error::JobNotFound { .. }) => Err(Error::CreatedAndGone { key: request.key().to_owned() }),
-            found => found,
-        }
     }
 
     pub(super) fn job(&self, id: &JobId) -> Result<Job, Error> {

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::kind::JobKind;
-use crate::domain::{CollectionName, JobId};
+use super::stored;
+use crate::domain::{CollectionName, Job, JobId, JobProgress, JobStatus};
 use crate::new_id::new_uuid;
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, sync_dir};
+use crate::store::system_clock as now_ms;
 
 /// A job that is about to be accepted.
 pub(crate) struct NewJob<J: JobKind> {
@@ -19,6 +21,28 @@ pub(crate) struct NewJob<J: JobKind> {
     pub(crate) total: u64,
     /// The folder of its files, if it has any.
     pub(crate) folder: Option<Folder>,
+}
+
+impl<J: JobKind> NewJob<J> {
+    /// Makes the row of the catalog, and returns the folder with it.
+    pub(crate) fn into_job(self) -> (Job, Option<Folder>) {
+        let Self { id, collection, request, details, total, folder } = self;
+        let job = Job {
+            id,
+            kind: J::TYPE,
+            status: JobStatus::Queued,
+            collection,
+            request: stored::write(&request),
+            details: stored::write(&details),
+            progress: JobProgress { done: 0, total, unit: J::UNIT, rate: None, eta_s: None },
+            error: None,
+            cancel_requested: false,
+            created_at_ms: now_ms(),
+            started_at_ms: None,
+            finished_at_ms: None,
+        };
+        (job, folder)
+    }
 }
 
 pub(crate) fn new_job_id() -> Result<JobId, Error> {

@@ -44,10 +44,7 @@ impl State {
 async fn run(context: JobContext) {
     let working = context.clone();
     // Runs in a separate task, so that a panic ends the job but not the engine.
-    let worked = tokio::spawn(async move {
-        let request = working.begin().await?;
-        with_kind!(working.job.kind, J => kind::run::<J>(&working, &request)).await
-    });
+    let worked = tokio::spawn(async move { working.work().await });
     let ended = worked.await.unwrap_or_else(|error| Err(JobError::Failed(error.into())));
     let Ok(state) = context.state() else { return };
     context.end(&state, ended).await;
@@ -57,6 +54,26 @@ async fn run(context: JobContext) {
 }
 
 impl JobContext {
+    async fn work(&self) -> Result<(), JobError> {
+        let mut request = self.begin().await?;
+        loop {
+            let ended = with_kind!(self.job.kind, J => kind::run::<J>(self, &request)).await;
+            let Err(JobError::Failed(_)) = &ended else { return ended };
+            match self.changed_request(&request).await {
+                Some(changed) => request = changed,
+                None => return ended,
+            }
+        }
+    }
+
+    /// Returns the job's request if a re-embedding has changed it.
+    async fn changed_request(&self, known: &Metadata) -> Option<Metadata> {
+        let id = self.job.id.clone();
+        self.sync_catalog().await.ok()?;
+        let current = self.state().ok()?.run(move |state| Ok(state.job(&id)?.request)).await.ok()?;
+        (current != *known).then_some(current)
+    }
+
     /// Records that the job runs, as soon as the storage accepts that. A new job does not begin in the room that a start on
     /// a full disk freed by giving up the emergency space, because it would use up that room and fail. A resumed job may
     /// itself hold the room that it would wait for. Returns what its job type needs to run it, which may have changed while the job
@@ -162,8 +179,12 @@ impl JobContext {
 /// Describes an error for which the server is not to blame. A full disk is only named by the cause of an error. The causes of
 /// other errors of the storage may come from a database server, and stay in the log.
 fn public_detail(error: &Error) -> String {
-    match error {
-        Error::File { .. } | Error::Index(_) | Error::Store(StoreError::File { .. }) => error.chain(),
+    let code = error.code();
+    match (code.class(), error) {
+        (_, Error::File { .. } | Error::Index(_) | Error::Store(StoreError::File { .. })) => error.chain(),
+        (ErrorClass::Client, Error::Store(source)) => source.to_string(),
+        (ErrorClass::Client, Error::Embed(source)) => source.to_string(),
+        (ErrorClass::Capacity, Error::Store(_) | Error::Embed(_)) => code.summary().trim_end_matches('.').to_owned(),
         _ => error.to_string(),
     }
 }
@@ -177,5 +198,13 @@ mod tests {
         let error = Error::File { path: "map.json".into(), source: std::io::ErrorKind::StorageFull.into() };
         assert_eq!(error.code(), Code::StorageUnavailable);
         assert_eq!(public_detail(&error), "cannot access map.json: no storage space");
+    }
+
+    #[test]
+    fn a_job_that_the_store_refuses_says_what_was_refused() {
+        let refused = Error::Store(StoreError::WriteQueueFull { limit: 3 });
+        assert_eq!(public_detail(&refused), refused.code().summary().trim_end_matches('.'));
+        let invalid = StoreError::KeyReused { key: "k".to_owned() };
+        assert_eq!(public_detail(&invalid.clone().into()), invalid.to_string());
     }
 }

@@ -30,7 +30,9 @@ pub(super) fn reorder(
     let directions: Vec<Vec<f32>> =
         passages.iter().map(|passage| embeddings.get(passage).map(direction).unwrap_or_default()).collect();
     let scores: Vec<f32> = candidates.iter().map(|candidate| preferred_score(candidate, preferred)).collect();
-    let similar = |a: usize, b: usize| directions[a].iter().zip(&directions[b]).map(|(a, b)| a * b).sum::<f32>().clamp(0.0, 1.0);
+    // The sum of nothing is -0.
+    let similar =
+        |a: usize, b: usize| directions[a].iter().zip(&directions[b]).map(|(a, b)| a * b).sum::<f32>().clamp(0.0, 1.0) + 0.0;
     let relevances = relevances(&scores);
     let order = diversified(&relevances, diversity, similar);
     let mut remaining: Vec<Option<Candidate>> = candidates.drain(..).map(Some).collect();

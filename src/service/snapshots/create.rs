@@ -56,11 +56,16 @@ pub(crate) struct SnapshotDetails {
 impl Service {
     /// Accepts a job that copies `collections`, or the whole server if none is named, into a new snapshot.
     pub async fn create_snapshot(&self, collections: Vec<CollectionName>) -> Result<Job, Error> {
-        self.create_snapshot_as(SnapshotId::parse(&new_uuid().to_string())?, collections).await
+        self.create_snapshot_as(new_job_id()?, SnapshotId::parse(&new_uuid().to_string())?, collections).await
     }
 
     /// Like `create_snapshot`, but with a given id.
-    pub(super) async fn create_snapshot_as(&self, snapshot: SnapshotId, collections: Vec<CollectionName>) -> Result<Job, Error> {
+    pub(super) async fn create_snapshot_as(
+        &self,
+        id: JobId,
+        snapshot: SnapshotId,
+        collections: Vec<CollectionName>,
+    ) -> Result<Job, Error> {
         self.check_running()?;
         self.state.check_snapshots()?;
         let mut own_names: Vec<CollectionName> = Vec::with_capacity(collections.len());
@@ -92,7 +97,7 @@ impl Service {
             _ => None,
         };
         let details = SnapshotDetails { snapshot: snapshot.clone(), skipped: Vec::new() };
-        let (id, request) = (new_job_id()?, SnapshotPlan { snapshot, collections });
+        let request = SnapshotPlan { snapshot, collections };
         self.submit_job::<SnapshotJob>(permit, NewJob { id, collection, request, details, total, folder: None }).await
     }
 }

@@ -18,6 +18,7 @@ use crate::domain::{JobId, JobStatus, Page, SnapshotId, hex, with_causes};
 use crate::new_id::new_dated_uuid;
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, read_file, write_durably};
+use crate::service::jobs::new_job_id;
 use crate::service::retries;
 use crate::service::state::{Service, State};
 use crate::store::system_clock as now_ms;
@@ -43,7 +44,7 @@ pub struct SnapshotSchedule {
 struct Note {
     snapshot: SnapshotId,
     fingerprint: String,
-    /// The job that makes it.
+    /// The job that makes it. Notes of earlier versions may lack it.
     job: Option<String>,
 }
 
@@ -176,12 +177,11 @@ async fn find_unfinished(service: &Service) -> Result<Option<Note>, ScheduleErro
 /// Makes a snapshot of the whole server.
 async fn create_snapshot(service: &Service, fingerprint: String) -> Result<Note, ScheduleError> {
     let snapshot = SnapshotId::parse(&new_dated_uuid().to_string()).map_err(Error::from)?;
-    let mut note = Note { snapshot, fingerprint, job: None };
-    // Written before the job starts, so that a crash leaves no snapshot without a note.
+    let job = new_job_id()?;
+    // Written before the job starts, so that after a crash the next attempt finds the job or its snapshot.
+    let note = Note { snapshot, fingerprint, job: Some(job.as_str().to_owned()) };
     write_note(service, &note)?;
-    let job = service.create_snapshot_as(note.snapshot.clone(), Vec::new()).await?.id;
-    note.job = Some(job.as_str().to_owned());
-    write_note(service, &note)?;
+    service.create_snapshot_as(job.clone(), note.snapshot.clone(), Vec::new()).await?;
     wait_for_job(service, &job).await?;
     Ok(note)
 }

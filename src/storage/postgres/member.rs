@@ -67,7 +67,7 @@ impl Member {
             drop((kept.locks.lock().take(), kept.read_session.lock().take()));
         };
         let keeper = std::thread::Builder::new().name("postgres-member".to_owned()).spawn(hold_locks);
-        let keeper = keeper.map_err(|source| StoreError::File { path: "postgres-member".into(), source: Arc::new(source) })?;
+        let keeper = keeper.map_err(|source| StoreError::Thread { source: Arc::new(source) })?;
         server.set_member(Some(Arc::clone(&shared)));
         Ok(Self { server: Arc::clone(server), shared, stopped, keeper: Some(keeper) })
     }

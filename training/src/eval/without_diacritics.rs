@@ -14,6 +14,10 @@ impl SentenceEncoder for WithoutDiacritics<'_> {
     fn encode_questions(&mut self, questions: &[String]) -> Result<Embeddings, EvaluationError> {
         self.0.encode_questions(&plain(questions))
     }
+
+    fn late_scores(&mut self, questions: &[String], passages: &[String]) -> Result<Option<Vec<f32>>, EvaluationError> {
+        self.0.late_scores(&plain(questions), &plain(passages))
+    }
 }
 
 fn plain(texts: &[String]) -> Vec<String> {
@@ -32,6 +36,19 @@ mod tests {
             self.0.extend_from_slice(texts);
             Embeddings::normalized(vec![1.0; texts.len()], 1)
         }
+
+        fn late_scores(&mut self, questions: &[String], passages: &[String]) -> Result<Option<Vec<f32>>, EvaluationError> {
+            self.0.extend(questions.iter().chain(passages).cloned());
+            Ok(Some(Vec::new()))
+        }
+    }
+
+    #[test]
+    fn diacritics_are_removed_before_texts_are_compared_token_by_token() {
+        let mut notes = Notes(Vec::new());
+        let [question, passage] = ["Où?", "Là-bas."].map(|text| [text.to_owned()]);
+        assert_eq!(WithoutDiacritics(&mut notes).late_scores(&question, &passage).unwrap(), Some(Vec::new()));
+        assert_eq!(notes.0, ["ou?", "la-bas."]);
     }
 
     #[test]

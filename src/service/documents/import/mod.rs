@@ -26,17 +26,17 @@ use crate::service::jobs::{Folder, JobContext, JobError, JobKind, NewJob, new_jo
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
 use crate::service::upload_receiver::{UploadBounds, receive};
-use futures::Stream;
+use futures::{FutureExt as _, Stream};
 use records::{Record, Records};
 pub(crate) use results::open as open_results;
 use results::{Checkpoint, Counts, Line, Results};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Code, Collection, CollectionId, ColumnTypes, DocumentId, FileEncoding, FileFormat, Job, JobId, JobStatus, JobType, JobUnit,
+    Collection, CollectionId, ColumnTypes, DocumentId, FileEncoding, FileFormat, Job, JobId, JobStatus, JobType, JobUnit,
     NewDocument, Scope, with_causes,
 };
-use crate::store::{PreparedDocument, StoreError, Upserted};
+use crate::store::{PreparedDocument, Upserted};
 
 const SOURCE: &str = "source";
 /// Maximum number of records per transaction.
@@ -114,31 +114,16 @@ impl JobKind for ImportJob {
 
     const NEEDS_FILES: bool = true;
 
+    fn follows(plan: &ImportPlan) -> Option<&CollectionId> {
+        Some(&plan.collection_id)
+    }
+
     /// Stores the file's documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {
-        let mut collection = collection(context, &plan.collection_id)?;
-        let (mut failures, mut reached) = (0, 0);
-        let ended = loop {
-            match store_all(context, &collection, (plan.format, &plan.types)).await {
-                Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
-                    collection = context.replacement_of(&collection).await?
-                }
-                Err(JobError::Failed(error))
-                    if error.code() == Code::StorageUnavailable && !collection.failed_by_deletion(&error) =>
-                {
-                    let done = context.job.progress().0.done;
-                    failures = if done > reached { 0 } else { failures };
-                    reached = done;
-                    context.wait_for_storage("an import waits for the storage", failures, &error).await?;
-                    failures += 1;
-                }
-                ended => break ended,
-            }
-        };
-        match ended {
-            Err(JobError::Failed(error)) => Err(blocking(move || Ok(collection.failure(error))).await?.into()),
-            other => other,
-        }
+        let collection = collection(context, &plan.collection_id)?;
+        let table = (plan.format, &plan.types);
+        let store = |target| store_all(context, target, table).boxed();
+        context.work_on(collection, "an import waits for the storage", store).await
     }
 
     fn finish(state: &State, id: &JobId, plan: &ImportPlan) {
@@ -155,9 +140,10 @@ impl JobKind for ImportJob {
 
 async fn store_all(
     context: &JobContext,
-    collection: &Arc<OpenCollection>,
+    collection: Arc<OpenCollection>,
     (format, types): (FileFormat, &ColumnTypes),
 ) -> Result<(), JobError> {
+    let collection = &collection;
     let types = types.clone();
     collection.check_model(context.state()?.embedder.model())?;
     let (state, target, id) = (context.state()?, Arc::clone(collection), context.job.id.clone());

@@ -138,7 +138,7 @@ impl Records {
 fn refused_row(InvalidRow { id, metadata, problem }: InvalidRow) -> InvalidDocument {
     let pointer = metadata.map_or_else(String::new, |name| format!("/metadata/{}", pointer_token(&name)));
     let id = id.and_then(|id| DocumentId::parse_new(&id).ok());
-    InvalidDocument { id, code: Code::InvalidRequest, problems: vec![DocumentProblem { pointer, detail: problem }] }
+    InvalidDocument { id, code: Code::InvalidRequest, problems: vec![DocumentProblem::at(pointer, problem)] }
 }
 
 fn json(object: &Map<String, Value>) -> Vec<u8> {

@@ -62,7 +62,7 @@ impl Watcher {
             }
         };
         let spawned = std::thread::Builder::new().name("postgres-replica".to_owned()).spawn(monitor);
-        let spawned = spawned.map_err(|source| StoreError::File { path: "postgres-replica".into(), source: Arc::new(source) })?;
+        let spawned = spawned.map_err(|source| StoreError::Thread { source: Arc::new(source) })?;
         Ok(Self { stop, thread: spawned.thread().clone() })
     }
 }
