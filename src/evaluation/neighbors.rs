@@ -38,7 +38,7 @@ fn by_blocks(
     }
     let part = |start: usize| block_of(second, &(start..(start + block).min(second.len())));
     let seconds = (0..second.len()).step_by(block).map(part).collect::<Result<Vec<Block>, _>>()?;
-    let seconds = LoadedSet::new(seconds, count, parallelism())?;
+    let seconds = LoadedSet::new(seconds, count, threads)?;
     let compare = |rows: Range<usize>| {
         let nearest = seconds.compare(rows.start / block, &block_of(first, &rows)?, |_, _| false)?;
         Ok::<_, MiningError>((rows, nearest))

@@ -160,6 +160,29 @@ mod tests {
     }
 
     #[test]
+    fn codes_belong_to_the_right_languages() {
+        for (code, expect) in [
+            ("max", "ms"),
+            ("zsm", "ms"),
+            ("lvs", "lv"),
+            ("swh", "sw"),
+            ("nor", "nb"),
+            ("nob", "nb"),
+            ("fil", "tl"),
+            ("cmn", "zh"),
+            ("ekk", "et"),
+            ("als", "sq"),
+            ("khk", "mn"),
+            ("kmr", "ku"),
+            ("fas", "fa"),
+            ("arb", "ar"),
+        ] {
+            assert_eq!(language(code).map(Language::code), Some(expect), "{code}");
+        }
+        assert_eq!(language("lat"), None);
+    }
+
+    #[test]
     fn the_paper_mean_uses_the_code_max_and_ours_uses_zsm() {
         let all_right = |code: &str| (format!("tatoeba.{code}-eng.{code}"), "0\n90\n".to_owned());
         let half_right = |code: &str| (format!("tatoeba.{code}-eng.{code}"), "0\n0\n".to_owned());

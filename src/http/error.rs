@@ -328,11 +328,12 @@ impl From<service::Error> for ApiError {
 }
 
 /// The detail of a failure because the database server does not answer.
-pub const DATABASE_UNREACHABLE: &str = "the database server does not answer";
-
 /// The detail that the client gets. It reveals nothing about the server's internals if the client is not to blame.
 fn client_detail(error: &service::Error, code: Code) -> String {
     use service::Error;
+    if let Some(outage) = error.outage() {
+        return outage.to_owned();
+    }
     let fixed = || match code.class() {
         ErrorClass::Server => FAILED.to_owned(),
         _ => code.summary().trim_end_matches('.').to_owned(),
@@ -343,10 +344,6 @@ fn client_detail(error: &service::Error, code: Code) -> String {
         (_, Error::NotIndexed(_)) => error.to_string(),
         // The damage must be named, so that somebody can repair it.
         (_, Error::Damaged { .. }) => error.to_string(),
-        // Otherwise it would look like a full disk.
-        (_, error) if error.is_database_unreachable() => DATABASE_UNREACHABLE.to_owned(),
-        // Otherwise it would look like a server that is starting or stopping.
-        (_, error) if error.is_out_of_threads() => "the system does not let the server start another thread".to_owned(),
         (ErrorClass::Server, _) => fixed(),
         (ErrorClass::Client, Error::Store(source)) => source.to_string(),
         (ErrorClass::Client, Error::Index(source)) => source.to_string(),

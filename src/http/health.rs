@@ -6,9 +6,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::error::{ApiError, DATABASE_UNREACHABLE, Violation};
+use super::error::{ApiError, Violation};
 use crate::domain::Code;
 use crate::service;
+use crate::service::error::DATABASE_UNREACHABLE;
 
 /// Whether the server is alive or ready.
 #[derive(Debug, Serialize, ToSchema)]

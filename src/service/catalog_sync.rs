@@ -113,8 +113,8 @@ impl State {
         Ok(catalog.versions()?.of(part) != catalog.known_version(part))
     }
 
-    /// Waits for running changes of the memory to finish, because the server is stopping. Nothing changes the memory after
-    /// this.
+    /// Waits for running changes of the memory to finish. While the server is stopping, nothing changes the memory after this.
+    /// Blocks.
     pub(super) fn wait_for_catalog_sync(&self) {
         self.catalog_sync.parts.iter().for_each(|sync_state| drop(sync_state.applying.lock()));
     }

@@ -2,6 +2,8 @@
 
 mod code;
 
+pub use code::DATABASE_UNREACHABLE;
+
 use std::path::PathBuf;
 
 use super::classifiers::ClassifierError;

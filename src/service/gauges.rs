@@ -6,6 +6,7 @@ use super::state::Service;
 use crate::domain::{CollectionCounts, CollectionName, JobStatus, JobType, with_causes};
 use crate::embed::EmbedMeter;
 use crate::storage::ReplicaState;
+use crate::store::StoreError;
 
 /// The state of the server at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,19 +32,20 @@ pub struct CollectionGauges {
 
 impl Service {
     /// Measures every collection: reads the counters of its database and the sizes of its files. Leaves out collections that
-    /// cannot be read. While the database server is unreachable, there are no collections and no jobs.
-    pub async fn gauges(&self) -> Result<Gauges, Error> {
+    /// cannot be read. Returns `None` while the database server is unreachable.
+    pub async fn gauges(&self) -> Result<Option<Gauges>, Error> {
         let open = self.state.open_collections();
         let seen = self.state.run(move |state| {
             let mut collections = Vec::with_capacity(open.len());
             for collection in open {
                 // Each of them would wait for a connection.
                 if state.is_store_unreachable() {
-                    break;
+                    return Ok(None);
                 }
                 let mut counts = match collection.store.counts() {
                     Ok(counts) => counts,
                     Err(_) if collection.should_stop() => continue,
+                    Err(StoreError::ServerUnreachable { .. }) => return Ok(None),
                     Err(error) if error.is_damage() => {
                         collection.record_damage(&error);
                         continue;
@@ -60,16 +62,15 @@ impl Service {
                 let log_bytes = collection.embedded().map_or(0, |embedded| embedded.store.log_bytes());
                 collections.push(CollectionGauges { name: collection.row.name.clone(), counts, index_bytes, log_bytes });
             }
-            let jobs = if state.is_store_unreachable() { Vec::new() } else { state.catalog.job_counts()? };
-            Ok((collections, jobs))
+            Ok(Some((collections, state.catalog.job_counts()?)))
         });
-        let (collections, jobs) = seen.await?;
-        Ok(Gauges {
+        let Some((collections, jobs)) = seen.await? else { return Ok(None) };
+        Ok(Some(Gauges {
             collections,
             collections_damaged: self.readiness().damaged.len() as u64,
             collections_replaced: self.state.replaced_count(),
             jobs,
-        })
+        }))
     }
 
     /// Returns the state of the database server's replica, if there is one.

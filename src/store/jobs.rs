@@ -28,13 +28,6 @@ impl dyn CatalogStorage {
         follows: Option<&CollectionId>,
     ) -> Result<Option<JobId>, StoreError> {
         self.run_in(Within::Transaction, "creating a job", |session| {
-            if let Some(request) = request {
-                session.lock_request_key(request)?;
-                if let Some(before) = parse_created_job(find(session, request, new.created_at_ms)?)? {
-                    return Ok(Some(before));
-                }
-                store_creation(session, request, new.id.as_str(), new.created_at_ms)?;
-            }
             // Keeps other servers from replacing the collection until the job is stored. One catalog has one connection.
             let lock = if self.server_number().is_some() { " for share" } else { "" };
             let sql = format!("select 1 from dragoman.catalog where id = $1{lock}");
@@ -42,6 +35,13 @@ impl dyn CatalogStorage {
                 && !session.has_row(&sql, values![id.0.as_str()])?
             {
                 return Err(StoreError::Replaced);
+            }
+            if let Some(request) = request {
+                session.lock_request_key(request)?;
+                if let Some(before) = parse_created_job(find(session, request, new.created_at_ms)?)? {
+                    return Ok(Some(before));
+                }
+                store_creation(session, request, new.id.as_str(), new.created_at_ms)?;
             }
             insert(session, new, self.server_number())?;
             Ok(None)

@@ -113,6 +113,26 @@ fn a_replacement_takes_over_name_aliases_idempotency_records_and_sequence() {
 }
 
 #[test]
+fn a_job_that_follows_a_collection_waits_for_a_running_swap() {
+    let replacing = Replacing::begin();
+    let Replacing { catalog, old_row, options, .. } = &replacing;
+    let import = Job { kind: JobType::Import, ..job(2) };
+    let mut swapping = Client::connect(&options.url, NoTls).unwrap();
+    let mut swap = swapping.transaction().unwrap();
+    let sql = "with pointed as (update dragoman.aliases set collection = 'swapped' where collection = $1)
+               update dragoman.catalog set id = 'swapped' where id = $1";
+    swap.execute(sql, &[&old_row.id.0]).unwrap();
+    std::thread::scope(|scope| {
+        let accepting = scope.spawn(|| catalog.create_job(&import, None, Some(&old_row.id)));
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!accepting.is_finished());
+        swap.commit().unwrap();
+        let accepted = accepting.join().unwrap();
+        assert!(matches!(accepted, Err(StoreError::Replaced)), "{accepted:?}");
+    });
+}
+
+#[test]
 fn writes_wait_on_every_server_while_blocked_and_fail_after_a_swap() {
     let replacing = Replacing::begin();
     let elsewhere = PostgresServer::connect(&replacing.options).unwrap();

@@ -282,3 +282,52 @@ fn no_acknowledged_write_is_lost_when_the_database_is_killed() {
         }
     }
 }
+
+#[test]
+fn a_labeling_job_continues_after_the_database_is_killed() {
+    const LABELED: usize = 3_000;
+    let database = Database::start();
+    let data = tempfile::tempdir().unwrap();
+    let server = Program::run(on(&database, data.path()));
+    let client = server.client();
+    create_news(&client);
+    let all: Vec<Value> = (0..LABELED).map(|n| json!({"id": format!("d{n}"), "text": format!("number {n}")})).collect();
+    for part in all.chunks(500) {
+        assert_eq!(client.post(DOCUMENTS, &json!({ "documents": part })).0, 200);
+    }
+    let labels = json!([{"name": "even"}, {"name": "odd"}]);
+    let made = client.post("/v1/classifiers", &json!({"name": "parity", "kind": "prototype", "labels": labels}));
+    assert_eq!(made.0, 201, "{}", made.1);
+    client.wait_until("it is trained", |client| client.get("/v1/classifiers/parity").1["state"] == "ready");
+    let body = json!({"collection": "news", "field": "predicted"});
+    let (status, job) = client.post("/v1/classifiers/parity/apply", &body);
+    assert_eq!(status, 202, "{job}");
+    let job = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    client.wait_until("it is on its way", |client| client.get(&job).1["progress"]["done"].as_u64() >= Some(200));
+    database.kill_and_start();
+    client.wait_until("the job ends", |client| client.get(&job).1["finished_at"].is_string());
+    let ended = client.get(&job).1;
+    assert_eq!((&ended["status"], &ended["details"]["documents"]), (&json!("succeeded"), &json!(LABELED)), "{ended}");
+}
+
+#[test]
+fn metrics_outlive_the_database() {
+    let database = Database::start();
+    let data = tempfile::tempdir().unwrap();
+    let server = Program::run(on(&database, data.path()));
+    let client = server.client();
+    create_news(&client);
+    assert_eq!(client.post(DOCUMENTS, &json!({"documents": [{"id": "a", "text": "one"}]})).0, 200);
+    client.wait_until("metrics show it", |client| {
+        sample(client, "dragoman_collection_documents{collection=\"news\"}") == Some(1.0)
+    });
+    database.kill();
+    client.wait_until("the outage is noticed", |client| client.get("/readyz").0 == 503);
+    let known = |client: &Client| {
+        (sample(client, "dragoman_collections"), sample(client, "dragoman_collection_documents{collection=\"news\"}"))
+    };
+    assert_eq!(known(&client), (Some(1.0), Some(1.0)));
+    // Longer than a reading may be reused.
+    std::thread::sleep(Duration::from_secs(6));
+    assert_eq!(known(&client), (Some(1.0), Some(1.0)), "the last known state stays");
+}

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use dragoman::domain::{
     Alias, Code, CollectionView, Document, DocumentPatch, Job, JobId, JobStatus, Limits, MetadataPath, NewCollection,
@@ -418,6 +419,9 @@ async fn an_import_accepted_at_the_moment_of_a_swap_is_stored() {
         let reembedding = running.on("news").reembed(Some(bounds)).await.unwrap();
         while !running.service.get_job(&reembedding.id).await.unwrap().status.is_finished() {
             imports.push(running.import_one("news").await);
+            // The queue of jobs must not become full.
+            let pause = if imports.len() < 40 { 2 } else { 50 };
+            tokio::time::sleep(Duration::from_millis(pause)).await;
         }
         running.check_reembedded(&reembedding.id).await;
         for import in imports.drain(..) {

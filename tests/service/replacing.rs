@@ -99,7 +99,7 @@ async fn an_export_that_has_begun_is_completed_although_a_restore_replaces_its_c
     }
     assert_eq!(exported, DOCUMENTS);
     assert_eq!(running.on("news").count(Filter::default()).await.unwrap(), 0);
-    let replaced = async || running.service.gauges().await.unwrap().collections_replaced;
+    let replaced = async || running.service.gauges().await.unwrap().unwrap().collections_replaced;
     assert_eq!(replaced().await, 1, "the export still holds it");
     drop(export);
     eventually("the replaced collection is removed", async || replaced().await == 0).await;

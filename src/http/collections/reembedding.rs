@@ -23,12 +23,12 @@ pub struct ReembedCollectionRequest {
 /// Re-embed a collection
 ///
 /// Starts a job that moves a collection of another model to the server's model, splits its texts within other `passage_bounds`,
-/// or applies the current splitting rules to a collection that an older version split. It splits and embeds all texts again in
-/// a copy; the collection works as before meanwhile (with another model: reading, lexical search, `like` and vectors of that
-/// model, but no writing of texts). You can change and delete documents. At the end the job switches to the new embeddings, model
-/// and dimension atomically; documents keep their ids, versions and times. A job that fails or is canceled
-/// leaves the collection unchanged. After a restart the job resumes. Its details estimate the memory and disk space needed;
-/// with too little of either, it is refused.
+/// or applies the current splitting rules to a collection that an older version split. It splits and embeds all texts again in a
+/// copy; the collection works as before meanwhile (with another model: reading, lexical search, `like` and vectors of that model,
+/// but no writing of texts). You can change and delete documents. At the end the job switches to the new embeddings, model and
+/// dimension atomically; documents keep their ids, versions and times. A job that fails or is canceled leaves the collection
+/// unchanged. After a restart the job resumes. Its details estimate the memory and disk space needed; with too little of either,
+/// it is refused.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/reembed", tag = "collections",
     request_body(content = ReembedCollectionRequest, description = "How to split its texts; `{}` keeps the current bounds."),

@@ -73,7 +73,8 @@ pub struct ImportParameters {
 ///
 /// Receives a file of any size and starts a job that stores its documents; a document whose id already exists is replaced. The
 /// body may be compressed with gzip or zstd, as `Content-Encoding` says. Once the response arrives, no line is lost: the job
-/// resumes after a restart. An invalid line does not affect the others: the job's results have the outcome of each line. The job has succeeded once all of its documents can be found.
+/// resumes after a restart. An invalid line does not affect the others: the job's results have the outcome of each line. The job
+/// has succeeded once all of its documents can be found.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/import", tag = "import_export",
     params(ImportParameters),

@@ -25,7 +25,9 @@ use tokio::sync::Mutex;
 
 use super::error::ApiError;
 use super::settings::{ConnectionCounts, ConnectionMeter, Readings, Settings};
-use crate::domain::{JobStatus, JobType};
+use crate::domain::{Code, JobStatus, JobType};
+use crate::service;
+use crate::service::error::DATABASE_UNREACHABLE;
 use crate::service::gauges::{CollectionGauges, Gauges};
 use crate::service::limits::shares::SharedLimit;
 use crate::service::snapshots::ScheduleMeter;
@@ -71,7 +73,9 @@ pub struct Metrics {
     /// The connections, whose limit the listener enforces.
     connections: ConnectionMeter,
     readings: Readings,
-    cached: Arc<Mutex<Option<CachedGauges>>>,
+    cached: Arc<parking_lot::Mutex<Option<CachedGauges>>>,
+    /// Locked by who reads the state, so that concurrent requests share one reading.
+    reading: Arc<Mutex<()>>,
 }
 
 impl Default for RequestMeter {
@@ -145,6 +149,7 @@ impl Metrics {
             connections: settings.connections.clone(),
             readings: settings.readings.clone(),
             cached: Arc::default(),
+            reading: Arc::default(),
         }
     }
 
@@ -167,23 +172,29 @@ impl Metrics {
         Ok(([(CONTENT_TYPE, form.media_type()), (VARY, "accept")], form.convert(text)))
     }
 
-    /// The state of the server, at most a few seconds old. Concurrent requests share one reading.
+    /// The state of the server, at most a few seconds old. If reading it takes longer than `GAUGES_WAIT`, or if the database server
+    /// is unreachable, the last known one: what is counted needs no database, so an outage must not hide it.
     async fn gauges(&self) -> Result<Arc<Gauges>, ApiError> {
-        let mut cached = self.cached.lock().await;
-        if let Some((_, gauges)) = cached.as_ref().filter(|(at, _)| at.elapsed() < GAUGES_AGE_MAX) {
-            return Ok(Arc::clone(gauges));
+        let last = self.cached.lock().clone();
+        // A task of its own, so that a slow reading is not in vain.
+        let reading = tokio::spawn(self.clone().read_gauges());
+        let Some((_, last)) = last else { return reading.await.map_err(service::Error::from)? };
+        match tokio::time::timeout(GAUGES_WAIT, reading).await {
+            Ok(Ok(Ok(gauges))) => Ok(gauges),
+            _ => Ok(last),
         }
-        let reading = self.service.gauges();
-        let gauges = match cached.as_ref() {
-            None => reading.await?,
-            // What is counted needs no database, so an outage of the database must not hide it.
-            Some((_, last)) => match tokio::time::timeout(GAUGES_WAIT, reading).await {
-                Ok(Ok(gauges)) => gauges,
-                Ok(Err(_)) | Err(_) => return Ok(Arc::clone(last)),
-            },
-        };
-        let gauges = Arc::new(gauges);
-        *cached = Some((Instant::now(), Arc::clone(&gauges)));
+    }
+
+    /// Reads the state of the server, unless somebody has just read it.
+    async fn read_gauges(self) -> Result<Arc<Gauges>, ApiError> {
+        let _reading = self.reading.lock().await;
+        let fresh = self.cached.lock().clone().filter(|(at, _)| at.elapsed() < GAUGES_AGE_MAX);
+        if let Some((_, gauges)) = fresh {
+            return Ok(gauges);
+        }
+        let unreachable = || ApiError::new(Code::StorageUnavailable, DATABASE_UNREACHABLE);
+        let gauges = Arc::new(self.service.gauges().await?.ok_or_else(unreachable)?);
+        *self.cached.lock() = Some((Instant::now(), Arc::clone(&gauges)));
         Ok(gauges)
     }
 }

@@ -109,15 +109,15 @@ async fn admit(auth: &AuthMiddleware, mut request: Request, next: Next) -> Respo
     }
     let Access::Key(scope, collections) = operation.access else { return next.run(request).await };
     let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
+    // Monitoring gets a response even if all permits are taken, because that is exactly what it must detect.
+    let watches = operation.id == "get_metrics";
     let admitted = async {
-        // Monitoring gets a response even if all permits are taken, because that is exactly what it must detect.
-        let watches = operation.id == "get_metrics";
         if watches && auth.settings.metrics_open {
             return Ok((None, None, Caller::Anyone));
         }
         let limit = if watches { WATCH_SYNC_MAX } else { auth.settings.request_timeout };
         let synced = auth.sync_catalog(limit).await;
-        // During an outage of the database, monitoring is admitted with the keys that this server knows.
+        // While the database does not answer or is slow, monitoring is admitted with the keys that this server knows.
         if !watches {
             synced?;
         }
@@ -152,7 +152,7 @@ async fn admit(auth: &AuthMiddleware, mut request: Request, next: Next) -> Respo
     memory.release_body();
     let held = response.body().size_hint().exact().map_or(Ok(()), |bytes| memory.answer_at_least(bytes));
     // The result of a write is reported in any case; its response is small compared to the request.
-    if let (Err(refusal), Scope::Read) = (held, scope) {
+    if let (Err(refusal), Scope::Read, false) = (held, scope, watches) {
         return limit_error(refusal).into_response();
     }
     response.map(|body| Body::new(PermitBody::new(body, (event_stream, admission, memory))))

@@ -143,8 +143,9 @@ pub struct FindDuplicatesRequest {
 ///
 /// Starts a job that finds translations between two sets of sentences: passages of two collections or of two parts of one, texts
 /// of the request, or one of each. It uses what is stored and embedded when it is accepted. Its details estimate the memory and
-/// disk space needed; with too little of either, it is refused. Once it has succeeded, `GET /v1/jobs/{job}/pairs` returns the pairs. After a restart, embeddings of texts are kept and the rest starts over. Of the
-/// keys that are restricted to collections, only the one that starts a job with texts can see it.
+/// disk space needed; with too little of either, it is refused. Once it has succeeded, `GET /v1/jobs/{job}/pairs` returns the
+/// pairs. After a restart, embeddings of texts are kept and the rest starts over. Of the keys that are restricted to collections,
+/// only the one that starts a job with texts can see it.
 #[utoipa::path(
     post, path = "/v1/mine", tag = "mining",
     params(("idempotency-key" = Option<String>, Header, description = ABOUT_IDEMPOTENCY_KEY)),

@@ -171,7 +171,7 @@ fn check_page(limit: Option<usize>, offset: Option<usize>, limits: &Limits) -> R
     let (max, offset) = (limits.page_max, offset.unwrap_or_default());
     let limit = check_limit(limit.unwrap_or(LIMIT_DEFAULT.min(max)), "/limit", limits)?;
     if offset > max - limit {
-        return invalid("/offset", format!("must be at most {} (page_max less the limit), got {offset}", max - limit));
+        return invalid("/offset", format!("must be at most {} (page_max minus limit), got {offset}", max - limit));
     }
     Ok((limit, offset))
 }

@@ -67,8 +67,8 @@ pub struct SearchDocumentsRequest {
     /// and writes wait until it is done. Not for mode `lexical`.
     #[schema(default = false)]
     pub exact: Option<bool>,
-    /// Searches the graph of the index with this many candidates, also where the server would scan all embeddings. In larger
-    /// collections the default is `hnsw.ef_search`. More candidates improve recall, but take longer. Not for mode `lexical`,
+    /// Searches the graph of the index with this many candidates, even where the server would otherwise scan all embeddings.
+    /// In larger collections the default is `hnsw.ef_search`. More candidates improve recall, but take longer. Not for mode `lexical`,
     /// nor with `exact`.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,

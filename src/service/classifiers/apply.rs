@@ -16,8 +16,8 @@ use super::planned::ClassifierJobPlan;
 use super::texts::inputs_from_documents_patiently;
 use super::trained::{LabelScores, TrainedClassifier};
 use crate::domain::{
-    ApplyRequest, ClassifierName, CollectionId, Document, DocumentId, Job, JobId, JobType, JobUnit, LabeledDocuments, Metadata,
-    MetadataPath, Scope,
+    ApplyRequest, ClassifierName, Document, DocumentId, Job, JobId, JobType, JobUnit, LabeledDocuments, Metadata, MetadataPath,
+    Scope,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -83,8 +83,9 @@ impl Service {
         let documents = ClassifierJobPlan { classifier, name: name.clone(), collection_id, filter, field, threshold };
         let request = ClassifyPlan { documents, probability_field };
         let details = ClassifyDetails { classifier: name.clone(), counts: None };
-        let (id, collection) = (new_job_id()?, Some(collection.row.name.clone()));
-        self.submit_job::<ClassifyJob>(permit, NewJob { id, collection, request, details, total, folder: None }).await
+        let (name, follows) = (Some(collection.row.name.clone()), Some(collection));
+        let new = NewJob { id: new_job_id()?, collection: name, request, details, total, folder: None, follows };
+        self.submit_job::<ClassifyJob>(permit, new).await
     }
 }
 
@@ -114,10 +115,6 @@ impl JobKind for ClassifyJob {
     const UNIT: JobUnit = JobUnit::Documents;
     type Request = ClassifyPlan;
     type Details = ClassifyDetails;
-
-    fn follows(plan: &ClassifyPlan) -> Option<&CollectionId> {
-        Some(&plan.documents.collection_id)
-    }
 
     /// Labels the documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ClassifyPlan) -> Result<(), JobError> {

@@ -186,5 +186,6 @@ fn training_job(row: &StoredClassifier, id: JobId, source: Option<SourceNames>, 
         details: TrainDetails { classifier: row.record.name.clone() },
         total: texts as u64 + 1,
         folder: None,
+        follows: None,
     }
 }

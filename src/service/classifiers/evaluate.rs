@@ -18,7 +18,7 @@ use super::planned::ClassifierJobPlan;
 use super::texts::{embed_texts, inputs_from_documents, inputs_from_documents_patiently};
 use super::trained::TrainedClassifier;
 use crate::domain::{
-    ClassifierName, CollectionId, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
+    ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
     LabeledDocuments, LabeledText, Scope, labels_at,
 };
 use crate::service::blocking::blocking;
@@ -129,8 +129,9 @@ impl Service {
         let documents = ClassifierJobPlan { classifier, name: name.clone(), collection_id, filter, field, threshold };
         let request = EvaluatePlan { documents, collections: Some(sources) };
         let details = EvaluateDetails { classifier: name.clone(), result: None };
-        let (id, collection, total) = (new_job_id()?, Some(own_name), total as u64);
-        self.submit_job::<EvaluateJob>(permit, NewJob { id, collection, request, details, total, folder: None }).await
+        let (id, total, follows) = (new_job_id()?, total as u64, Some(collection));
+        let new = NewJob { id, collection: Some(own_name), request, details, total, folder: None, follows };
+        self.submit_job::<EvaluateJob>(permit, new).await
     }
 
     /// Returns the result of a job that `start_evaluation` accepted.
@@ -195,10 +196,6 @@ impl JobKind for EvaluateJob {
             (Some(named), Some(evaluated)) => JobVisibility::Collections(named.iter().chain([evaluated]).cloned().collect()),
             _ => JobVisibility::Everything,
         }
-    }
-
-    fn follows(plan: &EvaluatePlan) -> Option<&CollectionId> {
-        Some(&plan.documents.collection_id)
     }
 
     /// Evaluates from the beginning.

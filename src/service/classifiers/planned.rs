@@ -28,7 +28,7 @@ impl ClassifierJobPlan {
     /// Returns the collection that the job was accepted for. For a job that writes, which must not change another collection.
     pub(super) fn collection(&self, context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
         let (state, name) = (context.state()?, context.collection_name()?);
-        Ok(state.collection_by_id(&self.collection_id.0).ok_or_else(|| state.missing_error(name))?)
+        Ok(state.find_by_id(&self.collection_id.0).ok_or_else(|| state.missing_error(name))?.usable()?)
     }
 
     /// Returns the collection that the job was accepted for or, if it was replaced, the one that has its name now. For a job

@@ -7,6 +7,8 @@ use crate::index::IndexError;
 use crate::service::limits::shares::LimitExceeded;
 use crate::store::StoreError;
 
+pub const DATABASE_UNREACHABLE: &str = "the database server does not answer";
+
 impl Error {
     /// Formats the error and its causes on one line, for logs.
     pub fn chain(&self) -> String {
@@ -19,6 +21,17 @@ impl Error {
 
     pub fn is_out_of_threads(&self) -> bool {
         matches!(self, Self::Store(StoreError::Thread { .. }))
+    }
+
+    /// Describes an outage whose code would look like another problem: like a full disk, or like a server that is starting.
+    pub fn outage(&self) -> Option<&'static str> {
+        if self.is_database_unreachable() {
+            Some(DATABASE_UNREACHABLE)
+        } else if self.is_out_of_threads() {
+            Some("the system does not let the server start another thread")
+        } else {
+            None
+        }
     }
 
     pub fn code(&self) -> Code {

@@ -7,8 +7,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::kind::JobKind;
 use super::new_job::{Folder, NewJob};
 use super::running::RunningJob;
-use crate::domain::{CollectionId, CollectionName, Job, JobId, Metadata, RequestKey};
+use crate::domain::{CollectionId, Job, JobId, Metadata, RequestKey};
 use crate::service::error::Error;
+use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::store::StoreError;
 use crate::store::system_clock as now_ms;
@@ -61,53 +62,46 @@ impl Service {
         new: NewJob<J>,
         request: Option<RequestKey>,
     ) -> Result<Job, Error> {
-        let (service, follows) = (self.clone(), J::follows(&new.request).cloned());
-        let (job, folder) = new.into_job();
-        // A caller that goes away does not stop this, so a stored job is always queued, and its folder stays.
-        tokio::spawn(async move { service.store_and_queue(job, follows, request, (permit, folder)).await }).await?
-    }
-
-    async fn store_and_queue(
-        &self,
-        mut job: Job,
-        mut follows: Option<CollectionId>,
-        request: Option<RequestKey>,
-        (permit, folder): (OwnedSemaphorePermit, Option<Folder>),
-    ) -> Result<Job, Error> {
+        let mut follows = new.follows.clone();
+        let (mut job, mut folder) = new.into_job();
+        let mut permit = permit;
         loop {
             let (storing, collection, key) = (job.clone(), follows.clone(), request.clone());
+            // A caller that goes away does not stop this, so a stored job is always queued, and its folder stays.
             let stored = self.state.run(move |state| {
                 state.check_directory()?;
-                match (state.catalog.create_job(&storing, key.as_ref(), collection.as_ref())?, key) {
-                    (Some(before), Some(key)) => state.accepted_job(&before, &key).map(Some),
-                    _ => Ok(None),
+                let id = collection.as_ref().map(|collection| &collection.row.id);
+                match (state.catalog.create_job(&storing, key.as_ref(), id), key) {
+                    // A re-embedding that ended a moment ago would not pass it on.
+                    (Err(StoreError::Replaced), _) if id.is_some() => Ok(Err((permit, folder))),
+                    (Ok(Some(before)), Some(key)) => state.accepted_job(&before, &key).map(Ok),
+                    (stored, _) => {
+                        stored?;
+                        folder.into_iter().for_each(Folder::retain);
+                        state.enqueue(Arc::new(RunningJob::new(&storing, Some(permit))));
+                        Ok(Ok(storing))
+                    }
                 }
             });
-            match (stored.await, &follows, &job.collection) {
-                // A re-embedding that ended a moment ago did not see this job.
-                (Err(Error::Store(StoreError::Replaced)), Some(old), Some(name)) => {
-                    let current = self.id_after_swap(name).await?;
-                    job.request = with_replaced_id(job.request, old, &current);
-                    follows = Some(current);
-                }
-                (stored, ..) => {
-                    if let Some(before) = stored? {
-                        return Ok(before);
-                    }
-                    folder.into_iter().for_each(Folder::retain);
-                    self.state.enqueue(Arc::new(RunningJob::new(&job, Some(permit))));
-                    return Ok(job);
-                }
-            }
+            let unused = match stored.await? {
+                Ok(job) => return Ok(job),
+                Err(unused) => unused,
+            };
+            let old = follows.ok_or(StoreError::Replaced)?;
+            let next = self.replacement_after_swap(&old).await?;
+            job.request = with_replaced_id(job.request, &old.row.id, &next.row.id);
+            ((permit, folder), follows) = (unused, Some(next));
         }
     }
 
-    /// Returns the id of a collection whose swap is in the catalog, but perhaps not in memory yet.
-    async fn id_after_swap(&self, name: &CollectionName) -> Result<CollectionId, Error> {
+    /// Returns the replacement of a collection that the catalog no longer has. Fails if it was not re-embedded, but deleted or
+    /// replaced by a restore.
+    async fn replacement_after_swap(&self, old: &Arc<OpenCollection>) -> Result<Arc<OpenCollection>, Error> {
         // A swap of this server holds the lock until it ends; those of other servers are read.
         drop(self.state.names_lock.lock().await);
         self.sync_catalog().await?;
-        Ok(self.state.collection(name)?.row.id.clone())
+        let next = old.reembedded();
+        if next.row.id == old.row.id { Err(self.state.missing_error(&old.row.name)) } else { Ok(next) }
     }
 }
 

@@ -11,7 +11,6 @@ use serde::Serialize;
 use super::running::RunningJob;
 use super::stored;
 use crate::domain::{Code, CollectionName, with_causes};
-use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::service::retries::retry_pause;
@@ -90,6 +89,17 @@ impl JobContext {
         Ok(Service { state: self.state()? }.sync_catalog().await?)
     }
 
+    /// Makes sure that this server's memory has the collections that are in the catalog now.
+    pub(crate) async fn sync_names(&self) -> Result<(), JobError> {
+        self.sync_catalog().await?;
+        // A change of this server may be in the catalog, but not in memory yet.
+        let waited = self.state()?.run(|state| {
+            state.wait_for_catalog_sync();
+            Ok(())
+        });
+        Ok(waited.await?)
+    }
+
     /// Returns the replacement of a collection that the job works on.
     pub(crate) async fn replacement_of(&self, old: &OpenCollection) -> Result<Arc<OpenCollection>, JobError> {
         self.state()?.find_replacement(old).await?;
@@ -141,10 +151,7 @@ impl JobContext {
                 ended => break ended,
             }
         };
-        match ended {
-            Err(JobError::Failed(error)) => Err(blocking(move || Ok(collection.failure(error))).await?.into()),
-            other => other,
-        }
+        ended.map_err(|error| error.or_deleted(&collection))
     }
 
     /// Waits before another attempt at what the storage refused after `failures` other times. Logs `message` from time to time.

@@ -39,14 +39,8 @@ pub(crate) trait JobKind: Send + Sync + 'static {
         JobVisibility::for_collection(collection)
     }
 
-    /// Returns the collection that the job works on also after a re-embedding. Its type must be one of
-    /// `store::catalog::FOLLOWING_JOBS`.
-    fn follows(_request: &Self::Request) -> Option<&CollectionId> {
-        None
-    }
-
-    /// Runs the job. If the server restarts in the meantime, or a re-embedding changes the id of its collection before the job has
-    /// found it, it runs again.
+    /// Runs the job. If the server restarts in the meantime, or the job does not find its collection because a re-embedding has
+    /// changed its id, it runs again.
     fn run(context: &JobContext, request: Self::Request) -> impl Future<Output = Result<(), JobError>> + Send;
 
     /// Removes files of a job that has ended, before its end is recorded, because recording takes disk space, too. If the job

@@ -1,6 +1,7 @@
 //! A job that is about to be accepted, and the folder of its files.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::kind::JobKind;
 use super::stored;
@@ -8,6 +9,7 @@ use crate::domain::{CollectionName, Job, JobId, JobProgress, JobStatus};
 use crate::new_id::new_uuid;
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, sync_dir};
+use crate::service::open_collection::OpenCollection;
 use crate::store::system_clock as now_ms;
 
 /// A job that is about to be accepted.
@@ -21,12 +23,15 @@ pub(crate) struct NewJob<J: JobKind> {
     pub(crate) total: u64,
     /// The folder of its files, if it has any.
     pub(crate) folder: Option<Folder>,
+    /// The collection of its request that the job works on also after a re-embedding. Its type must be one of
+    /// `store::catalog::FOLLOWING_JOBS`.
+    pub(crate) follows: Option<Arc<OpenCollection>>,
 }
 
 impl<J: JobKind> NewJob<J> {
     /// Makes the row of the catalog, and returns the folder with it.
     pub(crate) fn into_job(self) -> (Job, Option<Folder>) {
-        let Self { id, collection, request, details, total, folder } = self;
+        let Self { id, collection, request, details, total, folder, follows: _ } = self;
         let job = Job {
             id,
             kind: J::TYPE,

@@ -54,11 +54,15 @@ async fn run(context: JobContext) {
 }
 
 impl JobContext {
+    /// Runs the job. Runs it again if a re-embedding changed its request after it was read.
     async fn work(&self) -> Result<(), JobError> {
         let mut request = self.begin().await?;
         loop {
             let ended = with_kind!(self.job.kind, J => kind::run::<J>(self, &request)).await;
-            let Err(JobError::Failed(_)) = &ended else { return ended };
+            match &ended {
+                Err(JobError::Failed(error)) if error.code() == Code::CollectionNotFound => (),
+                _ => return ended,
+            }
             match self.changed_request(&request).await {
                 Some(changed) => request = changed,
                 None => return ended,
@@ -66,11 +70,10 @@ impl JobContext {
         }
     }
 
-    /// Returns the job's request if a re-embedding has changed it.
     async fn changed_request(&self, known: &Metadata) -> Option<Metadata> {
         let id = self.job.id.clone();
-        self.sync_catalog().await.ok()?;
         let current = self.state().ok()?.run(move |state| Ok(state.job(&id)?.request)).await.ok()?;
+        self.sync_names().await.ok()?;
         (current != *known).then_some(current)
     }
 
@@ -98,8 +101,8 @@ impl JobContext {
                 started => break started?,
             }
         };
-        // Another server may have just swapped in the collection that the request names. If this fails, the job notices by itself.
-        let _ = self.sync_catalog().await;
+        // The collection that the request names may have just been swapped in. If this fails, the job notices by itself.
+        let _ = self.sync_names().await;
         tracing::info!(job = %self.job.id, kind = self.job.kind.name(), "job started");
         self.job.progress.send_modify(|progress| progress.started = Some((Instant::now(), progress.done)));
         Ok(request)
@@ -184,8 +187,7 @@ fn public_detail(error: &Error) -> String {
         (_, Error::File { .. } | Error::Index(_) | Error::Store(StoreError::File { .. })) => error.chain(),
         (ErrorClass::Client, Error::Store(source)) => source.to_string(),
         (ErrorClass::Client, Error::Embed(source)) => source.to_string(),
-        (ErrorClass::Capacity, Error::Store(_) | Error::Embed(_)) => code.summary().trim_end_matches('.').to_owned(),
-        _ => error.to_string(),
+        _ => error.outage().map_or_else(|| error.to_string(), str::to_owned),
     }
 }
 
@@ -201,10 +203,11 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_the_store_refuses_says_what_was_refused() {
-        let refused = Error::Store(StoreError::WriteQueueFull { limit: 3 });
-        assert_eq!(public_detail(&refused), refused.code().summary().trim_end_matches('.'));
-        let invalid = StoreError::KeyReused { key: "k".to_owned() };
-        assert_eq!(public_detail(&invalid.clone().into()), invalid.to_string());
+    fn a_job_that_the_store_refuses_says_why() {
+        let reused = StoreError::KeyReused { key: "k".to_owned() };
+        assert_eq!(public_detail(&reused.clone().into()), reused.to_string());
+        let source = Arc::new(std::io::Error::other("10.0.0.7 refused"));
+        let unreachable = StoreError::ServerUnreachable { operation: "reading", source };
+        assert_eq!(public_detail(&unreachable.into()), "the database server does not answer");
     }
 }

@@ -124,6 +124,7 @@ impl Service {
             details: DuplicatesDetails { compared, memory_bytes, disk_bytes },
             total: positions,
             folder: Some(folder),
+            follows: None,
         })
     }
 }

@@ -152,6 +152,7 @@ impl Service {
             details: MineDetails { first_sentences, second_sentences, memory_bytes, disk_bytes },
             total: first_sentences + second_sentences,
             folder: Some(folder),
+            follows: None,
         })
     }
 }

@@ -49,15 +49,15 @@ pub(super) fn sort(candidates: &mut [Candidate]) {
 }
 
 /// Lets languages take turns: first comes the best hit of each language, then the second best of each, and so on. Within a
-/// turn, hits are sorted by score. A hit only takes a turn if its score is at least half of the best score, or its BM25 at
+/// turn, hits are sorted by score, and of equal scores the nearer embedding comes first, then the older passage. A hit only takes a turn if its score is at least half of the best score, or its BM25 at
 /// least half of the best BM25. The others follow by score. Documents without a language count as one language of their own.
 ///
 /// Every prefix of the result is balanced, so pages are balanced and do not depend on each other.
 pub(super) fn interleave_languages(mut candidates: Vec<Candidate>, metric: Metric) -> Vec<Candidate> {
     // Fused scores are equal where ranks are, as those of the languages' best hits.
     let dense = |one: &Candidate| one.ranks.dense.map_or(f32::NEG_INFINITY, |ranked| ranked.score);
-    let older_last = |a: &Candidate, b: &Candidate| dense(b).total_cmp(&dense(a)).then(a.passage.cmp(&b.passage));
-    candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| older_last(a, b)));
+    let tie = |a: &Candidate, b: &Candidate| dense(b).total_cmp(&dense(a)).then(a.passage.cmp(&b.passage));
+    candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| tie(a, b)));
     // Uses the scores of the lists, because a fused score says nothing about how near a language's best hit is.
     let lists: [fn(&Candidate) -> Option<RankedScore>; 2] = [|one| one.ranks.dense, |one| one.ranks.lexical];
     let best = |list: fn(&Candidate) -> Option<RankedScore>| {

@@ -98,7 +98,8 @@ impl Service {
         };
         let details = SnapshotDetails { snapshot: snapshot.clone(), skipped: Vec::new() };
         let request = SnapshotPlan { snapshot, collections };
-        self.submit_job::<SnapshotJob>(permit, NewJob { id, collection, request, details, total, folder: None }).await
+        self.submit_job::<SnapshotJob>(permit, NewJob { id, collection, request, details, total, folder: None, follows: None })
+            .await
     }
 }
 

@@ -187,8 +187,8 @@ impl State {
     /// replaces a collection.
     pub(crate) fn check_names(&self, aliases: &[Alias], classifiers: &[ClassifierName], replace: bool) -> Result<(), Error> {
         {
-            let collections = self.collections.read();
             let existing = self.aliases.read();
+            let collections = self.collections.read();
             for Alias { name, .. } in aliases {
                 if collections.contains_key(name) {
                     return Err(Error::CollectionExists { name: name.clone() });

@@ -124,7 +124,7 @@ impl Service {
             targets,
             replace: request.replace,
         };
-        let new = NewJob { id: new_job_id()?, collection, request, details, total, folder: None };
+        let new = NewJob { id: new_job_id()?, collection, request, details, total, folder: None, follows: None };
         self.submit_job::<RestoreJob>(permit, new).await
     }
 

@@ -223,6 +223,15 @@ mod tests {
     }
 
     #[test]
+    fn the_codes_of_whatlang_belong_to_the_right_languages() {
+        assert_eq!(BY_TRIGRAMS.len(), 39);
+        for (lang, code) in [(Lang::Pes, "fa"), (Lang::Nob, "nb"), (Lang::Tgl, "tl"), (Lang::Srp, "sr"), (Lang::Mar, "mr")] {
+            assert_eq!(code_of(lang), Some(code));
+        }
+        assert_eq!(code_of(Lang::Lat), None);
+    }
+
+    #[test]
     fn a_unique_script_identifies_its_language() {
         check("el", "Η γάτα κοιμάται πάνω στο τραπέζι.");
         check("he", "החתול ישן על השולחן.");

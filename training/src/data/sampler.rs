@@ -167,8 +167,8 @@ impl Sampler {
         corpora.into_iter().map(|(name, drawn)| (name, drawn.views(self.pairs))).collect()
     }
 
-    /// Draws the batch of `step` in a stage. Translation pairs have their languages in random order; directed pairs have the question on
-    /// the left.
+    /// Draws the batch of `step` in a stage. Translation pairs have their languages in random order; directed pairs have the
+    /// question on the left.
     pub fn batch(&self, step: u64, stage: &StageConfig, tools: SamplingTools<'_>) -> Vec<(Sentence, Sentence)> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(step);

@@ -86,7 +86,9 @@ impl Log {
 pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
     let mut lines = text.lines();
-    let header: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    // An empty file has no rows: a crash may have come before its header.
+    let Some(header) = lines.next() else { return Ok(Vec::new()) };
+    let header: Vec<&str> = header.split(',').collect();
     for name in ["stage", "step"] {
         if !header.contains(&name) {
             return Err(Error::Content { path: path.to_owned(), problem: format!("expected a column {name}") });

@@ -31,7 +31,7 @@ pub struct Sources {
     /// Folder of corpora, as for `tokenizer`; can be repeated.
     #[arg(long, required = true)]
     pub raw: Vec<PathBuf>,
-    /// Folder of parallel word lists and names, all of which are used; can be repeated.
+    /// Folder of parallel word lists and names, all of which are used and count twice; can be repeated.
     #[arg(long)]
     pub words: Vec<PathBuf>,
     /// Folder of additional text for the vocabulary only, not for learning translations; can be repeated.

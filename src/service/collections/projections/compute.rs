@@ -96,6 +96,7 @@ impl Service {
             details: ProjectDetails { center, documents, memory_bytes, disk_bytes },
             total: steps(documents),
             folder: None,
+            follows: None,
         })
     }
 }

@@ -101,7 +101,7 @@ impl CollectionHandle {
         };
         let (id, total) = (new_job_id()?, counts.documents);
         let (name, collection_id) = (row.name.clone(), plan.collection_id.clone());
-        let new = NewJob { id, collection: Some(name.clone()), request: plan, details, total, folder: None };
+        let new = NewJob { id, collection: Some(name.clone()), request: plan, details, total, folder: None, follows: None };
         match service.submit_job::<ReembedJob>(permit, new).await {
             // Another server has just accepted such a job.
             Err(Error::Store(StoreError::JobUnfinished)) => {

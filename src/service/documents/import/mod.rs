@@ -36,7 +36,7 @@ use crate::domain::{
     Collection, CollectionId, ColumnTypes, DocumentId, FileEncoding, FileFormat, Job, JobId, JobStatus, JobType, JobUnit,
     NewDocument, Scope, with_causes,
 };
-use crate::store::{PreparedDocument, Upserted};
+use crate::store::{PreparedDocument, StoreError, Upserted};
 
 const SOURCE: &str = "source";
 /// Maximum number of records per transaction.
@@ -85,8 +85,8 @@ impl CollectionHandle {
         // It may have been replaced during the upload.
         let collection = self.open();
         let request = ImportPlan { format, types, collection_id: collection.row.id.clone() };
-        let collection = Some(collection.row.name.clone());
-        let new = NewJob { id, collection, request, details: None, total, folder: Some(folder) };
+        let (name, follows) = (Some(collection.row.name.clone()), Some(collection));
+        let new = NewJob { id, collection: name, request, details: None, total, folder: Some(folder), follows };
         service.submit_job::<ImportJob>(permit, new).await
     }
 }
@@ -114,15 +114,20 @@ impl JobKind for ImportJob {
 
     const NEEDS_FILES: bool = true;
 
-    fn follows(plan: &ImportPlan) -> Option<&CollectionId> {
-        Some(&plan.collection_id)
-    }
-
     /// Stores the file's documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {
         let collection = collection(context, &plan.collection_id)?;
         let table = (plan.format, &plan.types);
-        let store = |target| store_all(context, target, table).boxed();
+        let store = |target: Arc<OpenCollection>| {
+            async move {
+                match store_all(context, Arc::clone(&target), table).await {
+                    Err(JobError::Failed(Error::Store(StoreError::Replaced))) => Err(StoreError::Replaced.into()),
+                    Err(JobError::Failed(error)) => Err(blocking(move || Ok(target.failure(error))).await?.into()),
+                    ended => ended,
+                }
+            }
+            .boxed()
+        };
         context.work_on(collection, "an import waits for the storage", store).await
     }
 
