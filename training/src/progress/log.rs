@@ -42,7 +42,9 @@ impl Log {
     /// Opens the log at `path`, or creates one with a column for each of `objectives`; removes lines for which `keep` returns
     /// false.
     pub fn open(path: &Path, objectives: &[Objective], keep: impl Fn(&Row) -> bool) -> Result<Self, Error> {
-        let mut rows = if path.is_file() { read(path)? } else { Vec::new() };
+        // A crash may have left an empty file.
+        let has_lines = std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0);
+        let mut rows = if has_lines { read(path)? } else { Vec::new() };
         rows.retain(keep);
         let log = Self { path: path.to_owned(), objectives: objectives.to_vec(), rows };
         let lines: String = log.rows.iter().map(|row| log.line(row)).collect();
@@ -86,9 +88,7 @@ impl Log {
 pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
     let mut lines = text.lines();
-    // An empty file has no rows: a crash may have come before its header.
-    let Some(header) = lines.next() else { return Ok(Vec::new()) };
-    let header: Vec<&str> = header.split(',').collect();
+    let header: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     for name in ["stage", "step"] {
         if !header.contains(&name) {
             return Err(Error::Content { path: path.to_owned(), problem: format!("expected a column {name}") });
@@ -171,6 +171,14 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let header = "stage,step,contrastive,xtr,learning_rate,gradient_norm,pairs_per_second,elapsed_s";
         assert_eq!(text, format!("{header}\na,1,,2.00000,1.000e-3,0.5000,100.0,15.0\n"));
+    }
+
+    #[test]
+    fn an_empty_file_is_a_new_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        std::fs::write(&path, "").unwrap();
+        assert!(Log::open(&path, &[Objective::Xtr], |_| true).unwrap().rows().is_empty());
     }
 
     #[test]
