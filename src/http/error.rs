@@ -327,7 +327,6 @@ impl From<service::Error> for ApiError {
     }
 }
 
-/// The detail of a failure because the database server does not answer.
 /// The detail that the client gets. It reveals nothing about the server's internals if the client is not to blame.
 fn client_detail(error: &service::Error, code: Code) -> String {
     use service::Error;

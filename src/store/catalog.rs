@@ -19,7 +19,7 @@ use super::migrate::CATALOG;
 use super::read_only::open_read_only;
 use super::sqlite_session::SqliteSession;
 use super::{StoreError, log};
-use crate::domain::{Collection, CollectionId, CollectionName};
+use crate::domain::{Collection, CollectionId, CollectionName, JobType};
 
 /// The catalog in a data directory. `CatalogStorage` has most operations.
 pub struct Catalog {
@@ -29,10 +29,15 @@ pub struct Catalog {
 }
 
 const CATALOG_FILE: &str = "catalog.sqlite";
-/// The types of jobs that go on with the replacement of their collection, as an SQL list. Jobs of other types name passages, which
-/// the replacement does not have, or find the collection by its name.
-pub(crate) const FOLLOWING_JOBS: &str = "('import', 'classify', 'evaluate')";
+/// The types of jobs that go on with the replacement of their collection. Jobs of other types name passages, which the replacement
+/// does not have, or find the collection by its name.
+pub(crate) const FOLLOWING_JOBS: [JobType; 3] = [JobType::Import, JobType::Classify, JobType::Evaluate];
 const CHECKING: &str = "checking the catalog";
+
+/// Writes `FOLLOWING_JOBS` as an SQL list.
+pub(crate) fn following_jobs() -> String {
+    FOLLOWING_JOBS.map(|kind| format!("'{}'", kind.name())).join(", ")
+}
 
 impl Catalog {
     /// Opens or creates `catalog.sqlite` in `data_dir` and migrates it. Fails with `StoreError::DataDirectoryInUse` if another
@@ -110,7 +115,8 @@ impl Catalog {
             // A collection's id is a UUID, so an occurrence in a request always means the collection.
             let sql = format!(
                 "update jobs set request = replace(request, ?1, ?2)
-                 where finished_at_ms is null and type in {FOLLOWING_JOBS} and instr(request, ?1) > 0"
+                 where finished_at_ms is null and type in ({}) and instr(request, ?1) > 0",
+                following_jobs()
             );
             transaction.execute(&sql, [&old.0, &new.id.0])?;
             transaction.commit()?;

@@ -63,7 +63,7 @@ pub use crate::domain::SearchFilter;
 pub(crate) use aliases::read_aliases;
 pub use caller::with_caller;
 pub use catalog::Catalog;
-pub(crate) use catalog::FOLLOWING_JOBS;
+pub(crate) use catalog::{FOLLOWING_JOBS, following_jobs};
 pub use catalog_import::CatalogContents;
 pub(crate) use catalog_session::{CatalogSession, CatalogValue, Columns, RowConsumer, catalog_json};
 pub use catalog_storage::{CatalogPart, CatalogStorage};

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::postgres_server::Database;
 use super::program::{Client, PATIENCE, Program, command};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 const MODEL: &str = "fake:64";
 const DOCUMENTS: &str = "/v1/collections/news/documents";
@@ -23,6 +24,15 @@ fn on(database: &Database, data: &Path) -> Command {
 
 fn create_news(client: &Client) {
     assert_eq!(client.post("/v1/collections", &json!({"name": "news"})).0, 201);
+}
+
+/// A server with an empty collection, its data directory and its database. Bind all three: the last one is dropped first.
+fn serve_news() -> (Database, TempDir, Program) {
+    let database = Database::start();
+    let data = tempfile::tempdir().unwrap();
+    let server = Program::run(on(&database, data.path()));
+    create_news(&server.client());
+    (database, data, server)
 }
 
 /// The log of a server that fails to start.
@@ -102,11 +112,8 @@ fn a_mismatched_or_unusable_store_is_refused_at_startup() {
 
 #[test]
 fn snapshots_are_refused_on_a_database_server() {
-    let database = Database::start();
-    let data = tempfile::tempdir().unwrap();
-    let server = Program::run(on(&database, data.path()));
+    let (database, data, server) = serve_news();
     let client = server.client();
-    create_news(&client);
     let (status, answer) = client.post("/v1/snapshots", &json!({}));
     assert_eq!((status, &answer["code"]), (409, &json!("not_supported")), "{answer}");
     let mut scheduled = on(&database, &data.path().join("new"));
@@ -244,11 +251,8 @@ fn wait_for_writes(client: &Client, id: &str) {
 
 #[test]
 fn no_acknowledged_write_is_lost_when_the_database_is_killed() {
-    let database = Database::start();
-    let data = tempfile::tempdir().unwrap();
-    let server = Program::run(on(&database, data.path()));
+    let (database, _data, server) = serve_news();
     let client = server.client();
-    create_news(&client);
     let stop = AtomicBool::new(false);
     let acknowledged: Vec<Vec<usize>> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..4)
@@ -286,11 +290,8 @@ fn no_acknowledged_write_is_lost_when_the_database_is_killed() {
 #[test]
 fn a_labeling_job_continues_after_the_database_is_killed() {
     const LABELED: usize = 3_000;
-    let database = Database::start();
-    let data = tempfile::tempdir().unwrap();
-    let server = Program::run(on(&database, data.path()));
+    let (database, _data, server) = serve_news();
     let client = server.client();
-    create_news(&client);
     let all: Vec<Value> = (0..LABELED).map(|n| json!({"id": format!("d{n}"), "text": format!("number {n}")})).collect();
     for part in all.chunks(500) {
         assert_eq!(client.post(DOCUMENTS, &json!({ "documents": part })).0, 200);
@@ -312,11 +313,8 @@ fn a_labeling_job_continues_after_the_database_is_killed() {
 
 #[test]
 fn metrics_outlive_the_database() {
-    let database = Database::start();
-    let data = tempfile::tempdir().unwrap();
-    let server = Program::run(on(&database, data.path()));
+    let (database, _data, server) = serve_news();
     let client = server.client();
-    create_news(&client);
     assert_eq!(client.post(DOCUMENTS, &json!({"documents": [{"id": "a", "text": "one"}]})).0, 200);
     client.wait_until("metrics show it", |client| {
         sample(client, "dragoman_collection_documents{collection=\"news\"}") == Some(1.0)

@@ -97,7 +97,11 @@ impl RestTool {
             checked.insert(argument.to_owned(), check);
             properties.insert(argument.to_owned(), described.localized(&schema, &mut definitions));
         }
-        let all = |properties: Map<String, Value>| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        let all = |properties: Map<String, Value>| {
+            json!({
+                "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+            })
+        };
         let mut schema = all(properties).as_object().cloned().unwrap_or_default();
         if !definitions.is_empty() {
             schema.insert("$defs".to_owned(), Value::Object(definitions));

@@ -21,8 +21,8 @@ const NO_LANGUAGE: &str = r#"documents without a language match {"field": "langu
 /// One node of a filter: `and`, `or` or `not` with further nodes, or a `field` with exactly one operator.
 ///
 /// Every condition is true or false. A missing value, or a value of another type than the one given, matches no operator except
-/// `ne` and `exists`. `ne` and `not` are exact negations, so they also hold for documents without the value. At
-/// most 16 levels deep, 100 conditions, and 10000 values in all lists.
+/// `ne` and `exists`. `ne` and `not` are exact negations, so they also hold for documents without the value. At most 16 levels
+/// deep, 100 conditions, and 10000 values in all lists.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(no_recursion)]

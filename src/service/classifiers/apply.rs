@@ -118,7 +118,7 @@ impl JobKind for ClassifyJob {
 
     /// Labels the documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ClassifyPlan) -> Result<(), JobError> {
-        let collection = plan.documents.collection(context)?;
+        let collection = context.collection(&plan.documents.collection_id)?;
         let plan = &plan;
         let label = |collection| async move { label_all(context, &collection, plan).await }.boxed();
         context.work_on(collection, "a labeling job waits for the storage", label).await

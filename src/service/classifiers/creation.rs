@@ -12,7 +12,7 @@ use crate::domain::{
 };
 use crate::new_id::new_uuid;
 use crate::service::error::Error;
-use crate::service::jobs::{NewJob, RunningJob, new_job_id, stored};
+use crate::service::jobs::{NewJob, new_job_id, stored};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::storage::CatalogPart;
@@ -50,7 +50,7 @@ impl Service {
                 Ok(None)
             })?;
             if before.is_none() {
-                state.enqueue(Arc::new(RunningJob::new(&training, Some(permit))));
+                state.enqueue_new(&training, permit);
             }
             Ok(before.unwrap_or(row))
         });
@@ -153,7 +153,7 @@ impl Service {
                     let problem = "it was changed at the same moment; try again".to_owned();
                     return Err(ClassifierError::NotReady { name: row.record.name, problem }.into());
                 }
-                state.enqueue(Arc::new(RunningJob::new(&training, Some(permit))));
+                state.enqueue_new(&training, permit);
                 Ok(training)
             })
             .await

@@ -25,12 +25,6 @@ pub(super) struct ClassifierJobPlan {
 }
 
 impl ClassifierJobPlan {
-    /// Returns the collection that the job was accepted for. For a job that writes, which must not change another collection.
-    pub(super) fn collection(&self, context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
-        let (state, name) = (context.state()?, context.collection_name()?);
-        Ok(state.find_by_id(&self.collection_id.0).ok_or_else(|| state.missing_error(name))?.usable()?)
-    }
-
     /// Returns the collection that the job was accepted for or, if it was replaced, the one that has its name now. For a job
     /// that only reads.
     pub(super) fn collection_to_read(&self, context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {

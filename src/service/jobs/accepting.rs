@@ -6,13 +6,12 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::kind::JobKind;
 use super::new_job::{Folder, NewJob};
-use super::running::RunningJob;
 use crate::domain::{CollectionId, Job, JobId, Metadata, RequestKey};
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
-use crate::store::StoreError;
 use crate::store::system_clock as now_ms;
+use crate::store::{FOLLOWING_JOBS, StoreError};
 
 impl Service {
     /// Reserves a place for a new job. Refuses it if too many jobs wait, or if the data directory is gone.
@@ -62,6 +61,7 @@ impl Service {
         new: NewJob<J>,
         request: Option<RequestKey>,
     ) -> Result<Job, Error> {
+        debug_assert_eq!(new.follows.is_some(), FOLLOWING_JOBS.contains(&J::TYPE), "{}", J::TYPE.name());
         let mut follows = new.follows.clone();
         let (mut job, mut folder) = new.into_job();
         let mut permit = permit;
@@ -78,7 +78,7 @@ impl Service {
                     (stored, _) => {
                         stored?;
                         folder.into_iter().for_each(Folder::retain);
-                        state.enqueue(Arc::new(RunningJob::new(&storing, Some(permit))));
+                        state.enqueue_new(&storing, permit);
                         Ok(Ok(storing))
                     }
                 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::running::RunningJob;
 use super::stored;
-use crate::domain::{Code, CollectionName, with_causes};
+use crate::domain::{Code, CollectionId, CollectionName, with_causes};
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::service::retries::retry_pause;
@@ -68,6 +68,12 @@ impl JobContext {
     pub(crate) fn collection_name(&self) -> Result<&CollectionName, Error> {
         let nameless = || Error::JobState { id: self.job.id.clone(), problem: "it does not name a collection" };
         self.job.collection.as_ref().ok_or_else(nameless)
+    }
+
+    /// Returns the collection that the job was accepted for, whatever its name or alias belongs to now. For a job that writes.
+    pub(crate) fn collection(&self, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
+        let (state, name) = (self.state()?, self.collection_name()?);
+        Ok(state.find_by_id(&id.0).ok_or_else(|| state.missing_error(name))?.usable()?)
     }
 
     /// Fails if the job should stop. A job calls this wherever it is able to stop.

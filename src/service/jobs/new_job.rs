@@ -23,8 +23,7 @@ pub(crate) struct NewJob<J: JobKind> {
     pub(crate) total: u64,
     /// The folder of its files, if it has any.
     pub(crate) folder: Option<Folder>,
-    /// The collection of its request that the job works on also after a re-embedding. Its type must be one of
-    /// `store::catalog::FOLLOWING_JOBS`.
+    /// The collection of its request that the job works on also after a re-embedding, if its type is one of `FOLLOWING_JOBS`.
     pub(crate) follows: Option<Arc<OpenCollection>>,
 }
 

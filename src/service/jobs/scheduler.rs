@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::context::{JobContext, JobError};
 use super::kind::{self, JobKind};
 use super::running::RunningJob;
 use super::with_kind;
-use crate::domain::{Code, ErrorClass, JobFailure, JobStatus, Metadata};
+use crate::domain::{Code, ErrorClass, Job, JobFailure, JobStatus, Metadata};
 use crate::service::error::Error;
 use crate::service::state::State;
 use crate::store::StoreError;
@@ -22,8 +24,13 @@ use crate::store::system_clock as now_ms;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl State {
+    /// Queues a job that was just stored.
+    pub(crate) fn enqueue_new(self: &Arc<Self>, job: &Job, permit: OwnedSemaphorePermit) {
+        self.enqueue(Arc::new(RunningJob::new(job, Some(permit))));
+    }
+
     /// Queues a job, and starts it if fewer than the maximum are running.
-    pub(crate) fn enqueue(self: &Arc<Self>, job: Arc<RunningJob>) {
+    pub(super) fn enqueue(self: &Arc<Self>, job: Arc<RunningJob>) {
         self.jobs.lists.lock().waiting.push_back(job);
         self.start_jobs();
     }

@@ -49,8 +49,9 @@ pub(super) fn sort(candidates: &mut [Candidate]) {
 }
 
 /// Lets languages take turns: first comes the best hit of each language, then the second best of each, and so on. Within a
-/// turn, hits are sorted by score, and of equal scores the nearer embedding comes first, then the older passage. A hit only takes a turn if its score is at least half of the best score, or its BM25 at
-/// least half of the best BM25. The others follow by score. Documents without a language count as one language of their own.
+/// turn, hits are sorted by score, and of equal scores the nearer embedding comes first, then the older passage. A hit only takes
+/// a turn if its score is at least half of the best score, or its BM25 at least half of the best BM25. The others follow by score.
+/// Documents without a language count as one language of their own.
 ///
 /// Every prefix of the result is balanced, so pages are balanced and do not depend on each other.
 pub(super) fn interleave_languages(mut candidates: Vec<Candidate>, metric: Metric) -> Vec<Candidate> {

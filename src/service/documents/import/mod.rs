@@ -116,11 +116,11 @@ impl JobKind for ImportJob {
 
     /// Stores the file's documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {
-        let collection = collection(context, &plan.collection_id)?;
+        let collection = context.collection(&plan.collection_id)?;
         let table = (plan.format, &plan.types);
         let store = |target: Arc<OpenCollection>| {
             async move {
-                match store_all(context, Arc::clone(&target), table).await {
+                match store_all(context, &target, table).await {
                     Err(JobError::Failed(Error::Store(StoreError::Replaced))) => Err(StoreError::Replaced.into()),
                     Err(JobError::Failed(error)) => Err(blocking(move || Ok(target.failure(error))).await?.into()),
                     ended => ended,
@@ -145,10 +145,9 @@ impl JobKind for ImportJob {
 
 async fn store_all(
     context: &JobContext,
-    collection: Arc<OpenCollection>,
+    collection: &Arc<OpenCollection>,
     (format, types): (FileFormat, &ColumnTypes),
 ) -> Result<(), JobError> {
-    let collection = &collection;
     let types = types.clone();
     collection.check_model(context.state()?.embedder.model())?;
     let (state, target, id) = (context.state()?, Arc::clone(collection), context.job.id.clone());
@@ -194,15 +193,6 @@ async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>,
         }
         context.pause(BACKLOG_PAUSE).await?;
     }
-}
-
-/// Finds the collection that the file was sent to. Looks it up by id, because its name or alias may belong to another
-/// collection now.
-fn collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
-    let (state, name) = (context.state()?, context.collection_name()?);
-    let collection = state.find_by_id(&id.0).ok_or_else(|| state.missing_error(name))?.usable()?;
-    collection.check_model(state.embedder.model())?;
-    Ok(collection)
 }
 
 struct Import {

@@ -8,7 +8,7 @@ use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::replacing::BlockedWrites;
 use crate::storage::postgres::session::{Parameter, Session};
 use crate::storage::postgres::writing::NOW_MS;
-use crate::store::{CatalogPart, FOLLOWING_JOBS, StoreError};
+use crate::store::{CatalogPart, StoreError, following_jobs};
 
 impl PostgresCatalog {
     /// Replaces the collection `old`, whose writes are blocked, by `new`, in one transaction: its name, aliases and idempotency
@@ -36,7 +36,8 @@ impl PostgresCatalog {
             // A collection's id is a UUID, so an occurrence in a request always means the collection.
             let sql = format!(
                 "update dragoman.jobs set request = replace(request, $1, $2)
-                 where finished_at_ms is null and type in {FOLLOWING_JOBS} and strpos(request, $1) > 0"
+                 where finished_at_ms is null and type in ({}) and strpos(request, $1) > 0",
+                following_jobs()
             );
             session.execute(&sql, &[old, new])?;
             Ok(Some(version))
