@@ -81,6 +81,7 @@ impl Decay {
     fn nearness(&self, document: DocumentFields<'_>) -> Option<f64> {
         let distance = match self.origin {
             NumberOrTime::Number(origin) => self.field.number(document)? - origin,
+            NumberOrTime::Integer(origin) => self.field.number(document)? - origin as f64,
             NumberOrTime::Time(origin) => (self.field.time(document)? as f64 - origin as f64) / DAY_MS,
         };
         Some(match self.shape {

@@ -38,6 +38,8 @@ pub enum HistogramInterval {
 pub enum NumberOrTime {
     /// A number.
     Number(f64),
+    /// An integer, which may have more digits than `Number` keeps.
+    Integer(i64),
     /// Milliseconds since the Unix epoch.
     Time(i64),
 }
@@ -82,12 +84,16 @@ pub struct ValueSummary {
     buckets: HashMap<u64, DocumentCount>,
 }
 
+/// Totals of values. Integers are added up exactly, by themselves.
 #[derive(Debug, Default)]
 struct Totals {
     count: u64,
-    /// The smallest and the largest value.
-    range: Option<(f64, f64)>,
-    sum: f64,
+    /// The smallest and the largest integer.
+    integers: Option<(i64, i64)>,
+    integer_sum: i128,
+    /// The smallest and the largest of the other numbers.
+    reals: Option<(f64, f64)>,
+    real_sum: f64,
 }
 
 /// Counts documents, each once, if all mentions of a document come one after the other.
@@ -133,7 +139,8 @@ impl HistogramInterval {
                 // Turns -0.0 into 0.0.
                 return Some(bucket * width + 0.0);
             }
-            (Self::Width(_), NumberOrTime::Time(_)) | (_, NumberOrTime::Number(_)) => return None,
+            (Self::Width(_), NumberOrTime::Integer(integer)) => return self.start(NumberOrTime::Number(integer as f64)),
+            (Self::Width(_), NumberOrTime::Time(_)) | (_, NumberOrTime::Number(_) | NumberOrTime::Integer(_)) => return None,
             (_, NumberOrTime::Time(ms)) => ms,
         };
         let day = ms.div_euclid(DAY_MS);
@@ -170,8 +177,12 @@ impl ValueSummary {
     /// few enough buckets.
     pub fn add(&mut self, document: i64, value: NumberOrTime) -> bool {
         match value {
-            NumberOrTime::Number(number) => self.numbers.add(number),
-            NumberOrTime::Time(ms) => self.dates.add(ms as f64),
+            NumberOrTime::Number(number) => match whole(number) {
+                Some(integer) => self.numbers.add_integer(integer),
+                None => self.numbers.add_real(number),
+            },
+            NumberOrTime::Integer(integer) => self.numbers.add_integer(integer),
+            NumberOrTime::Time(ms) => self.dates.add_integer(ms),
         }
         if let Some(start) = self.interval.and_then(|interval| interval.start(value)) {
             self.buckets.entry(start.to_bits()).or_default().add(document);
@@ -183,12 +194,16 @@ impl ValueSummary {
     pub fn stats(&self) -> FacetStats {
         let (totals, dates) = if self.numbers.count > 0 { (&self.numbers, false) } else { (&self.dates, true) };
         let number = |value: f64| Some(value).filter(|value| totals.count > 0 && !dates && value.is_finite());
+        let shown = |value: Scalar| match value {
+            Scalar::Integer(ms) if dates => Scalar::Text(timestamps::rfc3339(ms)),
+            number => number,
+        };
         FacetStats {
             count: totals.count,
-            min: totals.range.map(|(min, _)| scalar(min, dates)),
-            max: totals.range.map(|(_, max)| scalar(max, dates)),
-            sum: number(totals.sum),
-            mean: number(totals.sum / totals.count as f64),
+            min: totals.min().map(shown),
+            max: totals.max().map(shown),
+            sum: number(totals.sum()),
+            mean: number(totals.sum() / totals.count as f64),
         }
     }
 
@@ -208,12 +223,42 @@ impl ValueSummary {
 }
 
 impl Totals {
-    fn add(&mut self, value: f64) {
-        let (min, max) = self.range.unwrap_or((value, value));
-        self.range = Some((min.min(value), max.max(value)));
-        self.sum += value;
+    fn add_integer(&mut self, value: i64) {
+        let (min, max) = self.integers.unwrap_or((value, value));
+        self.integers = Some((min.min(value), max.max(value)));
+        self.integer_sum += i128::from(value);
         self.count += 1;
     }
+
+    fn add_real(&mut self, value: f64) {
+        let (min, max) = self.reals.unwrap_or((value, value));
+        self.reals = Some((min.min(value), max.max(value)));
+        self.real_sum += value;
+        self.count += 1;
+    }
+
+    fn min(&self) -> Option<Scalar> {
+        let (integer, real) = (self.integers.map(|(min, _)| min), self.reals.map(|(min, _)| min));
+        // A real that equals an integer as a float is 2^63, and greater: in `add`, smaller whole numbers become integers.
+        let real = real.filter(|real| integer.is_none_or(|integer| *real < integer as f64));
+        real.map(Scalar::Real).or(integer.map(Scalar::Integer))
+    }
+
+    fn max(&self) -> Option<Scalar> {
+        let (integer, real) = (self.integers.map(|(_, max)| max), self.reals.map(|(_, max)| max));
+        let real = real.filter(|real| integer.is_none_or(|integer| *real >= integer as f64));
+        real.map(Scalar::Real).or(integer.map(Scalar::Integer))
+    }
+
+    fn sum(&self) -> f64 {
+        self.integer_sum as f64 + self.real_sum
+    }
+}
+
+/// Returns a whole number as an integer.
+fn whole(number: f64) -> Option<i64> {
+    const INTEGERS: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+    (number.fract() == 0.0 && INTEGERS.contains(&number)).then_some(number as i64)
 }
 
 /// A value as the API shows it: 2020.0 as 2020.
@@ -297,6 +342,25 @@ mod tests {
         let (min, max) = (Some(Scalar::Real(-1.5)), Some(Scalar::Integer(4)));
         assert_eq!(summary.stats(), FacetStats { count: 2, min, max, sum: Some(2.5), mean: Some(1.25) });
         assert_eq!(summary.histogram(), None);
+    }
+
+    #[test]
+    fn stats_distinguish_integers_that_are_the_same_float() {
+        let stats = |integers: &[i64], reals: &[f64]| {
+            let mut summary = ValueSummary::new(None);
+            assert!(integers.iter().all(|integer| summary.add(1, NumberOrTime::Integer(*integer))));
+            assert!(reals.iter().all(|real| summary.add(1, NumberOrTime::Number(*real))));
+            let FacetStats { min, max, sum, .. } = summary.stats();
+            (min.unwrap(), max.unwrap(), sum.unwrap())
+        };
+        const BIG: i64 = 9_007_199_254_740_993;
+        let (one, next) = (Scalar::Integer(BIG), Scalar::Integer(BIG + 1));
+        assert_eq!(stats(&[BIG + 1, BIG], &[]), (one.clone(), next, (2 * BIG + 1) as f64));
+        assert_eq!(stats(&[BIG, 1 - BIG], &[0.5]), (Scalar::Integer(1 - BIG), one, 1.5));
+        assert_eq!(stats(&[2], &[1.5, 3.0]), (Scalar::Real(1.5), Scalar::Integer(3), 6.5));
+        let end = 9_223_372_036_854_775_808.0;
+        assert_eq!(stats(&[i64::MAX, i64::MIN], &[end, -end]).0, Scalar::Integer(i64::MIN));
+        assert_eq!(stats(&[i64::MAX], &[end]), (Scalar::Integer(i64::MAX), Scalar::Real(end), 2.0 * end));
     }
 
     #[test]

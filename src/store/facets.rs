@@ -183,7 +183,10 @@ fn values_at(path: &MetadataPath, row: &Row<'_>) -> Result<Option<Vec<Value>>, F
 /// Returns the number or the date that a value is.
 fn measured(value: &Value) -> Option<NumberOrTime> {
     match value {
-        Value::Number(number) => number.as_f64().map(NumberOrTime::Number),
+        Value::Number(number) => {
+            let integer = number.as_i64().map(NumberOrTime::Integer);
+            integer.or_else(|| number.as_f64().map(NumberOrTime::Number))
+        }
         Value::String(text) => timestamps::parse(text).map(NumberOrTime::Time),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }

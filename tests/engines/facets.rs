@@ -35,6 +35,20 @@ over_both_engines! {
         assert_eq!(histogram, [bucket(Scalar::Integer(-10), 1), bucket(Scalar::Integer(0), 2), bucket(Scalar::Integer(10), 1)]);
     }
 
+    fn integers_that_are_the_same_float_are_told_apart(engine) {
+        const BIG: i64 = 9_007_199_254_740_992;
+        engine.put(with(document("a", "text"), json!({"n": [BIG + 1, BIG + 3, BIG]})));
+        engine.put(with(document("b", "text"), json!({"n": [BIG + 1, 0.5]})));
+        let (_, stats, _) = facet(engine, "n", None);
+        let (min, max) = (Some(Scalar::Real(0.5)), Some(Scalar::Integer(BIG + 3)));
+        let sum = (4 * BIG + 5) as f64 + 0.5;
+        assert_eq!(stats, FacetStats { count: 5, min, max, sum: Some(sum), mean: Some(sum / 5.0) });
+        let counted = FacetRequest { limit: 2, ..request("n", None) };
+        let facets = engine.facets(&SearchFilter::default(), &[counted], 1_000).unwrap();
+        let values: Vec<_> = facets.counts[0].values.iter().map(|value| (value.value.clone(), value.documents)).collect();
+        assert_eq!(values, [(Scalar::Integer(BIG + 1), 2), (Scalar::Real(0.5), 1)]);
+    }
+
     fn date_histograms_follow_the_calendar(engine) {
         for (name, at) in [("a", json!("2024-02-29")), ("b", json!(["2024-02-01T23:00:00-02:00", "2024-03-31", "soon"])), ("c", json!("x"))] {
             engine.put(with(document(name, "text"), json!({"at": at})));

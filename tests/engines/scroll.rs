@@ -38,6 +38,14 @@ over_both_engines! {
         assert_eq!(in_order(engine, "x", true), "accent text digit two half true one false less null none");
     }
 
+    fn integers_that_are_the_same_float_sort_by_value(engine) {
+        const BIG: i64 = 9_007_199_254_740_992;
+        put_all(engine, &[("a", json!(BIG + 3)), ("b", json!(BIG + 1)), ("c", json!(BIG + 2)), ("d", json!(BIG)), ("e", json!(-BIG - 1))]);
+        assert_eq!(in_order(engine, "x", false), "e d b c a");
+        engine.set_metadata_indexes(vec![MetadataPath::parse("x").unwrap()]).unwrap();
+        assert_eq!(in_order(engine, "x", true), "a c b d e");
+    }
+
     fn arrays_and_objects_sort_by_their_json_as_sent(engine) {
         put_all(engine, &[
             ("object", json!({"z": 1, "a": {"zero": "\0"}})), ("longer", json!([1, 2])), ("array", json!([1])), ("real", json!([1.0])),

@@ -83,7 +83,7 @@ fn check_decay(field: &str, decay: &DecayInput) -> Result<Decay, ApiError> {
         Ok(Field::Id | Field::Language) => {
             invalid("/field", format!("must be a metadata path, created_at or updated_at, got {field:?}"))
         }
-        Ok(Field::CreatedAt | Field::UpdatedAt) if matches!(origin, Some(NumberOrTime::Number(_))) => {
+        Ok(Field::CreatedAt | Field::UpdatedAt) if matches!(origin, Some(NumberOrTime::Number(_) | NumberOrTime::Integer(_))) => {
             invalid("/decay/origin", format!("must be an RFC 3339 time or date, or now, for {field}, got a number"))
         }
         Ok(field) => Ok(field),

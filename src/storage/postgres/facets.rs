@@ -150,7 +150,10 @@ impl Postgres {
                 session.for_each_row(&sql, &at.condition.parameters(), |row| {
                     let (is_number, text): (bool, &str) = (row.try_get(1)?, row.try_get(2)?);
                     let measured = match is_number {
-                        true => text.parse::<f64>().ok().map(NumberOrTime::Number),
+                        true => {
+                            let integer = text.parse().ok().map(NumberOrTime::Integer);
+                            integer.or_else(|| text.parse().ok().map(NumberOrTime::Number))
+                        }
                         false => timestamps::parse(&unescape(text)).map(NumberOrTime::Time),
                     };
                     match measured {
