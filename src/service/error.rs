@@ -137,7 +137,7 @@ pub enum Error {
     ResultsElsewhere { id: JobId },
     #[error("the body ended before it was complete; nothing was accepted")]
     BodyIncomplete,
-    #[error("the body is not valid {}: {source}", encoding.name())]
+    #[error("the body cannot be read as {}: {source}; nothing was accepted", encoding.name())]
     Encoding { encoding: FileEncoding, source: std::io::Error },
     #[error("the file may have at most {limit} bytes uncompressed; nothing was accepted")]
     FileTooLarge { limit: u64 },

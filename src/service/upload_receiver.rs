@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc};
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{AtPath, sync_dir};
-use crate::compression::decoder;
+use crate::compression::bounded_decoder;
 use crate::disk::free_bytes;
 use crate::domain::{FileEncoding, Limits, QuotaOwner};
 use crate::service::limits::budget::RequestMemory;
@@ -203,7 +203,7 @@ fn write<B: AsRef<[u8]>>(
         true => Error::BodyIncomplete,
         false => Error::Encoding { encoding, source },
     };
-    let mut unpacked = decoder(encoding, body).map_err(failed)?;
+    let mut unpacked = bounded_decoder(encoding, body).map_err(failed)?;
     let mut file = File::create_new(path).at(path)?;
     let (mut written, mut next_check) = (0_u64, 0_u64);
     let mut buffer = vec![0; COPY_BYTES];

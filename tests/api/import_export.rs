@@ -134,6 +134,10 @@ async fn compressed_files_are_imported_but_decompression_bombs_refused() {
     server.send(request(NDJSON, "zstd", bomb)).await.assert_error(413, "body_too_large", "", &["200 times"]);
     let torn = gzip(line)[..12].to_vec();
     server.send(request(NDJSON, "gzip", torn)).await.assert_error(400, "malformed_file", "", &["gzip"]);
+    let mut wide = zstd::stream::write::Encoder::new(Vec::new(), 3).expect("zstd");
+    wide.window_log(27).and_then(|()| wide.write_all(line)).expect("zstd");
+    let refused = server.send(request(NDJSON, "zstd", wide.finish().expect("zstd"))).await;
+    refused.assert_error(400, "malformed_file", "", &["window is larger than 8 MiB", "without --long and --ultra"]);
     let refused = server.send(request(NDJSON, "br", "x")).await;
     refused.assert_error(415, "unsupported_media_type", "content-encoding", &["br"]);
     assert_eq!(server.get("/v1/jobs").await.body["jobs"].as_array().map(Vec::len), Some(2));

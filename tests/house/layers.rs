@@ -50,7 +50,7 @@ pub const SERVER: Layers = &[
             "domain",
         ],
     ),
-    ("http", &["service", "new_id", "domain"]),
+    ("http", &["service", "compression", "new_id", "domain"]),
     ("server", &["http", "disk"]),
     ("cli", &["embed", "evaluation", "text", "bundle", "targets", "compression", "new_id", "table", "domain"]),
     ("config", &["cli", "domain"]),

@@ -1,14 +1,14 @@
 //! Receives JSON request bodies: checks the content type, decompresses, and enforces the size limit and the memory limit that
 //! all requests share.
 
-use std::io::{self, Read};
+use std::io;
 
 use axum::extract::Request;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use axum::http::{HeaderMap, HeaderName};
-use flate2::read::MultiGzDecoder;
 use futures::StreamExt as _;
 
+use crate::compression::bounded_decoder;
 use crate::domain::{Code, FileEncoding};
 use crate::http::error::ApiError;
 use crate::http::middleware::traffic::limit_error;
@@ -19,9 +19,6 @@ pub const INLINE_BYTES_MAX: usize = 64 << 10;
 /// Number of copies of a body in memory: as sent, and as parsed.
 const BODY_COPIES: u64 = 2;
 const DECOMPRESS_CHUNK_BYTES: usize = 64 << 10;
-/// Maximum logarithm of a zstd body's window: the 8 MiB that RFC 9659 allows for HTTP. The sender chooses how much of this
-/// memory is used.
-const WINDOW_LOG_MAX: u32 = 23;
 
 /// Receives the whole body, at most `bytes_max` bytes after decompression.
 pub async fn receive_json(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
@@ -106,18 +103,10 @@ async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> 
 /// decompressed one.
 fn decompress(packed: &[u8], encoding: FileEncoding, bytes_max: usize, memory: &RequestMemory) -> Result<Vec<u8>, ApiError> {
     let malformed = |error: io::Error| {
-        let detail = format!("the body is not well-formed {}, which its header content-encoding names: {error}", encoding.name());
+        let detail = format!("the body cannot be read as {}, which its header content-encoding names: {error}", encoding.name());
         ApiError::new(Code::MalformedJson, detail)
     };
-    let mut reader: Box<dyn Read> = match encoding {
-        FileEncoding::Identity => Box::new(packed),
-        FileEncoding::Gzip => Box::new(MultiGzDecoder::new(packed)),
-        FileEncoding::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(malformed)?;
-            decoder.window_log_max(WINDOW_LOG_MAX).map_err(malformed)?;
-            Box::new(decoder)
-        }
-    };
+    let mut reader = bounded_decoder(encoding, packed).map_err(malformed)?;
     let (mut body, mut piece) = (Vec::new(), vec![0; DECOMPRESS_CHUNK_BYTES]);
     loop {
         let read = reader.read(&mut piece).map_err(malformed)?;
@@ -174,5 +163,6 @@ mod tests {
         let packed = encoder.finish().unwrap();
         let refused = decompress(&packed, FileEncoding::Zstd, 1 << 20, &RequestMemory::current()).unwrap_err();
         assert_eq!(refused.code, Code::MalformedJson);
+        assert!(refused.detail.contains("window is larger than 8 MiB"), "{}", refused.detail);
     }
 }

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::domain::{Alias, CollectionName, SnapshotClassifier, SnapshotCollection, chain, hex};
+use crate::compression::bounded_decoder;
+use crate::domain::{Alias, CollectionName, FileEncoding, SnapshotClassifier, SnapshotCollection, chain, hex};
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, open_file, open_with_length, sync_dir};
 use crate::store::{DatabaseKind, check_head};
@@ -277,7 +278,7 @@ pub(crate) fn unpack(
     let mut sums: BTreeMap<String, FileDigest> = BTreeMap::new();
     let mut manifest: Option<Manifest> = None;
     {
-        let unpacked = zstd::stream::read::Decoder::new(&mut packed).map_err(broken)?;
+        let unpacked = bounded_decoder(FileEncoding::Zstd, &mut packed).map_err(broken)?;
         let mut tar = tar::Archive::new(unpacked);
         let (mut read, mut done) = (0_u64, 0_u64);
         // Reads raw entries. Otherwise extended names and attributes of any length would be read into memory.
