@@ -9,6 +9,7 @@ mod server;
 
 mod aliases;
 mod archives;
+mod bodies;
 mod bounds;
 mod browsers;
 mod by_filter;

@@ -1,5 +1,5 @@
 //! The checks before every handler: whether the server is stopping, what other servers changed, the key, its scope and its
-//! collections, the traffic limits, query parameters of operations that have none, and the timeout.
+//! collections, the traffic limits, query parameters and bodies of operations that have none, and the timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use crate::domain::{Caller, Code, CollectionName, QuotaOwner, Scope};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::openapi::operations::{MCP_ID, Operation, Operations};
+use crate::http::request::body::refuse_body;
 use crate::http::request::extract::check_no_parameters;
 use crate::http::settings::Settings;
 use crate::service::Service;
@@ -212,29 +213,37 @@ pub fn check_access(caller: &Caller, collection: &CollectionName) -> Result<(), 
     Err(ApiError::new(Code::Forbidden, format!("the key is restricted to collections other than {collection}")))
 }
 
-/// Runs the handler within the timeout, unless the request has query parameters and the operation has none.
+/// Runs the handler within the timeout, unless the request has query parameters or a body and the operation has none.
 async fn run(operation: &Operation, settings: &Settings, request: Request, next: Next) -> Response {
     if !operation.has_query
         && let Err(error) = check_no_parameters(request.uri())
     {
         return error.into_response();
     }
+    let limit = settings.request_timeout;
+    let request = match operation.has_body {
+        true => request,
+        false => match tokio::time::timeout(limit, refuse_body(request)).await {
+            Ok(Ok(request)) => request,
+            Ok(Err(error)) => return error.into_response(),
+            Err(_) => return timed_out(limit).into_response(),
+        },
+    };
     if operation.streams {
         return next.run(request).await;
     }
-    let limit = settings.request_timeout;
     // The request inside an MCP call has the whole timeout to itself, and reports a timeout with its own error.
     let parts = if operation.id == MCP_ID { 2 } else { 1 };
     match tokio::time::timeout(limit * parts, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => {
-            let detail = format!(
-                "the request took longer than {} s (request_timeout_s); its writes may still be stored",
-                limit.as_secs_f64()
-            );
-            ApiError::new(Code::RequestTimeout, detail).into_response()
-        }
+        Err(_) => timed_out(limit).into_response(),
     }
+}
+
+fn timed_out(limit: Duration) -> ApiError {
+    let detail =
+        format!("the request took longer than {} s (request_timeout_s); its writes may still be stored", limit.as_secs_f64());
+    ApiError::new(Code::RequestTimeout, detail)
 }
 
 /// Who sent the request, for handlers that must know: those declared with `CollectionAccess::Handler`.

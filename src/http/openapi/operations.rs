@@ -34,6 +34,8 @@ pub struct Operation {
     pub streams: bool,
     /// Whether it has query parameters. If it has none, `middleware::auth` refuses any; otherwise its handler parses them.
     pub has_query: bool,
+    /// Whether it has a request body. If it has none, `middleware::auth` refuses any.
+    pub has_body: bool,
     /// Codes that it can return, without those of its access.
     own_codes: Vec<Code>,
     pub examples: Vec<Example>,
@@ -70,10 +72,11 @@ static UNMATCHED: LazyLock<Operation> = LazyLock::new(|| other("unmatched", Acce
 static UNLISTED: LazyLock<Operation> =
     LazyLock::new(|| other("unlisted", Access::Key(Scope::Admin, CollectionAccess::Everything)));
 
-/// Anything that is not an operation. Its handler may parse a query or ignore it.
+/// Anything that is not an operation. Its handler may parse a query and a body or ignore them.
 fn other(id: &str, access: Access) -> Operation {
     let (id, method, path) = (id.to_owned(), Method::GET, String::new());
-    Operation { id, method, path, access, streams: false, has_query: true, own_codes: Vec::new(), examples: Vec::new() }
+    let (own_codes, examples) = (Vec::new(), Vec::new());
+    Operation { id, method, path, access, streams: false, has_query: true, has_body: true, own_codes, examples }
 }
 
 impl<S: Clone + Send + Sync + 'static> DeclaredRoutes<S> {
@@ -96,7 +99,8 @@ impl<S: Clone + Send + Sync + 'static> DeclaredRoutes<S> {
                 let (id, path) = (described.operation_id.clone().unwrap_or_default(), path.clone());
                 let (own_codes, examples) = (errors.concat(), examples.to_vec());
                 let (streams, has_query) = (streams(described), has_query(described));
-                let operation = Operation { id, method, path, access, streams, has_query, own_codes, examples };
+                let has_body = described.request_body.is_some();
+                let operation = Operation { id, method, path, access, streams, has_query, has_body, own_codes, examples };
                 self.operations.by_route.insert((operation.method.clone(), operation.path.clone()), operation);
             }
         }

@@ -3,10 +3,12 @@
 
 use std::io;
 
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use axum::http::{HeaderMap, HeaderName};
 use futures::StreamExt as _;
+use hyper::body::Body as _;
 
 use crate::compression::bounded_decoder;
 use crate::domain::{Code, FileEncoding};
@@ -18,6 +20,10 @@ use crate::service::limits::budget::RequestMemory;
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
 /// Number of copies of a body in memory: as sent, and as parsed.
 const BODY_COPIES: u64 = 2;
+/// What clients send that always send a JSON body.
+const EMPTY_BODIES: [&[u8]; 2] = [b"{}", b"null"];
+/// Maximum bytes to read of a body that is refused, because most clients read the response only after they have sent everything.
+const REFUSED_BYTES_MAX: usize = 64 << 10;
 const DECOMPRESS_CHUNK_BYTES: usize = 64 << 10;
 
 /// Receives the whole body, at most `bytes_max` bytes after decompression.
@@ -33,6 +39,28 @@ pub async fn receive_json(request: Request, bytes_max: usize) -> Result<Vec<u8>,
     }
     let unpacking = tokio::task::spawn_blocking(move || decompress(&body, encoding, bytes_max, &memory));
     unpacking.await.map_err(|error| ApiError::internal(format!("unpacking a body failed: {error}")))?
+}
+
+/// Refuses the body of a request to an operation that has none: ignoring a filter in it could delete or return too much. Returns
+/// the request without its body, which may be an empty object or null.
+pub async fn refuse_body(request: Request) -> Result<Request, ApiError> {
+    if request.body().is_end_stream() {
+        return Ok(request);
+    }
+    let (head, body) = request.into_parts();
+    let (mut content, mut received, mut stream) = (Vec::new(), 0, body.into_data_stream());
+    let content_max = EMPTY_BODIES.map(<[u8]>::len).into_iter().max().unwrap_or(0);
+    while received <= REFUSED_BYTES_MAX
+        && let Some(chunk) = stream.next().await
+    {
+        let chunk = chunk.map_err(|_| ApiError::at(Code::InvalidRequest, "", "the body ended before it was complete"))?;
+        received += chunk.len();
+        content.extend(chunk.iter().filter(|byte| !byte.is_ascii_whitespace()).take(content_max + 1 - content.len()));
+    }
+    if received <= REFUSED_BYTES_MAX && (content.is_empty() || EMPTY_BODIES.contains(&content.as_slice())) {
+        return Ok(Request::from_parts(head, Body::empty()));
+    }
+    Err(ApiError::at(Code::InvalidRequest, "", "must be empty, because this operation has no request body"))
 }
 
 /// How the body is compressed, as its header says.
