@@ -7,9 +7,10 @@ use axum::routing::get;
 use dragoman::domain::{Code, Limits};
 use dragoman::http;
 use dragoman::http::metrics::RequestMeter;
+use dragoman::http::settings::Settings;
 use serde_json::json;
 
-use crate::server::{Server, answer};
+use crate::server::{ADMIN_KEY, Server, answer};
 
 const PATH: &str = "/v1/collections";
 
@@ -130,6 +131,29 @@ async fn a_body_needs_a_supported_content_type_and_encoding() {
     let body = json!({"name": "a"}).to_string();
     let request = Request::post(PATH).header("content-type", "Application/JSON; charset=UTF-8").body(Body::from(body));
     assert_eq!(server.send(request.expect("a request")).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_with_one_value_may_not_be_repeated() {
+    let server = Server::with_settings(Limits::default(), Settings::default(), Some(ADMIN_KEY)).with_key(ADMIN_KEY);
+    let send = async |repeated: (&str, &str), also: &str| {
+        let key = format!("Bearer {ADMIN_KEY}");
+        let sent = [("content-type", "application/json"), ("content-encoding", "identity"), ("authorization", key.as_str())];
+        let mut request = Request::post(PATH).header(repeated.0, also);
+        for (name, value) in sent.into_iter().filter(|(name, _)| *name != repeated.0).chain([repeated]) {
+            request = request.header(name, value);
+        }
+        server.send(request.body(Body::from(r#"{"name": "a"}"#)).expect("a request")).await
+    };
+    let answer = send(("content-type", "application/json"), "text/plain").await;
+    answer.assert_error(415, "unsupported_media_type", "content-type", &["text/plain, application/json"]);
+    let answer = send(("content-encoding", "identity"), "gzip").await;
+    answer.assert_error(415, "unsupported_media_type", "content-encoding", &["gzip, identity"]);
+    let answer = send(("idempotency-key", "one"), "two").await;
+    answer.assert_error(422, "invalid_request", "idempotency-key", &["only once"]);
+    let answer = send(("authorization", &format!("Bearer {ADMIN_KEY}")), "Bearer other").await;
+    answer.assert_error(401, "unauthorized", "", &["only once"]);
+    assert_eq!(server.get(PATH).await.body["collections"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

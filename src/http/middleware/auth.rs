@@ -73,9 +73,13 @@ impl AuthMiddleware {
             return Ok(Caller::Anyone);
         }
         let refuse = |detail: &str| ApiError::new(Code::Unauthorized, detail);
-        let Some(header) = headers.get(AUTHORIZATION) else {
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        let Some(header) = given.next() else {
             return Err(refuse("this server needs a key in the header \"authorization: Bearer KEY\"; the request has none"));
         };
+        if given.next().is_some() {
+            return Err(refuse("the header authorization must be given only once"));
+        }
         let secret = header.to_str().ok().and_then(|text| {
             let scheme = text.get(..BEARER.len())?;
             scheme.eq_ignore_ascii_case(BEARER).then(|| text[BEARER.len()..].trim())

@@ -86,9 +86,11 @@ pub fn check_content_type<T>(headers: &HeaderMap, expected: &str, parse: impl Fn
     parsed.filter(|_| parts.all(is_utf8)).ok_or_else(|| refuse(&format!("{media_type:?}")))
 }
 
-/// The value of a header, in lower case.
+/// The value of a header in lower case, or its values as a list.
 pub fn read_header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
-    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase())
+    let values = headers.get_all(name).iter();
+    let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase()).collect();
+    (!values.is_empty()).then(|| values.join(", "))
 }
 
 /// Receives a body as it was sent, at most `bytes_max` bytes, and no more than the memory that the other requests leave free.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, Uri};
+use axum::http::{HeaderMap, HeaderName, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -139,7 +139,7 @@ impl<T: RequestBody> FromRequest<Api> for KeyedBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        let key = request.headers().get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+        let key = idempotency_key(request.headers())?;
         let caller = request.extensions().get::<Caller>().cloned();
         let schema = api.description.body_schema(api.description.operations.for_request(&request));
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
@@ -159,6 +159,15 @@ impl<T: RequestBody> FromRequest<Api> for KeyedBody<T> {
             key.map_err(|detail| ApiError::parameter(Code::InvalidRequest, IDEMPOTENCY_KEY.as_str(), detail))
         });
         Ok(Self(body, key.transpose()?))
+    }
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter().map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+    let key = keys.next();
+    match keys.next() {
+        None => Ok(key),
+        Some(_) => Err(ApiError::parameter(Code::InvalidRequest, IDEMPOTENCY_KEY.as_str(), "must be given only once")),
     }
 }
 
