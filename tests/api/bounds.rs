@@ -86,6 +86,31 @@ async fn in_flight_responses_share_a_memory_limit_but_small_ones_are_exempt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_body_of_many_small_values_counts_for_the_memory_that_they_take() {
+    let server = Server::with_limits(Limits { in_flight_bytes_max: 16 << 20, ..Limits::default() });
+    server.create(json!({"name": "news"})).await;
+    let send = async |path: &str, body: String| {
+        let request = Request::post(format!("/v1/collections/news/{path}")).header("content-type", "application/json");
+        server.send(request.body(Body::from(body)).expect("a request")).await
+    };
+    let list = |value: &str, count: usize| format!("[{}]", vec![value; count].join(","));
+    for (path, before, value, after, status) in [
+        ("search/batch", r#"{"searches": "#, "{}", "}", 422),
+        ("documents", r#"{"documents": "#, "{}", "}", 422),
+        ("documents", r#"{"documents": "#, "1", "}", 422),
+        ("documents", r#"{"documents": [{"text": "a", "metadata": {"n": null, "a": "#, "0", "}}]}", 200),
+        ("documents/count", r#"{"filter": {"field": "a", "in": "#, "[]", "}}", 422),
+    ] {
+        let answer = send(path, format!("{before}{}{after}", list(value, 100_000))).await;
+        answer.assert_error(413, "body_too_large", "", &["bytes of memory", "may take 8650752"]);
+        let answer = send(path, format!("{before}{}{after}", list(value, 2_000))).await;
+        assert_eq!(answer.status, status, "{}", answer.text);
+    }
+    let text = json!({"documents": [{"text": "Le train est en retard. ".repeat(30_000)}]});
+    assert_eq!(send("documents", text.to_string()).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_large_response_arrives_complete_and_large_pages_end_early() {
     let server = with_large_documents(64 << 20).await;
     let answer = server.send(from(GREEDY, search(8))).await;

@@ -1,14 +1,13 @@
 //! The documents of an upsert, each parsed separately: one that is invalid does not affect the others.
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::domain::{Code, DocumentId};
 use crate::http::error::{ApiError, Violation};
 use crate::http::request::body_schemas::BodySchema;
-use crate::http::request::extract::{RequestBody, parse_json, read_json};
+use crate::http::request::extract::{RequestBody, parse_json, read_json, read_part};
 use crate::service::documents::input::{DocumentInput, DocumentProblem, InvalidDocument};
 use crate::service::json::objects;
 
@@ -32,6 +31,12 @@ struct UnreadBatch {
     documents: Vec<Box<RawValue>>,
 }
 
+/// The id of a document that cannot be parsed otherwise.
+#[derive(Deserialize)]
+struct Named {
+    id: Option<String>,
+}
+
 impl RequestBody for DocumentBatch {
     fn read(json: &[u8], schema: BodySchema<'_>) -> Result<Self, ApiError> {
         let refused = match read_json::<UpsertDocumentsRequest>(json, schema) {
@@ -47,8 +52,8 @@ impl RequestBody for DocumentBatch {
 }
 
 fn read_element(json: &[u8], schema: BodySchema<'_>) -> Result<DocumentInput, InvalidDocument> {
-    read_json(json, schema).map_err(|error| {
-        let id = serde_json::from_slice(json).ok().and_then(|value: Value| DocumentId::parse_new(value["id"].as_str()?).ok());
+    read_part(json, schema).map_err(|error| {
+        let id = parse_json(json).ok().and_then(|named: Named| DocumentId::parse_new(&named.id?).ok());
         let problem = |violation: Violation| DocumentProblem::at(violation.pointer.unwrap_or_default(), violation.detail);
         let problems = match error.errors.is_empty() {
             true => vec![DocumentProblem::at("", error.detail.replacen("the body", "the document", 1))],

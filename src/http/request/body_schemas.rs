@@ -1,11 +1,11 @@
 //! Validates a request's body against its schema in the OpenAPI document. Deserializing stops at the first violation; this
-//! module finds all of them. It also finds null where the document does not allow it: an optional member is left out, not null.
+//! module finds all of them. Null is one where the document does not allow it: an optional member is left out, not null.
 
 use serde_json::{Map, Value};
 
 use crate::service::json::pointer_token;
 
-const VIOLATIONS_MAX: usize = 100;
+pub(super) const VIOLATIONS_MAX: usize = 100;
 
 /// The schema of a body or of a part of one.
 #[derive(Clone, Copy)]
@@ -40,17 +40,16 @@ impl<'a> BodySchema<'a> {
     pub fn schema_violations(self, body: &Value) -> Vec<SchemaViolation> {
         schema_violations(self.document, self.schema, body, "")
     }
+}
 
-    /// The nulls that the schema does not allow.
-    pub fn nulls(self, body: &Value) -> Vec<SchemaViolation> {
-        let mut walk = Walk { document: self.document, found: Vec::new(), nulls_only: true };
-        walk.value(self.schema, body, "");
-        walk.found
+impl SchemaViolation {
+    pub(super) fn null(pointer: &str) -> Self {
+        Self { pointer: pointer.to_owned(), detail: "must not be null; leave it out instead".to_owned(), null: true }
     }
 }
 
 fn schema_violations(document: &Value, schema: &Value, value: &Value, pointer: &str) -> Vec<SchemaViolation> {
-    let mut walk = Walk { document, found: Vec::new(), nulls_only: false };
+    let mut walk = Walk { document, found: Vec::new() };
     walk.value(schema, value, pointer);
     walk.found
 }
@@ -58,7 +57,6 @@ fn schema_violations(document: &Value, schema: &Value, value: &Value, pointer: &
 struct Walk<'a> {
     document: &'a Value,
     found: Vec<SchemaViolation>,
-    nulls_only: bool,
 }
 
 impl Walk<'_> {
@@ -71,7 +69,7 @@ impl Walk<'_> {
             return self.one_of(alternatives, value, pointer);
         }
         if !has_type(schema, value) {
-            return self.add(pointer, wrong_type(value, &describe_expected(schema)), value.is_null());
+            return self.add_wrong_type(pointer, value, &describe_expected(schema));
         }
         match value {
             Value::Array(items) => {
@@ -106,7 +104,7 @@ impl Walk<'_> {
             None => {
                 let expected: Vec<String> =
                     alternatives.iter().map(|one| describe_expected(resolve_reference(self.document, one))).collect();
-                self.add(pointer, wrong_type(value, &expected.join(" or ")), value.is_null());
+                self.add_wrong_type(pointer, value, &expected.join(" or "));
             }
         }
     }
@@ -119,7 +117,7 @@ impl Walk<'_> {
             match known.or_else(|| schema.get("additionalProperties")) {
                 Some(Value::Bool(false)) => {
                     let names = properties.into_iter().flat_map(Map::keys).map(String::as_str);
-                    self.add(&pointer, format!("unknown field `{name}`, expected {}", list_choices(names)), false);
+                    self.add(&pointer, format!("unknown field `{name}`, expected {}", list_choices(names)));
                 }
                 Some(schema) => self.value(schema, member, &pointer),
                 None => {}
@@ -127,7 +125,7 @@ impl Walk<'_> {
         }
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             if !members.contains_key(name) {
-                self.add(&format!("{pointer}/{name}"), format!("missing field `{name}`"), false);
+                self.add(&format!("{pointer}/{name}"), format!("missing field `{name}`"));
             }
         }
     }
@@ -136,7 +134,7 @@ impl Walk<'_> {
         let Some(variants) = schema["enum"].as_array() else { return };
         if !variants.iter().any(|variant| variant == text) {
             let names = variants.iter().filter_map(Value::as_str);
-            self.add(pointer, format!("unknown variant `{text}`, expected {}", list_choices(names)), false);
+            self.add(pointer, format!("unknown variant `{text}`, expected {}", list_choices(names)));
         }
     }
 
@@ -144,19 +142,22 @@ impl Walk<'_> {
         let [minimum, maximum] = keywords.map(|keyword| schema[keyword].as_f64());
         let (verb, unit) = if unit.is_empty() { ("be", String::new()) } else { ("have", format!(" {unit}")) };
         if let Some(minimum) = minimum.filter(|minimum| got < *minimum) {
-            self.add(pointer, format!("must {verb} at least {minimum}{unit}, got {got}"), false);
+            self.add(pointer, format!("must {verb} at least {minimum}{unit}, got {got}"));
         }
         if let Some(maximum) = maximum.filter(|maximum| got > *maximum) {
-            self.add(pointer, format!("must {verb} at most {maximum}{unit}, got {got}"), false);
+            self.add(pointer, format!("must {verb} at most {maximum}{unit}, got {got}"));
         }
     }
 
-    fn add(&mut self, pointer: &str, detail: String, null: bool) {
-        if self.nulls_only && !null {
-            return;
+    fn add(&mut self, pointer: &str, detail: String) {
+        self.found.push(SchemaViolation { pointer: pointer.to_owned(), detail, null: false });
+    }
+
+    fn add_wrong_type(&mut self, pointer: &str, value: &Value, expected: &str) {
+        match value {
+            Value::Null => self.found.push(SchemaViolation::null(pointer)),
+            _ => self.add(pointer, wrong_type(value, expected)),
         }
-        let detail = if null { "must not be null; leave it out instead".to_owned() } else { detail };
-        self.found.push(SchemaViolation { pointer: pointer.to_owned(), detail, null });
     }
 }
 
@@ -166,17 +167,23 @@ pub fn resolve_reference<'a>(document: &'a Value, schema: &'a Value) -> &'a Valu
 }
 
 /// The schemas of which one must fit.
-fn alternatives(schema: &Value) -> Option<&Vec<Value>> {
+pub(super) fn alternatives(schema: &Value) -> Option<&Vec<Value>> {
     ["oneOf", "anyOf"].iter().find_map(|name| schema.get(name)?.as_array())
 }
 
 /// The names of the types that a schema allows; empty if it allows all.
-fn types(schema: &Value) -> Vec<&str> {
+pub(super) fn types(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
         Some(one) => one.as_str().into_iter().collect(),
         None => Vec::new(),
     }
+}
+
+/// Whether a schema allows values of this type.
+pub(super) fn allows(schema: &Value, type_name: &str) -> bool {
+    let types = types(schema);
+    types.is_empty() || types.contains(&type_name)
 }
 
 fn has_type(schema: &Value, value: &Value) -> bool {
@@ -263,8 +270,7 @@ mod tests {
             let all = found(operation, json);
             let null = all.iter().find(|violation| violation.null).map(|violation| violation.pointer.as_str());
             assert_eq!(null, expect, "{operation} {json}");
-            let nulls = schema(operation).nulls(&serde_json::from_str(json).unwrap());
-            assert_eq!(nulls, all, "{operation} {json}");
+            assert_eq!(schema(operation).scan(json.as_bytes()).nulls, all, "{operation} {json}");
         }
     }
 

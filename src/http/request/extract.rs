@@ -12,17 +12,22 @@ use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 
 use super::body::{INLINE_BYTES_MAX, receive_json};
+use super::body_scan::BodyScan;
 use super::body_schemas::{BodySchema, SchemaViolation, list_choices};
 use super::cursor;
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey, hex};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, Violation, invalid};
+use crate::http::middleware::traffic::limit_error;
 use crate::service::json::{self, JsonError};
+use crate::service::limits::budget::RequestMemory;
 
 /// Default rows per page of a list.
 pub const PAGE_DEFAULT: usize = 20;
-/// Maximum bytes of a body that is parsed again to report every violation: as JSON values it takes many times the memory.
+/// Maximum bytes of a body that is parsed again to report every violation.
 const EXPLAINED_BYTES_MAX: usize = 1 << 20;
+/// Approximately how much more memory it then takes, in the worst case: an array of small numbers.
+const EXPLAINED_COPIES: u64 = 36;
 
 /// The header with a caller's name for a request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -235,21 +240,45 @@ pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, 
     invalid(pointer, format!("must be an integer from 1 to {max} (page_max), got {got}"))
 }
 
-/// Parses JSON against its schema. The error names all violations. Null is accepted only where the schema allows it.
+/// Parses JSON against its schema, if there is enough memory. The error names all violations. Null is accepted only where the
+/// schema allows it.
 pub fn read_json<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>) -> Result<T, ApiError> {
-    let has_null = json.windows(4).any(|word| word == b"null");
-    match parse_json(json) {
-        Ok(parsed) if has_null => {
-            let nulls = serde_json::from_slice(json).map_or_else(|_| Vec::new(), |value: Value| schema.nulls(&value));
-            if nulls.is_empty() { Ok(parsed) } else { Err(schema_error(nulls)) }
-        }
-        Err(error) if error.code == Code::InvalidRequest && (has_null || json.len() <= EXPLAINED_BYTES_MAX) => {
-            let schema_violations =
-                serde_json::from_slice(json).map_or_else(|_| Vec::new(), |value: Value| schema.schema_violations(&value));
-            Err(with_schema_violations(error, schema_violations))
-        }
-        parsed => parsed,
+    let scan = schema.scan(json);
+    let (memory, bytes) = (RequestMemory::current(), scan.parsed_bytes);
+    let max = memory.bytes_max();
+    if bytes > max {
+        let detail = format!("the values in the body take about {bytes} bytes of memory, but may take {max}: send fewer at once");
+        return Err(ApiError::new(Code::BodyTooLarge, detail));
     }
+    memory.add_body(bytes).map_err(limit_error)?;
+    read_scanned(json, schema, scan)
+}
+
+/// Parses a part of a body whose memory has been counted already.
+pub fn read_part<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>) -> Result<T, ApiError> {
+    read_scanned(json, schema, schema.scan(json))
+}
+
+fn read_scanned<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>, scan: BodyScan) -> Result<T, ApiError> {
+    match parse_json(json) {
+        Ok(parsed) if scan.nulls.is_empty() => Ok(parsed),
+        Ok(_) => Err(schema_error(scan.nulls)),
+        Err(error) if error.code == Code::InvalidRequest => {
+            Err(with_schema_violations(error, schema_violations(json, schema).unwrap_or(scan.nulls)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// All violations of the schema. `None` if finding them would take too much memory.
+fn schema_violations(json: &[u8], schema: BodySchema<'_>) -> Option<Vec<SchemaViolation>> {
+    let (memory, bytes) = (RequestMemory::current(), json.len() as u64 * EXPLAINED_COPIES);
+    if json.len() > EXPLAINED_BYTES_MAX || memory.add_body(bytes).is_err() {
+        return None;
+    }
+    let found = serde_json::from_slice(json).map_or_else(|_| Vec::new(), |value: Value| schema.schema_violations(&value));
+    memory.remove_body(bytes);
+    Some(found)
 }
 
 pub fn schema_error(schema_violations: Vec<SchemaViolation>) -> ApiError {
@@ -293,7 +322,8 @@ async fn off_thread<T: Send + 'static>(
     if bytes.len() <= INLINE_BYTES_MAX {
         return read(&bytes);
     }
-    let reading = tokio::task::spawn_blocking(move || read(&bytes));
+    let memory = RequestMemory::current();
+    let reading = tokio::task::spawn_blocking(move || memory.scope_blocking(|| read(&bytes)));
     reading.await.map_err(|error| ApiError::internal(format!("reading a body failed: {error}")))?
 }
 

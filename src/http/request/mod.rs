@@ -1,6 +1,7 @@
 //! Parsing requests: path, parameters and body, and what many requests have in common.
 
 pub(super) mod body;
+mod body_scan;
 pub mod body_schemas;
 pub mod cursor;
 pub mod extract;

@@ -49,8 +49,18 @@ impl RequestMemory {
         CURRENT.scope(self, request).await
     }
 
+    /// Runs a part of a request with this memory on a thread for blocking work.
+    pub fn scope_blocking<T>(self, work: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(self, work)
+    }
+
     pub fn owner(&self) -> QuotaOwner {
         self.0.lock().held.owner().clone()
+    }
+
+    /// Returns the most that one caller can get.
+    pub fn bytes_max(&self) -> u64 {
+        self.0.lock().held.limit() / 2 + UNCOUNTED_BYTES
     }
 
     /// Returns the refusal for lack of memory, and counts it.
@@ -62,10 +72,14 @@ impl RequestMemory {
         self.0.lock().add(bytes, |account| &mut account.body)
     }
 
-    pub fn release_body(&self) {
+    pub fn remove_body(&self, bytes: u64) {
         let mut account = self.0.lock();
-        account.body = 0;
+        account.body = account.body.saturating_sub(bytes);
         account.release_excess();
+    }
+
+    pub fn release_body(&self) {
+        self.remove_body(u64::MAX);
     }
 
     pub fn add_answer(&self, bytes: u64) -> Result<(), LimitExceeded> {

@@ -144,6 +144,11 @@ impl LimitShare {
         self.amount -= amount;
     }
 
+    /// Returns the limit that this is a share of.
+    pub fn limit(&self) -> u64 {
+        self.bound.limit
+    }
+
     pub fn owner(&self) -> &QuotaOwner {
         &self.owner
     }
