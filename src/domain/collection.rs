@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
@@ -61,7 +61,7 @@ impl NewCollection {
 }
 
 /// Changes to a collection; `None` keeps a setting.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CollectionChange {
     /// The description; an empty one removes it.
     pub description: Option<String>,

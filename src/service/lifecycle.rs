@@ -232,7 +232,11 @@ impl State {
                     Err(error) if error.is_damage() => drop(collection.record_damage(&error)),
                     deleted => deleted?,
                 }
-                Listed::Open(Arc::new(collection))
+                let collection = Arc::new(collection);
+                if let Err(error) = self.finish_change(&collection) {
+                    tracing::error!(collection = %name, error = with_causes(&error), "cannot finish a change of settings");
+                }
+                Listed::Open(collection)
             }
             // Another server has just deleted it.
             Err(Error::Store(StoreError::Closed)) if self.server.is_some() => return Ok(()),

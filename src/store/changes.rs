@@ -6,6 +6,7 @@ use super::checksum::DocumentRow;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::expiry::LIVE;
+use super::metadata_indexes::UNFINISHED_CHANGE;
 use super::rows::{from_sql, json, query_all, query_one, read_embedding, to_sql};
 use super::upsert::Upsert;
 use super::write_rules::{self, FoundDocument, PatchTransaction, check_precondition};
@@ -90,7 +91,8 @@ impl DocumentStore {
 
     pub fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
         let mut stale: Vec<String> = self.read("reading checkpoints", |connection| {
-            query_all(connection, "select job from job_checkpoints", [], |row| Ok(row.get(0)?))
+            let sql = "select job from job_checkpoints where job <> ?1";
+            query_all(connection, sql, [UNFINISHED_CHANGE], |row| Ok(row.get(0)?))
         })?;
         stale.retain(|job| kept.iter().all(|kept| kept.as_str() != job));
         if stale.is_empty() {

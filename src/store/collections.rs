@@ -41,18 +41,9 @@ impl dyn CatalogStorage {
     /// Stores changes to a collection: its description, search width and default languages. Returns whether the collection
     /// existed.
     pub fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
-        let sql = "update dragoman.catalog set description = $2, ef_search = $3, default_languages = $4 where id = $1";
-        let values = values![
-            collection.id.0.as_str(),
-            collection.description.as_deref(),
-            collection.hnsw.ef_search as i64,
-            codes(&collection.default_languages),
-        ];
-        self.run_in(
-            Within::ChangeOf(CatalogPart::Names),
-            "changing a collection",
-            |session| Ok(session.execute(sql, values)? > 0),
-        )
+        self.run_in(Within::ChangeOf(CatalogPart::Names), "changing a collection", |session| {
+            update_collection(session, collection)
+        })
     }
 
     pub fn get(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
@@ -86,6 +77,18 @@ pub(crate) fn delete_collection(
 ) -> Result<Option<Collection>, StoreError> {
     let sql = format!("delete from dragoman.catalog where name = $1 returning {COLUMNS}");
     session.row(&sql, values![name.as_str()], read_collection)
+}
+
+/// Stores changes to a collection, like `CatalogStorage::update`.
+pub(crate) fn update_collection(session: &mut dyn CatalogSession, collection: &Collection) -> Result<bool, StoreError> {
+    let sql = "update dragoman.catalog set description = $2, ef_search = $3, default_languages = $4 where id = $1";
+    let values = values![
+        collection.id.0.as_str(),
+        collection.description.as_deref(),
+        collection.hnsw.ef_search as i64,
+        codes(&collection.default_languages),
+    ];
+    Ok(session.execute(sql, values)? > 0)
 }
 
 /// Adds collections. Fails with `StoreError::CollectionExists` if the name of one is taken.

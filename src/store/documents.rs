@@ -149,10 +149,31 @@ impl DocumentStore {
 
     /// Other writes of the collection wait in the meantime, reads do not.
     pub fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
+        self.set_metadata_indexes_as_part(paths, None)
+    }
+
+    /// Like `set_metadata_indexes`, as the first part of a change. Stores the rest of the change in the same transaction, until
+    /// `finish_change`. `None` means that there is no rest.
+    pub fn set_metadata_indexes_as_part(&self, paths: Vec<MetadataPath>, rest: Option<String>) -> Result<(), StoreError> {
         let _declaring = self.declaring.lock();
-        let set = self.write("declaring metadata indexes", move |transaction| metadata_indexes::set(transaction, &paths))?;
+        let set = self.write_patiently("declaring metadata indexes", move |transaction| {
+            metadata_indexes::set_unfinished_change(transaction, rest.as_deref())?;
+            metadata_indexes::set(transaction, &paths)
+        })?;
         *self.indexes.write() = set;
         Ok(())
+    }
+
+    /// Returns the rest of the change that `set_metadata_indexes_as_part` began, until `finish_change`.
+    pub fn unfinished_change(&self) -> Result<Option<String>, StoreError> {
+        self.read("reading an unfinished change", metadata_indexes::unfinished_change)
+    }
+
+    /// Records that nothing is left of the change. That survives power loss, because the rest must not be applied over later
+    /// changes.
+    pub fn finish_change(&self) -> Result<(), StoreError> {
+        self.write_patiently("finishing a change", |transaction| metadata_indexes::set_unfinished_change(transaction, None))?;
+        self.sync()
     }
 
     pub fn set_embeddings(

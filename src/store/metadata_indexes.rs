@@ -5,9 +5,12 @@ use rusqlite::Connection;
 use super::StoreError;
 use super::error::Fault;
 use super::filter::index_expression;
+use super::rows::query_one;
 use super::write_transaction::WriteTransaction;
 use crate::domain::MetadataPath;
 
+/// Stands in the place of a job's id, because the rest of a change continues after a crash as a job does.
+pub(super) const UNFINISHED_CHANGE: &str = "collection-change";
 /// Prefix of the names of these indexes. A number follows.
 const INDEX_PREFIX: &str = "documents_metadata_";
 
@@ -46,6 +49,22 @@ pub(super) fn set(transaction: &mut WriteTransaction<'_>, paths: &[MetadataPath]
         declare(connection, path, connection.query_row(sql, [], |row| row.get(0))?)?;
     }
     all(connection)
+}
+
+/// Stores what is left to do of a change that began with the indexes. `None` means that nothing is.
+pub(super) fn set_unfinished_change(transaction: &WriteTransaction<'_>, rest: Option<&str>) -> Result<(), Fault> {
+    let connection = transaction.connection;
+    connection.execute("delete from job_checkpoints where job = ?1", [UNFINISHED_CHANGE])?;
+    if let Some(rest) = rest {
+        connection.execute("insert into job_checkpoints (job, checkpoint) values (?1, ?2)", [UNFINISHED_CHANGE, rest])?;
+    }
+    Ok(())
+}
+
+/// Returns what is left to do of a change.
+pub(super) fn unfinished_change(connection: &Connection) -> Result<Option<String>, Fault> {
+    let sql = "select checkpoint from job_checkpoints where job = ?1";
+    query_one(connection, sql, [UNFINISHED_CHANGE], |row| Ok(row.get(0)?))
 }
 
 /// Creates the index of a path, unless it exists.

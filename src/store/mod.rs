@@ -72,7 +72,7 @@ pub use classifier_records::{
     ClassifierContents, ClassifierText, FinishedTraining, StoredClassifier, TextEmbedding, TrainingProgress,
 };
 pub use clock::{Clock, system_clock};
-pub(crate) use collections::{delete_collection, read_collections};
+pub(crate) use collections::{delete_collection, read_collections, update_collection};
 pub use corpus::{DocumentAttributes, DocumentEmbeddings, EmbeddedDocument, PassageText};
 pub use directory_lock::DirectoryLock;
 pub use documents::DocumentStore;

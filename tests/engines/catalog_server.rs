@@ -271,3 +271,26 @@ fn lock_is_held(client: &mut Client) -> bool {
                and database = (select oid from pg_database where datname = current_database())";
     !client.query(sql, &[]).unwrap().is_empty()
 }
+
+#[test]
+fn a_deletion_does_not_end_a_change_that_it_waits_for() {
+    let options = Database::shared().0.own();
+    let (first, second) = (server(&options), server(&options));
+    let [one, other] = [&first, &second].map(|server| PostgresCatalog::open(server).unwrap());
+    let row = named("one");
+    let documents = engine(&first, &row);
+    one.create(&row, None).unwrap();
+    refresh(&other);
+    let mut blocked = documents.block_writes().unwrap();
+    std::thread::scope(|scope| {
+        let deleting = scope.spawn(|| other.delete(&row.name));
+        // The database looks for deadlocks after a second.
+        std::thread::sleep(Duration::from_millis(1_500));
+        let changed = Collection { description: Some("new".to_owned()), ..row.clone() };
+        assert!(one.update_and_commit(&mut blocked, &changed).unwrap());
+        let deleted = deleting.join().unwrap();
+        assert!(matches!(deleted, Err(StoreError::CatalogChanged)), "{deleted:?}");
+    });
+    refresh(&other);
+    assert!(other.delete(&row.name).unwrap().is_some());
+}

@@ -205,3 +205,31 @@ fn kill_9_loses_no_acknowledged_write() {
         begun.elapsed()
     );
 }
+
+#[test]
+fn a_change_of_settings_is_completed_after_kill_9() {
+    const NEWS: &str = "/v1/collections/news";
+    let (folder, mut server) = Program::fresh(MODELS[0]);
+    let client = server.client();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).0, 201);
+    let shown = |server: &Program| {
+        let news = server.client().get(NEWS).1;
+        (news["description"].clone(), news["metadata_indexes"].clone())
+    };
+    // Stops the change between the two databases.
+    let mut catalog = rusqlite::Connection::open(folder.path().join("catalog.sqlite")).unwrap();
+    let busy = catalog.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
+    thread::scope(|scope| {
+        let change = json!({"description": "new", "metadata_indexes": ["year"]});
+        scope.spawn(move || client.try_send("PATCH", NEWS, &[], &change));
+        server.client().wait_until("the index is declared", |_| shown(&server).1 == json!(["year"]));
+        server.kill();
+    });
+    drop(busy);
+    server = Program::start(folder.path(), MODELS[0]);
+    assert_eq!(shown(&server), (json!("new"), json!(["year"])));
+    assert_eq!(server.client().try_send("PATCH", NEWS, &[], &json!({"description": "later"})).unwrap().0, 200);
+    server.kill();
+    server = Program::start(folder.path(), MODELS[0]);
+    assert_eq!(shown(&server), (json!("later"), json!(["year"])), "the change is not repeated");
+}

@@ -1,6 +1,8 @@
 //! Collections: names are unique, models are checked, and deleted collections are gone with their files.
 
-use dragoman::domain::{Code, CollectionChange, Filter, Language, NewCollection, NewDocument, NewSource, Precondition, Wait};
+use dragoman::domain::{
+    Code, CollectionChange, Filter, Language, MetadataPath, NewCollection, NewDocument, NewSource, Precondition, Wait,
+};
 use dragoman::service::Error;
 
 use crate::{Setting, document, fresh, fresh_with, id, name, news, open, request};
@@ -124,4 +126,30 @@ async fn changed_settings_apply_to_searches_and_survive_a_restart() {
     assert_eq!(running.found("news", "words").await, ["de"]);
     let error = running.service.collection(&name("absent")).err().unwrap();
     assert_eq!(error.code(), Code::CollectionNotFound);
+}
+
+#[tokio::test]
+async fn a_change_that_the_catalog_refuses_changes_no_metadata_indexes() {
+    let (folder, running) = news().await;
+    let catalog = rusqlite::Connection::open(folder.path().join("catalog.sqlite")).unwrap();
+    let refuse = "create trigger refused before update on collections begin select raise(abort, 'refused'); end;";
+    catalog.execute_batch(refuse).unwrap();
+    let paths = vec![MetadataPath::parse("year").unwrap()];
+    let change = CollectionChange {
+        description: Some("words".to_owned()),
+        metadata_indexes: Some(paths.clone()),
+        ..CollectionChange::default()
+    };
+    running.on("news").change(change.clone()).await.unwrap_err();
+    let shown = async |running: &crate::Running| {
+        let view = running.service.get_collection(&name("news")).await.unwrap();
+        (view.collection.description, view.metadata_indexes)
+    };
+    assert_eq!(shown(&running).await, (None, Vec::new()));
+    catalog.execute_batch("drop trigger refused").unwrap();
+    running.shutdown().await;
+    let running = open(folder.path()).await;
+    assert_eq!(shown(&running).await, (None, Vec::new()));
+    running.on("news").change(change).await.unwrap();
+    assert_eq!(shown(&running).await, (Some("words".to_owned()), paths));
 }

@@ -241,3 +241,32 @@ fn concurrent_requests_with_one_idempotency_key_create_one_classifier() {
     let jobs = clients[0].get("/v1/jobs?type=train&limit=100").1["jobs"].as_array().unwrap().len();
     assert_eq!(jobs, 5);
 }
+
+#[test]
+fn a_change_of_settings_interrupted_by_kill_9_leaves_nothing() {
+    const NEWS: &str = "/v1/collections/news";
+    let mut servers = Servers::start(1);
+    let [one] = servers.clients();
+    create(&one, "news");
+    // Stops the change when it has declared the index.
+    let mut database = servers.database();
+    let mut busy = database.transaction().unwrap();
+    busy.execute("select 1 from dragoman.catalog_state for update", &[]).unwrap();
+    let waiting = "select count(*) from pg_stat_activity
+                   where datname = current_database() and wait_event_type = 'Lock' and query like '%catalog_state%'";
+    std::thread::scope(|scope| {
+        let change = json!({"description": "new", "metadata_indexes": ["year"]});
+        let changing = one.clone();
+        scope.spawn(move || changing.try_send("PATCH", NEWS, &[], &change));
+        let is_waiting = |_: &crate::Client| servers.database().query_one(waiting, &[]).unwrap().get::<_, i64>(0) > 0;
+        one.wait_until("the change waits for the catalog", is_waiting);
+        servers.kill(0);
+    });
+    drop(busy);
+    servers.add();
+    let [other] = servers.clients();
+    let shown = other.get(NEWS).1;
+    assert_eq!((&shown["description"], &shown["metadata_indexes"]), (&json!(null), &json!([])));
+    let (status, changed) = other.try_send("PATCH", NEWS, &[], &json!({"metadata_indexes": ["year"]})).unwrap();
+    assert_eq!((status, &changed["metadata_indexes"]), (200, &json!(["year"])));
+}

@@ -1,6 +1,7 @@
 //! Creates, lists, reads, changes and deletes collections.
 
 pub mod aliases;
+mod changing;
 pub mod projections;
 pub(super) mod reembedding;
 mod retiring;
@@ -13,11 +14,10 @@ use std::sync::Arc;
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{AtPath, COLLECTIONS_DIR, sync_dir};
-use super::handle::CollectionHandle;
 use super::state::{Listed, Service, State};
 use crate::domain::{
-    Caller, Collection, CollectionChange, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView,
-    MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey, with_causes,
+    Caller, Collection, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView, MetadataPath,
+    NewCollection, NewSource, Page, PassageBounds, RequestKey, with_causes,
 };
 use crate::index::{self, Index};
 use crate::new_id::new_uuid;
@@ -136,41 +136,6 @@ impl Service {
         self.check_running()?;
         let name = name.clone();
         self.state.with_names_locked(move |state| state.delete(&name)).await
-    }
-}
-
-impl CollectionHandle {
-    /// Changes a collection durably and returns it. Creating a metadata index on a large collection takes a while, and other
-    /// writes wait in the meantime.
-    pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
-        self.service.check_running()?;
-        if let Some(paths) = change.metadata_indexes.clone() {
-            let state = Arc::clone(&self.service.state);
-            let set = move |collection: &Arc<OpenCollection>| {
-                state.check_emergency_space()?;
-                Ok(collection.store.set_metadata_indexes(paths.clone())?)
-            };
-            self.write(set).await?;
-        }
-        let state = Arc::clone(&self.service.state);
-        let names_lock = Arc::clone(&state.names_lock).lock_owned().await;
-        let change = move |collection: &Arc<OpenCollection>| {
-            let _naming = names_lock;
-            state.change_catalog(CatalogPart::Names, || {
-                // It may have been replaced in the meantime.
-                let collection = state.current_collection(collection)?;
-                let mut row = collection.current();
-                row.change(change.clone());
-                if !state.catalog.update(&row)? {
-                    return Err(Error::CollectionNotFound { name: row.name });
-                }
-                collection.set_current(row);
-                Ok(())
-            })?;
-            let collection = state.current_collection(collection)?;
-            view(&collection)
-        };
-        self.open().run(change).await
     }
 }
 

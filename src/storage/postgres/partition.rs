@@ -16,7 +16,9 @@ use super::names::{PARTITIONED, PartitionNames, time_literal};
 use super::server::{PostgresServer, run_blocking};
 use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
-use crate::domain::{Collection, CollectionCounts, CollectionId, HnswSettings, MetadataPath, Metric, Quantization, Sequence};
+use crate::domain::{
+    Collection, CollectionCounts, CollectionId, CollectionName, HnswSettings, MetadataPath, Metric, Quantization, Sequence,
+};
 use crate::store::{Clock, NextExpiry, SearchFilter, StoreError, TermsOf};
 
 /// pgvector's limits for an index.
@@ -349,11 +351,23 @@ fn find_key(session: &mut Session, id: &CollectionId) -> Result<Option<i64>, Fau
     session.value("select key from dragoman.collections where id = $1", &[&id.0])
 }
 
+/// Locks the row of a collection of the catalog until the end of the caller's transaction. Waits only for some time, also for
+/// later locks of the transaction.
+pub(super) fn lock_row(session: &mut Session, name: &CollectionName) -> Result<(), Fault> {
+    limit_waiting(session)?;
+    let sql = "select 1 from dragoman.collections where id = (select id from dragoman.catalog where name = $1) for update";
+    session.row(sql, &[&name.as_str()]).map(drop)
+}
+
+fn limit_waiting(session: &mut Session) -> Result<(), Fault> {
+    session.execute_batch(&format!("set local lock_timeout = '{DROP_PATIENCE_S}s'"))
+}
+
 /// Drops all rows of a collection, in the caller's transaction.
 pub(super) fn drop_collection(session: &mut Session, id: &CollectionId) -> Result<(), Fault> {
     // A write locks the row before it uses the tables, so locking the row first waits for writes. The timeout limits how long
     // this waits for reads.
-    session.execute_batch(&format!("set local lock_timeout = '{DROP_PATIENCE_S}s'"))?;
+    limit_waiting(session)?;
     let sql = "select key from dragoman.collections where id = $1 for update";
     let Some(key) = session.value::<i64>(sql, &[&id.0])? else { return Ok(()) };
     for table in PARTITIONED {

@@ -9,12 +9,15 @@ use super::fault::Fault;
 use super::filter::{Condition, index_expressions};
 use super::names::{PARTITIONED, PartitionNames};
 use super::partition::{CachedCounts, Postgres, path};
+use super::replacing::BlockedWrites;
 use super::rows::{self, BYTES, DOCUMENT_COLUMNS, document_columns, keys, limit, sequence};
 use super::session::{Parameter, Session, embedding};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, MetadataPath, Page, PassageId, Sequence,
 };
 use crate::store::{CUTTING_RULES, FoundDocument, PendingPassage, SearchFilter, StoreError, from_sql, to_sql};
+
+const DECLARING: &str = "declaring metadata indexes";
 
 /// Reads a document from the table expression `live`.
 pub(super) fn find_document(
@@ -220,32 +223,22 @@ impl Postgres {
     }
 
     pub(crate) fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
-        let mut set = paths;
-        set.sort_by_key(ToString::to_string);
-        set.dedup();
-        self.write("declaring metadata indexes", |writing| {
-            let (session, key) = (&mut *writing.session, writing.key);
-            let sql = "select path, number from dragoman.metadata_indexes where collection = $1 order by path";
-            let declared = session.rows(sql, &[&key])?;
-            let declared = declared
-                .iter()
-                .map(|row| Ok((path(row.try_get(0)?)?, row.try_get(1)?)))
-                .collect::<Result<Vec<(_, i64)>, Fault>>()?;
-            for (dropped, number) in declared.iter().filter(|(path, _)| !set.contains(path)) {
-                session.execute_batch(&format!("drop index dragoman.{0}, dragoman.{0}_number", index_name(key, *number)))?;
-                let sql = "delete from dragoman.metadata_indexes where collection = $1 and number = $2";
-                session.execute(sql, &[&key, number])?;
-                tracing::debug!(path = %dropped, "an index was dropped");
-            }
-            let mut number = declared.iter().map(|(_, number)| *number).max().unwrap_or_default();
-            for path in set.iter().filter(|path| declared.iter().all(|(known, _)| known != *path)) {
-                number += 1;
-                create_path_indexes(session, &self.names, key, path, number)?;
-            }
-            Ok(())
-        })?;
+        let set = in_order(paths);
+        self.write(DECLARING, |writing| declare(writing.session, &self.names, writing.key, &set))?;
         *self.indexes.write() = set;
         Ok(())
+    }
+
+    /// Like `set_metadata_indexes`, in the transaction that blocks writes to this collection. Returns the indexed paths; after the
+    /// commit, `refresh_metadata_indexes` must get them.
+    pub fn declare_metadata_indexes(
+        &self,
+        blocked: &mut BlockedWrites,
+        paths: Vec<MetadataPath>,
+    ) -> Result<Vec<MetadataPath>, StoreError> {
+        let set = in_order(paths);
+        blocked.run(DECLARING, |session, key| self.interruptible(session, |session| declare(session, &self.names, key, &set)))?;
+        Ok(set)
     }
 
     pub(crate) fn pending(&self, after: PassageId, max: usize) -> Result<Vec<PendingPassage>, StoreError> {
@@ -272,6 +265,32 @@ impl Postgres {
             session.query_number(&sql, &[&keys(others)])
         })
     }
+}
+
+fn in_order(mut paths: Vec<MetadataPath>) -> Vec<MetadataPath> {
+    paths.sort_by_key(ToString::to_string);
+    paths.dedup();
+    paths
+}
+
+/// Creates the missing indexes of a collection and drops those that are not in `set`.
+fn declare(session: &mut Session, names: &PartitionNames, key: i64, set: &[MetadataPath]) -> Result<(), Fault> {
+    let sql = "select path, number from dragoman.metadata_indexes where collection = $1 order by path";
+    let declared = session.rows(sql, &[&key])?;
+    let declared =
+        declared.iter().map(|row| Ok((path(row.try_get(0)?)?, row.try_get(1)?))).collect::<Result<Vec<(_, i64)>, Fault>>()?;
+    for (dropped, number) in declared.iter().filter(|(path, _)| !set.contains(path)) {
+        session.execute_batch(&format!("drop index dragoman.{0}, dragoman.{0}_number", index_name(key, *number)))?;
+        let sql = "delete from dragoman.metadata_indexes where collection = $1 and number = $2";
+        session.execute(sql, &[&key, number])?;
+        tracing::debug!(path = %dropped, "an index was dropped");
+    }
+    let mut number = declared.iter().map(|(_, number)| *number).max().unwrap_or_default();
+    for path in set.iter().filter(|path| declared.iter().all(|(known, _)| known != *path)) {
+        number += 1;
+        create_path_indexes(session, names, key, path, number)?;
+    }
+    Ok(())
 }
 
 /// Returns the name of a path's index over values of any type. The index over numbers has a suffix.

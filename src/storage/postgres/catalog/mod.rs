@@ -16,13 +16,14 @@ use std::time::{Duration, Instant};
 
 use super::fault::Fault;
 use super::member::{Member, Sharing, remove_dead_servers};
-use super::partition::{drop_collection, path};
-use super::replacing::remove_unread;
+use super::partition::{drop_collection, lock_row, path};
+use super::replacing::{BlockedWrites, remove_unread};
 use super::server::{PostgresServer, run_blocking};
 use super::session::{SNAPSHOT, Session};
 use crate::domain::{Alias, Collection, CollectionId, CollectionName, MetadataPath};
 use crate::store::{
     CatalogPart, CatalogStorage, CatalogWork, StoreError, Within, delete_collection, read_aliases, read_collections,
+    update_collection,
 };
 pub use jobs::{JobOwnership, TakenOverJobs};
 use parking_lot::Mutex;
@@ -135,15 +136,34 @@ impl PostgresCatalog {
         })
     }
 
+    /// Like `update`, in the transaction that blocks writes to the collection, and commits it.
+    pub fn update_and_commit(&self, blocked: &mut BlockedWrites, collection: &Collection) -> Result<bool, StoreError> {
+        const OPERATION: &str = "changing a collection";
+        let changed = blocked.run(OPERATION, |session, _| {
+            let version = versions::increment(session, CatalogPart::Names, self.known_version(CatalogPart::Names))?;
+            let is_there = update_collection(&mut ServerSession { session, operation: OPERATION }, collection)?;
+            Ok(is_there.then_some(version))
+        })?;
+        let Some(version) = changed else { return Ok(false) };
+        blocked.commit(OPERATION)?;
+        self.set_known_version(CatalogPart::Names, version);
+        Ok(true)
+    }
+
     fn try_delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
         const OPERATION: &str = "deleting a collection";
-        self.change_part(OPERATION, CatalogPart::Names, |session| {
+        let (deleted, version) = self.transaction(OPERATION, |session| {
+            // Before the version, because a change of the collection and a swap lock both in this order.
+            lock_row(session, name)?;
+            let version = versions::increment(session, CatalogPart::Names, self.known_version(CatalogPart::Names))?;
             let deleted = delete_collection(&mut ServerSession { session, operation: OPERATION }, name)?;
             if let Some(found) = &deleted {
                 drop_collection(session, &found.id)?;
             }
-            Ok(deleted)
-        })
+            Ok((deleted, version))
+        })?;
+        self.set_known_version(CatalogPart::Names, version);
+        Ok(deleted)
     }
 
     fn with_member(server: &Arc<PostgresServer>, member: Member) -> Self {

@@ -1,0 +1,141 @@
+//! Changes settings of a collection: its description, search width and default languages, which the catalog has, and its metadata
+//! indexes, which are stored with its documents.
+//!
+//! A change of both happens as a whole or not at all. On a database server it is one transaction. A data directory has two
+//! databases, so the transaction that changes the indexes also stores the rest of the change, and another one changes the
+//! catalog. If the process ends between the two, the next start changes the catalog.
+
+use std::sync::Arc;
+
+use super::view;
+use crate::domain::{Collection, CollectionChange, CollectionView, MetadataPath, with_causes};
+use crate::service::error::Error;
+use crate::service::handle::CollectionHandle;
+use crate::service::open_collection::OpenCollection;
+use crate::service::state::State;
+use crate::storage::{CatalogPart, Postgres};
+use crate::store::StoreError;
+
+impl CollectionHandle {
+    /// Changes a collection durably and returns it. Creating a metadata index on a large collection takes a while. In the
+    /// meantime, other writes wait, and so does whatever creates, replaces or deletes a collection.
+    pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
+        self.service.check_running()?;
+        let state = Arc::clone(&self.service.state);
+        // Held until the end of the change, even if the caller goes away.
+        let naming = Arc::new(Arc::clone(&state.names_lock).lock_owned().await);
+        let has_indexes = change.metadata_indexes.is_some();
+        let work = move |collection: &Arc<OpenCollection>| {
+            let _naming = &naming;
+            state.change(collection, &change)?;
+            let current = state.current_collection(collection)?;
+            view(&current)
+        };
+        if has_indexes { Ok(self.write(work).await?.1) } else { self.open().run(work).await }
+    }
+}
+
+impl State {
+    /// The caller holds `names_lock`. Blocks.
+    fn change(&self, collection: &Arc<OpenCollection>, change: &CollectionChange) -> Result<(), Error> {
+        self.finish_change(collection)?;
+        let update = |row: &Collection| -> Result<bool, Error> { Ok(self.catalog.update(row)?) };
+        let Some(paths) = change.metadata_indexes.clone() else { return self.change_row(collection, change, update) };
+        self.check_emergency_space()?;
+        match collection.server() {
+            Some(server) => self.change_on_server(server, collection, change, paths),
+            None => self.change_in_two_parts(collection, change, paths, update),
+        }
+    }
+
+    /// Changes the catalog's row of a collection, in the catalog by `update` and in memory.
+    fn change_row(
+        &self,
+        collection: &Arc<OpenCollection>,
+        change: &CollectionChange,
+        mut update: impl FnMut(&Collection) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        self.change_catalog(CatalogPart::Names, || {
+            // It may have been replaced in the meantime.
+            let collection = self.current_collection(collection)?;
+            let mut row = collection.current();
+            row.change(change.clone());
+            if !update(&row)? {
+                return Err(Error::CollectionNotFound { name: row.name });
+            }
+            collection.set_current(row);
+            Ok(())
+        })
+    }
+
+    fn change_on_server(
+        &self,
+        server: &Postgres,
+        collection: &Arc<OpenCollection>,
+        change: &CollectionChange,
+        paths: Vec<MetadataPath>,
+    ) -> Result<(), Error> {
+        let Some(catalog) = self.catalog.shared() else { return Err(StoreError::Closed.into()) };
+        let mut blocked = server.block_writes()?;
+        let set = server.declare_metadata_indexes(&mut blocked, paths)?;
+        self.change_row(collection, change, |row| {
+            let is_there = catalog.update_and_commit(&mut blocked, row)?;
+            if is_there {
+                server.refresh_metadata_indexes(set.clone());
+            }
+            Ok(is_there)
+        })
+    }
+
+    fn change_in_two_parts(
+        &self,
+        collection: &Arc<OpenCollection>,
+        change: &CollectionChange,
+        paths: Vec<MetadataPath>,
+        update: impl FnMut(&Collection) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let store = &collection.embedded()?.store;
+        let rest = CollectionChange { metadata_indexes: None, ..change.clone() };
+        if rest == CollectionChange::default() {
+            return Ok(store.set_metadata_indexes(paths)?);
+        }
+        let before = store.metadata_indexes();
+        // Serializing text and numbers to JSON cannot fail.
+        store.set_metadata_indexes_as_part(paths, Some(serde_json::to_string(&rest).unwrap_or_default()))?;
+        // The catalog's part always survives power loss, so this one must, too.
+        let changed = store.sync().map_err(Error::from).and_then(|()| self.change_row(collection, &rest, update));
+        let ended = match &changed {
+            Ok(()) => store.finish_change(),
+            Err(_) => store.set_metadata_indexes(before),
+        };
+        if let Err(error) = ended {
+            let error = with_causes(&error);
+            tracing::warn!(collection = %collection.row.name, error, "cannot finish a change; the next change or start does it");
+        }
+        changed
+    }
+
+    /// Makes the rest of a change of which only the first part was made. Blocks.
+    pub(in crate::service) fn finish_change(&self, collection: &Arc<OpenCollection>) -> Result<(), Error> {
+        let Ok(embedded) = collection.embedded() else { return Ok(()) };
+        let rest = match embedded.store.unfinished_change() {
+            Err(error) if error.is_damage() => {
+                collection.record_damage(&error);
+                None
+            }
+            found => found?,
+        };
+        let Some(rest) = rest else { return Ok(()) };
+        match serde_json::from_str(&rest) {
+            Ok(rest) => {
+                self.change_row(collection, &rest, |row| Ok(self.catalog.update(row)?))?;
+                tracing::info!(collection = %collection.row.name, "finished a change that was interrupted");
+            }
+            Err(error) => {
+                let error = with_causes(&error);
+                tracing::warn!(collection = %collection.row.name, error, "the rest of an interrupted change cannot be read");
+            }
+        }
+        Ok(embedded.store.finish_change()?)
+    }
+}
