@@ -42,6 +42,17 @@ impl Service {
         synced
     }
 
+    /// Makes sure that this server's memory has the collections that are in the catalog now, and what has replaced others.
+    pub(super) async fn sync_names(&self) -> Result<(), Error> {
+        self.sync_catalog().await?;
+        // A change of this server may be in the catalog, but not in memory yet.
+        let waited = self.state.run(|state| {
+            drop(state.catalog_sync.parts[CatalogPart::Names as usize].applying.lock());
+            Ok(())
+        });
+        waited.await
+    }
+
     /// Returns the time by the clock that decides which documents have expired, in milliseconds since the Unix epoch.
     pub fn now_ms(&self) -> i64 {
         self.state.now_ms()

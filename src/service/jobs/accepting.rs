@@ -97,9 +97,7 @@ impl Service {
     /// Returns the replacement of a collection that the catalog no longer has. Fails if it was not re-embedded, but deleted or
     /// replaced by a restore.
     async fn replacement_after_swap(&self, old: &Arc<OpenCollection>) -> Result<Arc<OpenCollection>, Error> {
-        // A swap of this server holds the lock until it ends; those of other servers are read.
-        drop(self.state.names_lock.lock().await);
-        self.sync_catalog().await?;
+        self.sync_names().await?;
         let next = old.reembedded();
         if next.row.id == old.row.id { Err(self.state.missing_error(&old.row.name)) } else { Ok(next) }
     }
@@ -124,4 +122,30 @@ fn with_replaced_id(request: Metadata, old: &CollectionId, current: &CollectionI
             (name, if is_old { current.0.clone().into() } else { value })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::{CollectionName, Limits, NewCollection};
+    use crate::embed::Embedder;
+    use crate::service::state::Parts;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_replacement_is_found_while_another_collection_is_being_swapped() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data_dir, embedder) = (folder.path().to_owned(), Embedder::fake(64));
+        let service = Service::open(Parts { data_dir, embedder, limits: Limits::default(), power_safe: false }).unwrap();
+        let mut made = Vec::new();
+        for name in ["old", "next"].map(|name| CollectionName::parse(name).unwrap()) {
+            service.create_collection(NewCollection::new(name.clone()), None).await.unwrap();
+            made.push(service.state.collection(&name).unwrap());
+        }
+        service.state.redirect_writes(&made[0], &made[1]);
+        let _swapping = service.state.names_lock.lock().await;
+        let found = tokio::time::timeout(Duration::from_secs(10), service.replacement_after_swap(&made[0])).await.unwrap();
+        assert_eq!(found.unwrap().row.id, made[1].row.id);
+    }
 }

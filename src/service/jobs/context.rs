@@ -97,13 +97,7 @@ impl JobContext {
 
     /// Makes sure that this server's memory has the collections that are in the catalog now.
     pub(crate) async fn sync_names(&self) -> Result<(), JobError> {
-        self.sync_catalog().await?;
-        // A change of this server may be in the catalog, but not in memory yet.
-        let waited = self.state()?.run(|state| {
-            state.wait_for_catalog_sync();
-            Ok(())
-        });
-        Ok(waited.await?)
+        Ok(Service { state: self.state()? }.sync_names().await?)
     }
 
     /// Returns the replacement of a collection that the job works on.

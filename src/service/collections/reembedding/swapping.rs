@@ -99,11 +99,11 @@ impl ReembedPlan {
                 }
                 next.set_current(row);
                 state.collections.write().insert(name.clone(), Listed::Open(Arc::clone(next)));
+                state.redirect_writes(old, next);
                 Ok(())
             })
         })?;
         orphaned::unmark(&next.folder);
-        state.redirect_writes(old, next);
         state.start_worker(next);
         tracing::info!(collection = %name, model = self.model, id = %self.replacement, "collection re-embedded");
         Ok(())
