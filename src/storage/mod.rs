@@ -17,7 +17,7 @@ pub use embedded::{Embedded, RESCORED_MIN};
 pub use error::StorageError;
 pub use first_passages::FirstPassages;
 pub use nearest::{EMBEDDINGS_PER_READ, Nearest, NearestSearch, Scope, Unit};
-pub use operations::Storage;
+pub use operations::{RecordFn, Storage};
 pub use postgres::{
     Adoption, BlockedWrites, CatalogNames, JobOwnership, Postgres, PostgresCatalog, PostgresOptions, PostgresServer,
     ReplicaOptions, ReplicaState, TakenOverJobs,

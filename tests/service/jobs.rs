@@ -173,6 +173,30 @@ async fn a_canceled_import_stays_canceled_after_a_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_canceled_import_shows_all_that_it_stored_before_a_crash() {
+    let (folder, running) = news_with(slow()).await;
+    running.control.pause();
+    let job = running.import(file(3_000)).await.unwrap();
+    eventually("some lines are stored", async || running.lines_done(&job.id).await > 0).await;
+    // The catalog records progress from time to time, so it may be behind.
+    let catalog = rusqlite::Connection::open(folder.path().join("catalog.sqlite")).unwrap();
+    catalog.execute_batch("update jobs set done = 0, details = '{}', cancel_requested = 1").unwrap();
+    running.crash();
+    let results = folder.path().join("jobs").join(job.id.as_str()).join("results.ndjson");
+    let bytes = std::fs::read(&results).unwrap();
+    std::fs::write(&results, &bytes[..bytes.len() - 100]).unwrap();
+    let running = open(folder.path()).await;
+    let ended = running.finished(&job.id).await;
+    assert_eq!(ended.status, JobStatus::Canceled);
+    let stored = running.service.get_collection(&name("news")).await.unwrap().counts.documents;
+    let count = |name: &str| ended.details.get(name).and_then(|count| count.as_u64());
+    assert_eq!((count("created"), count("lines"), count("failed")), (Some(stored), Some(stored / 9 * 10), Some(stored / 9)));
+    assert!(ended.progress.done > 0);
+    let (results, _) = running.service.job_results(&job.id).await.unwrap().unwrap();
+    assert_eq!(std::io::read_to_string(results).unwrap().lines().count() as u64, stored / 9 * 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_import_fails_after_a_restart_with_another_model() {
     let (folder, running) = news_with(slow()).await;
     let job = running.import(file(3_000)).await.unwrap();

@@ -21,7 +21,7 @@ use crate::domain::{
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, new_job_id};
+use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, checkpoint, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::store::{Patched, SearchFilter, TextPatch};
@@ -82,7 +82,7 @@ impl Service {
         let (classifier, collection_id) = (trained.id.clone(), collection.row.id.clone());
         let documents = ClassifierJobPlan { classifier, name: name.clone(), collection_id, filter, field, threshold };
         let request = ClassifyPlan { documents, probability_field };
-        let details = ClassifyDetails { classifier: name.clone(), counts: None };
+        let details = request.details(None);
         let (name, follows) = (Some(collection.row.name.clone()), Some(collection));
         let new = NewJob { id: new_job_id()?, collection: name, request, details, total, folder: None, follows };
         self.submit_job::<ClassifyJob>(permit, new).await
@@ -124,6 +124,12 @@ impl JobKind for ClassifyJob {
         context.work_on(collection, "a labeling job waits for the storage", label).await
     }
 
+    fn at_checkpoint(state: &State, id: &JobId, plan: &ClassifyPlan) -> Result<Option<(u64, ClassifyDetails)>, Error> {
+        let Some(collection) = state.collection_by_id(&plan.documents.collection_id.0) else { return Ok(None) };
+        let done = checkpoint::read::<Checkpoint>(&collection, id)?;
+        Ok(done.map(|done| (done.counts.documents, plan.details(Some(done.counts)))))
+    }
+
     fn finish(state: &State, id: &JobId, plan: &ClassifyPlan) {
         state.delete_checkpoints(id, &plan.documents.collection_id);
     }
@@ -132,13 +138,12 @@ impl JobKind for ClassifyJob {
 async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan: &ClassifyPlan) -> Result<(), JobError> {
     context.state()?.check_embedded(collection)?;
     let (reading, id, filter) = (Arc::clone(collection), context.job.id.clone(), plan.document_filter());
-    let (checkpoint, total) = blocking(move || {
-        reading.with_store(|store| Ok((store.job_checkpoint(&id)?, store.count_matching(&filter, usize::MAX)? as u64)))
+    let (done, total) = blocking(move || {
+        let total = reading.with_store(|store| store.count_matching(&filter, usize::MAX))? as u64;
+        Ok((checkpoint::read::<Checkpoint>(&reading, &id)?, total))
     })
     .await?;
-    let broken = |_| Error::JobState { id: context.job.id.clone(), problem: "its checkpoint cannot be read" };
-    let mut done: Checkpoint =
-        checkpoint.map(|json| serde_json::from_str(&json)).transpose().map_err(broken)?.unwrap_or_default();
+    let mut done = done.unwrap_or_default();
     context.measure(done.counts.documents, total.max(done.counts.documents));
     loop {
         context.check()?;
@@ -148,8 +153,7 @@ async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan:
         let more = step(context, collection, plan, &trained, &mut done).await?;
         // Documents may have been added since.
         context.set_total(total.max(done.counts.documents));
-        let details = ClassifyDetails { classifier: plan.documents.name.clone(), counts: Some(done.counts) };
-        context.progress(done.counts.documents, &details).await?;
+        context.progress(done.counts.documents, &plan.details(Some(done.counts))).await?;
         if !more {
             return Ok(());
         }
@@ -201,14 +205,9 @@ async fn step(
     });
     let patches: Vec<TextPatch> = patches.collect();
     let (writing, id, before) = (Arc::clone(collection), context.job.id.clone(), done.clone());
-    let next = move |outcomes: &[Patched]| before.after_step(&last, &abstained, outcomes);
-    let counted = next.clone();
-    let outcomes = blocking(move || {
-        let checkpoint = move |outcomes: &[Patched]| json!(counted(outcomes)).to_string();
-        writing.write_for_job(|store| store.patch_for_job(&id, patches, Box::new(checkpoint)))
-    })
-    .await?;
-    *done = next(&outcomes);
+    let (record, next) = checkpoint::following(move |outcomes: &[Patched]| before.after_step(&last, &abstained, outcomes));
+    blocking(move || writing.write_for_job(|store| store.patch_for_job(&id, patches, record))).await?;
+    *done = next.recv().expect("what is committed has a checkpoint");
     Ok(full)
 }
 
@@ -230,6 +229,10 @@ impl Checkpoint {
 }
 
 impl ClassifyPlan {
+    fn details(&self, counts: Option<Counts>) -> ClassifyDetails {
+        ClassifyDetails { classifier: self.documents.name.clone(), counts }
+    }
+
     fn document_filter(&self) -> SearchFilter {
         self.documents.filter.clone().into()
     }

@@ -179,8 +179,7 @@ impl JobContext {
         });
         let due = self.recorded.lock().is_none_or(|recorded| recorded.elapsed() >= RECORD_PAUSE);
         if due {
-            let state = self.state()?;
-            self.record(&state).await?;
+            self.record().await?;
             *self.recorded.lock() = Some(Instant::now());
         }
         Ok(())
@@ -204,8 +203,8 @@ impl JobContext {
         });
     }
 
-    pub(super) async fn record(&self, state: &Arc<State>) -> Result<(), Error> {
-        let (id, (progress, details)) = (self.job.id.clone(), self.job.progress());
-        state.run(move |state| Ok(state.catalog.record_progress(&id, &progress, &details)?)).await
+    async fn record(&self) -> Result<(), JobError> {
+        let job = Arc::clone(&self.job);
+        Ok(self.state()?.run(move |state| state.record_progress(&job)).await?)
     }
 }

@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use super::context::{JobContext, JobError};
 use super::stored;
 use crate::domain::{
-    CollectionId, CollectionName, Job, JobFailure, JobId, JobStatus, JobType, JobUnit, KeyId, Metadata, Scope, with_causes,
+    CollectionId, CollectionName, Job, JobFailure, JobId, JobProgress, JobStatus, JobType, JobUnit, KeyId, Metadata, Scope,
+    with_causes,
 };
 use crate::service::error::Error;
 use crate::service::state::State;
@@ -46,6 +47,12 @@ pub(crate) trait JobKind: Send + Sync + 'static {
     /// Removes files of a job that has ended, before its end is recorded, because recording takes disk space, too. If the job
     /// runs again after this, it must start over. Blocks.
     fn free_space(_state: &State, _id: &JobId, _request: &Self::Request) {}
+
+    /// Returns what is done by the last checkpoint, and the details, if the job has checkpoints. After a crash the catalog may know
+    /// less. Also repairs what the crash left of the results, because the job may be canceled before it runs again. Blocks.
+    fn at_checkpoint(_state: &State, _id: &JobId, _request: &Self::Request) -> Result<Option<(u64, Self::Details)>, Error> {
+        Ok(None)
+    }
 
     /// Records the consequences of the job's end elsewhere, before the catalog records the end itself: a client that sees that
     /// the job ended must see them, too. Blocks.
@@ -114,6 +121,18 @@ pub(super) fn access<J: JobKind>(job: &Job) -> JobAccess {
 
 pub(super) fn run<'c, J: JobKind>(context: &'c JobContext, request: &'c Metadata) -> BoxFuture<'c, Result<(), JobError>> {
     async move { J::run(context, stored::read(&context.job.id, request)?).await }.boxed()
+}
+
+/// Returns the job with its progress and details by its last checkpoint, if it has one.
+pub(super) fn at_checkpoint<J: JobKind>(state: &State, job: &Job) -> Result<Job, Error> {
+    let reached = J::at_checkpoint(state, &job.id, &stored::read(&job.id, &job.request)?)?;
+    Ok(reached.map_or_else(
+        || job.clone(),
+        |(done, details)| {
+            let progress = JobProgress { done, ..job.progress.clone() };
+            Job { progress, details: stored::write(&details), ..job.clone() }
+        },
+    ))
 }
 
 /// Reads a request, or logs that it is damaged. The files of a job with a damaged request stay until the job is pruned.

@@ -2,6 +2,7 @@
 //! in the module of its resource, a variant of `JobType`, and a line in `with_kind`.
 
 mod accepting;
+pub(super) mod checkpoint;
 mod context;
 mod embedding;
 mod kind;
@@ -199,7 +200,7 @@ impl Service {
 
     /// Resumes a job that belongs to this server and is not running.
     fn resume(&self, job: &Job) -> Result<(), Error> {
-        let resumed = RunningJob::new(job, self.job_permit().ok());
+        let resumed = RunningJob::new(&self.state.at_checkpoint(job), self.job_permit().ok());
         if job.cancel_requested {
             return self.state.finish(&resumed, JobStatus::Canceled, None);
         }
@@ -270,6 +271,7 @@ impl State {
     }
 
     fn finish_as<J: JobKind>(&self, job: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+        self.record_progress(job)?;
         // Released first, because a client that sees that the job has ended must be able to start another.
         job.release_permit();
         J::before_end(self, &job.id, status, error)?;
@@ -281,6 +283,20 @@ impl State {
             J::finish(self, &job.id, &request);
         }
         self.prune_old_jobs()
+    }
+
+    /// Records a job's progress and details in the catalog. Blocks.
+    fn record_progress(&self, job: &RunningJob) -> Result<(), Error> {
+        let (progress, details) = job.progress();
+        Ok(self.catalog.record_progress(&job.id, &progress, &details)?)
+    }
+
+    /// Returns an unfinished job as it is by its last checkpoint, which a crash may have left ahead of the catalog. Blocks.
+    fn at_checkpoint(&self, job: &Job) -> Job {
+        with_kind!(job.kind, J => kind::at_checkpoint::<J>(self, job)).unwrap_or_else(|error| {
+            tracing::warn!(job = %job.id, error = with_causes(&error), "cannot read a job's checkpoint");
+            job.clone()
+        })
     }
 
     /// Removes a finished job's checkpoint from a collection. If that fails, the next start does it.

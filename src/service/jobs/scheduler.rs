@@ -159,7 +159,6 @@ impl JobContext {
             Ok(())
         });
         freed.await?;
-        self.record(state).await?;
         let job = Arc::clone(&self.job);
         state.run(move |state| state.finish(&job, status, error.as_ref())).await
     }

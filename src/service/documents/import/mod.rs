@@ -22,7 +22,7 @@ use crate::service::documents::input::{InvalidDocument, read_document};
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, ignore_not_found};
 use crate::service::handle::CollectionHandle;
-use crate::service::jobs::{Folder, JobContext, JobError, JobKind, NewJob, new_job_id};
+use crate::service::jobs::{Folder, JobContext, JobError, JobKind, NewJob, checkpoint, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
 use crate::service::upload_receiver::{UploadBounds, receive};
@@ -131,6 +131,17 @@ impl JobKind for ImportJob {
         context.work_on(collection, "an import waits for the storage", store).await
     }
 
+    fn at_checkpoint(state: &State, id: &JobId, plan: &ImportPlan) -> Result<Option<(u64, Option<Counts>)>, Error> {
+        let Some(collection) = state.collection_by_id(&plan.collection_id.0) else { return Ok(None) };
+        let Some(done) = checkpoint::read::<Checkpoint>(&collection, id)? else { return Ok(None) };
+        let folder = state.job_dir(id);
+        // Another server may have it.
+        if folder.is_dir() {
+            Results::open(&folder, state.power_safe, &done)?;
+        }
+        Ok(Some((done.place.offset, Some(done.counts()))))
+    }
+
     fn finish(state: &State, id: &JobId, plan: &ImportPlan) {
         state.delete_checkpoints(id, &plan.collection_id);
     }
@@ -220,11 +231,9 @@ impl Import {
             return Err(broken("its file is shorter than it was when it was accepted"));
         }
         let mut records = Records::open(&source, table, state.limits.import_line_bytes_max)?;
-        let checkpoint = collection.with_store(|store| store.job_checkpoint(job))?;
-        let done = match checkpoint {
+        let done = match checkpoint::read::<Checkpoint>(&collection, job)? {
             None => Checkpoint::at(records.position()),
-            Some(json) => {
-                let done: Checkpoint = serde_json::from_str(&json).map_err(|_| broken("its checkpoint is damaged"))?;
+            Some(done) => {
                 records.seek(done.place).at(&folder)?;
                 done
             }
@@ -264,17 +273,14 @@ impl Import {
         let stored: Vec<DocumentId> = prepared.iter().map(|document| document.id.clone()).collect();
         let (position, results_bytes) = (self.records.position(), self.results.bytes());
         let (ids, before) = (stored.clone(), self.done.clone());
-        let next = Arc::new(move |outcomes: &[Upserted]| {
+        let (record, next) = checkpoint::following(move |outcomes: &[Upserted]| {
             let created = outcomes.iter().map(|outcome| outcome.created);
-            before.clone().after(position, results_bytes, &lines, ids.iter().zip(created))
+            before.after(position, results_bytes, &lines, ids.iter().zip(created))
         });
-        let made = Arc::clone(&next);
-        // Serializing numbers and text to JSON cannot fail.
-        let checkpoint = move |outcomes: &[Upserted]| serde_json::to_string(&made(outcomes)).unwrap_or_default();
-        let outcomes = self.collection.write_for_job(|store| store.upsert_for_job(&self.job, prepared, Box::new(checkpoint)))?;
+        self.collection.write_for_job(|store| store.upsert_for_job(&self.job, prepared, record))?;
         self.collection.damage.remove_documents(&stored);
         self.collection.wake.notify_one();
-        self.done = next(&outcomes);
+        self.done = next.recv().expect("what is committed has a checkpoint");
         self.results.append(&self.done.results)
     }
 }
