@@ -9,7 +9,9 @@ use super::classifier_records::{
 use super::idempotency_records::store_creation;
 use super::jobs::{insert as insert_job, read_failure};
 use super::rows::to_sql;
-use crate::domain::{ClassifierName, ClassifierRecord, Embedding, Job, JobFailure, JobId, Language, Metadata, Page, RequestKey};
+use crate::domain::{
+    ClassifierName, ClassifierRecord, Embedding, Job, JobFailure, JobId, JobStatus, Language, Metadata, Page, RequestKey,
+};
 
 const COLUMNS: &str =
     "key, id, name, job, state, model, model_fingerprint, dimension, definition, report, error_code, error_detail,
@@ -140,21 +142,44 @@ impl dyn CatalogStorage {
         })
     }
 
-    /// Records that a training job failed. A classifier that was trained before stays as it was, and the error is stored next to
-    /// it.
+    /// Records that a training without a job failed. A classifier that was trained before stays as it was, and the error is stored
+    /// next to it.
     pub fn fail_training(&self, job: &JobId, error: &JobFailure) -> Result<(), StoreError> {
-        self.end_training(job, error, ("$2", "$3"))
+        self.run_in(Within::Statements, "storing a failed training", |session| {
+            self.end_training(session, job, error, JobStatus::Failed)
+        })
     }
 
-    /// Records that a training job was canceled. A classifier that was trained before stays as it was, and no error is stored,
-    /// because nothing failed. Otherwise the classifier has failed, with this error.
-    pub fn cancel_training(&self, job: &JobId, error: &JobFailure) -> Result<(), StoreError> {
-        let code = "case when next_job = $1 then error_code else $2 end";
-        self.end_training(job, error, (code, "case when next_job = $1 then error_detail else $3 end"))
+    /// Records how a training job ended that did not succeed, like `finish_job`, and how its training ended. A classifier that was
+    /// trained before stays as it was, and the error is stored next to it, unless the job was canceled, because then nothing failed.
+    pub fn finish_failed_training(
+        &self,
+        job: &JobId,
+        status: JobStatus,
+        error: &JobFailure,
+        now_ms: i64,
+    ) -> Result<(), StoreError> {
+        self.run_in(Within::Transaction, "storing a failed training", |session| {
+            self.end_training(session, job, error, status)?;
+            let shown = Some(error).filter(|_| status == JobStatus::Failed);
+            self.finish_job_in(session, job, (status, shown), now_ms)
+        })
     }
 
-    /// Ends a training without a result. `code` and `detail` are the SQL of the classifier's new error.
-    fn end_training(&self, job: &JobId, error: &JobFailure, (code, detail): (&str, &str)) -> Result<(), StoreError> {
+    /// Ends a training without a result.
+    fn end_training(
+        &self,
+        session: &mut dyn CatalogSession,
+        job: &JobId,
+        error: &JobFailure,
+        status: JobStatus,
+    ) -> Result<(), StoreError> {
+        let (code, detail) = match status {
+            JobStatus::Canceled => {
+                ("case when next_job = $1 then error_code else $2 end", "case when next_job = $1 then error_detail else $3 end")
+            }
+            _ => ("$2", "$3"),
+        };
         let sql = format!(
             "update dragoman.classifiers set error_code = {code}, error_detail = {detail},
                  state = case when next_job = $1 then state else 'failed' end,
@@ -162,9 +187,7 @@ impl dyn CatalogStorage {
              where (next_job = $1 or (job = $1 and state = 'training')){}",
             self.not_taken_over("$1")
         );
-        self.run_in(Within::Statements, "storing a failed training", |session| {
-            session.execute(&sql, values![job.as_str(), error.code.name(), error.detail.as_str()]).map(drop)
-        })
+        session.execute(&sql, values![job.as_str(), error.code.name(), error.detail.as_str()]).map(drop)
     }
 
     /// Returns the jobs that train or retrain classifiers, without those that another living server may be about to create.

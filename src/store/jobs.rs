@@ -117,10 +117,21 @@ impl dyn CatalogStorage {
 
     /// Records how a job ended. `status` must be one of the finished ones.
     pub fn finish_job(&self, id: &JobId, status: JobStatus, error: Option<&JobFailure>, now_ms: i64) -> Result<(), StoreError> {
+        self.run_in(Within::Statements, "finishing a job", |session| self.finish_job_in(session, id, (status, error), now_ms))
+    }
+
+    /// Like `finish_job`, in the caller's transaction.
+    pub(super) fn finish_job_in(
+        &self,
+        session: &mut dyn CatalogSession,
+        id: &JobId,
+        (status, error): (JobStatus, Option<&JobFailure>),
+        now_ms: i64,
+    ) -> Result<(), StoreError> {
         debug_assert!(status.is_finished());
         let (code, detail) = (error.map(|error| error.code.name()), error.map(|error| error.detail.as_str()));
         let change = "status = $2, error_code = $3, error_detail = $4, finished_at_ms = $5";
-        self.change_own_job("finishing a job", change, values![id.as_str(), status.name(), code, detail, now_ms])
+        self.change_own_job_in(session, change, values![id.as_str(), status.name(), code, detail, now_ms])
     }
 
     /// Keeps the `kept_max` jobs that finished last, unless they finished before `before_ms`, and deletes all other finished
@@ -142,12 +153,21 @@ impl dyn CatalogStorage {
 
     /// Changes the job whose id is the first value. If it belongs to another server, fails with `StoreError::JobTakenOver`.
     fn change_own_job(&self, operation: &'static str, change: &str, values: &[CatalogValue<'_>]) -> Result<(), StoreError> {
+        self.run_in(Within::Statements, operation, |session| self.change_own_job_in(session, change, values))
+    }
+
+    fn change_own_job_in(
+        &self,
+        session: &mut dyn CatalogSession,
+        change: &str,
+        values: &[CatalogValue<'_>],
+    ) -> Result<(), StoreError> {
         let owner = self.server_number().map_or_else(String::new, |me| format!(" and owner = {me}"));
         let sql = format!("update dragoman.jobs set {change} where id = $1{owner}");
-        self.run_in(Within::Statements, operation, |session| match session.execute(&sql, values)? {
+        match session.execute(&sql, values)? {
             0 if self.server_number().is_some() => Err(StoreError::JobTakenOver),
             _ => Ok(()),
-        })
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Classifiers of the catalog.
 
 use dragoman::domain::{
-    ClassifierName, ClassifierRecord, Code, Embedding, JobFailure, JobId, Language, Metadata, Page, RequestKey,
+    ClassifierName, ClassifierRecord, Code, Embedding, JobFailure, JobId, JobStatus, Language, Metadata, Page, RequestKey,
 };
 use dragoman::store::{ClassifierContents, ClassifierText, FinishedTraining, StoreError, StoredClassifier, TrainingProgress};
 
@@ -83,9 +83,11 @@ over_both_catalogs! {
         catalog.restart();
         catalog.create_classifier(&row("topics"), &[], &job(1), None).unwrap();
         let canceled = JobFailure { code: Code::ClassifierNotReady, detail: "canceled".to_owned() };
-        catalog.cancel_training(&row("topics").record.job, &canceled).unwrap();
+        catalog.finish_failed_training(&job(1).id, JobStatus::Canceled, &canceled, 9).unwrap();
         let found = catalog.classifier(&row("topics").record.name).unwrap().unwrap();
         assert_eq!((found.progress, found.record.error), (TrainingProgress::Failed, Some(canceled)));
+        let ended = catalog.job(&job(1).id).unwrap().unwrap();
+        assert_eq!((ended.status, ended.error, ended.finished_at_ms), (JobStatus::Canceled, None, Some(9)));
     }
 
     fn a_failed_training_says_why_and_one_that_is_over_does_not_fail(catalog) {
@@ -115,13 +117,15 @@ over_both_catalogs! {
         assert_eq!(now(), with(ClassifierRecord { next_job: Some(second.clone()), ..first.record.clone() }));
         assert_eq!(catalog.trainings().unwrap(), std::slice::from_ref(&second));
         let error = JobFailure { code: Code::InvalidTrainingSet, detail: "one label".to_owned() };
-        catalog.fail_training(&second, &error).unwrap();
+        catalog.finish_failed_training(&second, JobStatus::Failed, &error, 9).unwrap();
+        let ended = catalog.job(&second).unwrap().unwrap();
+        assert_eq!((ended.status, ended.error.as_ref()), (JobStatus::Failed, Some(&error)));
         assert_eq!(now(), with(ClassifierRecord { error: Some(error), ..first.record.clone() }));
         assert!(!catalog.finish_training(&finished(SECOND, 2_000)).unwrap(), "a failed training cannot finish");
         let failed = now();
         assert!(catalog.begin_retraining(id, &job(3)).unwrap());
         let canceled = JobFailure { code: Code::ClassifierNotReady, detail: "canceled".to_owned() };
-        catalog.cancel_training(&job(3).id, &canceled).unwrap();
+        catalog.finish_failed_training(&job(3).id, JobStatus::Canceled, &canceled, 9).unwrap();
         assert_eq!(now(), failed, "a canceled training changes nothing");
         assert!(catalog.begin_retraining(id, &job(4)).unwrap());
         let key = catalog.classifier_texts(id).unwrap()[0].0;

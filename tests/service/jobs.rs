@@ -11,7 +11,7 @@ use dragoman::service::Error;
 use dragoman::service::documents::import::ImportFile;
 use futures::stream;
 
-use crate::{Running, Setting, document, eventually, name, news, news_with, open, open_with, request};
+use crate::{Running, Setting, document, eventually, name, news, news_with, open, open_with, request, try_open};
 
 const FILE: ImportFile =
     ImportFile { format: FileFormat::Ndjson, encoding: FileEncoding::Identity, types: ColumnTypes::NONE, announced: None };
@@ -392,6 +392,26 @@ async fn a_snapshot_of_another_model_can_be_restored_and_reembedded() {
     let job = running.on("news").reembed(None).await.unwrap();
     assert_eq!(running.finished(&job.id).await.status, JobStatus::Succeeded);
     assert_eq!(running.found("news", "some words").await, ["a"]);
+}
+
+#[tokio::test]
+async fn a_restore_whose_end_was_not_recorded_is_over_before_the_first_request() {
+    let (folder, running) = news().await;
+    let id = snapshot(&running).await;
+    let job = running.service.restore_snapshot(&id, REPLACE).await.unwrap();
+    assert_eq!(running.finished(&job.id).await.status, JobStatus::Succeeded);
+    running.shutdown().await;
+    let catalog = rusqlite::Connection::open(folder.path().join("catalog.sqlite")).unwrap();
+    catalog.execute_batch("update jobs set status = 'running', finished_at_ms = null where type = 'restore'").unwrap();
+    // Without an `await` in between, no job runs before the test looks.
+    let _running = loop {
+        match try_open(folder.path(), &Setting::default()) {
+            Err(error) if error.code() == Code::Unavailable => tokio::task::yield_now().await,
+            opened => break opened.unwrap(),
+        }
+    };
+    let unfinished = "select count(*) from jobs where finished_at_ms is null";
+    assert_eq!(catalog.query_row(unfinished, [], |row| row.get::<_, i64>(0)), Ok(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

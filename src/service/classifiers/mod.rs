@@ -40,6 +40,7 @@ pub(super) use training::TrainJob;
 use crate::domain::{
     Classifier, ClassifierName, ClassifierRecord, ClassifierState, Code, CollectionModel, JobFailure, JobId, JobStatus, Page,
 };
+use crate::store::system_clock as now_ms;
 use crate::store::{StoredClassifier, TrainingProgress};
 
 /// Maximum number of classifiers in memory. The least recently used one is dropped first.
@@ -181,17 +182,15 @@ impl State {
         }
     }
 
-    /// Records that a training failed or was canceled. If the classifier was trained before, it stays ready. Blocks.
+    /// Records how a training and its job ended. If the classifier was trained before, it stays ready. Blocks.
     fn end_training(&self, job: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
-        match (status, error) {
-            (JobStatus::Canceled, _) => {
-                let detail = "its training was canceled".to_owned();
-                self.catalog.cancel_training(job, &JobFailure { code: Code::ClassifierNotReady, detail })?;
-            }
-            (_, Some(error)) => self.catalog.fail_training(job, error)?,
-            _ => (),
-        }
-        Ok(())
+        let detail = "its training was canceled".to_owned();
+        let canceled = JobFailure { code: Code::ClassifierNotReady, detail };
+        let failure = if status == JobStatus::Canceled { Some(&canceled) } else { error };
+        Ok(match failure {
+            Some(failure) => self.catalog.finish_failed_training(job, status, failure, now_ms())?,
+            None => self.catalog.finish_job(job, status, None, now_ms())?,
+        })
     }
 
     /// Records a failure for each training without a job. Only earlier versions, which accepted the job after the classifier, can have

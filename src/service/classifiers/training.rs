@@ -122,7 +122,12 @@ impl JobKind for TrainJob {
         context.progress(progress.total, &TrainDetails { classifier: row.record.name }).await
     }
 
-    fn before_end(state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+    fn is_done(state: &State, id: &JobId, plan: &TrainPlan) -> Result<bool, Error> {
+        let found = state.catalog.classifier_by_id(&plan.classifier)?;
+        Ok(found.is_some_and(|row| row.record.job == *id && row.progress == TrainingProgress::Ready))
+    }
+
+    fn record_end(state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
         state.end_training(id, status, error)
     }
 }

@@ -15,6 +15,7 @@ use crate::domain::{
 };
 use crate::service::error::Error;
 use crate::service::state::State;
+use crate::store::system_clock as now_ms;
 
 /// A job type.
 ///
@@ -48,16 +49,21 @@ pub(crate) trait JobKind: Send + Sync + 'static {
     /// runs again after this, it must start over. Blocks.
     fn free_space(_state: &State, _id: &JobId, _request: &Self::Request) {}
 
+    /// Whether an earlier run did everything, so that only the job's end is left to be recorded. Asked when the job is resumed,
+    /// because later requests may change what it did. Blocks.
+    fn is_done(_state: &State, _id: &JobId, _request: &Self::Request) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     /// Returns what is done by the last checkpoint, and the details, if the job has checkpoints. After a crash the catalog may know
     /// less. Also repairs what the crash left of the results, because the job may be canceled before it runs again. Blocks.
     fn at_checkpoint(_state: &State, _id: &JobId, _request: &Self::Request) -> Result<Option<(u64, Self::Details)>, Error> {
         Ok(None)
     }
 
-    /// Records the consequences of the job's end elsewhere, before the catalog records the end itself: a client that sees that
-    /// the job ended must see them, too. Blocks.
-    fn before_end(_state: &State, _id: &JobId, _status: JobStatus, _error: Option<&JobFailure>) -> Result<(), Error> {
-        Ok(())
+    /// Records the job's end in the catalog, with its consequences there in the same transaction. Blocks.
+    fn record_end(state: &State, id: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+        Ok(state.catalog.finish_job(id, status, error, now_ms())?)
     }
 
     /// Removes what the job keeps outside of its folder, after its end is recorded. Blocks.
@@ -121,6 +127,10 @@ pub(super) fn access<J: JobKind>(job: &Job) -> JobAccess {
 
 pub(super) fn run<'c, J: JobKind>(context: &'c JobContext, request: &'c Metadata) -> BoxFuture<'c, Result<(), JobError>> {
     async move { J::run(context, stored::read(&context.job.id, request)?).await }.boxed()
+}
+
+pub(super) fn is_done<J: JobKind>(state: &State, job: &Job) -> Result<bool, Error> {
+    J::is_done(state, &job.id, &stored::read(&job.id, &job.request)?)
 }
 
 /// Returns the job with its progress and details by its last checkpoint, if it has one.

@@ -201,6 +201,9 @@ impl Service {
     /// Resumes a job that belongs to this server and is not running.
     fn resume(&self, job: &Job) -> Result<(), Error> {
         let resumed = RunningJob::new(&self.state.at_checkpoint(job), self.job_permit().ok());
+        if self.state.is_done(job) {
+            return self.state.finish(&resumed, JobStatus::Succeeded, None);
+        }
         if job.cancel_requested {
             return self.state.finish(&resumed, JobStatus::Canceled, None);
         }
@@ -274,8 +277,7 @@ impl State {
         self.record_progress(job)?;
         // Released first, because a client that sees that the job has ended must be able to start another.
         job.release_permit();
-        J::before_end(self, &job.id, status, error)?;
-        self.catalog.finish_job(&job.id, status, error, now_ms())?;
+        J::record_end(self, &job.id, status, error)?;
         kind::clean_up::<J>(&self.job_dir(&job.id), status);
         // A re-embedding may have changed it since the job was accepted.
         let request = self.job(&job.id).map_or_else(|_| job.request.clone(), |job| job.request);
@@ -289,6 +291,12 @@ impl State {
     fn record_progress(&self, job: &RunningJob) -> Result<(), Error> {
         let (progress, details) = job.progress();
         Ok(self.catalog.record_progress(&job.id, &progress, &details)?)
+    }
+
+    /// Whether an unfinished job has only its end left to be recorded. Blocks.
+    fn is_done(&self, job: &Job) -> bool {
+        // If it cannot tell, the job runs, and finds out itself.
+        with_kind!(job.kind, J => kind::is_done::<J>(self, job)).unwrap_or(false)
     }
 
     /// Returns an unfinished job as it is by its last checkpoint, which a crash may have left ahead of the catalog. Blocks.

@@ -112,11 +112,10 @@ impl JobKind for SnapshotJob {
 
     async fn run(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> {
         let (state, live) = (context.state()?, Arc::clone(&context.job));
-        let SnapshotPlan { snapshot: id, collections: names } = plan;
-        if state.describe(&id).is_ok() {
-            // The snapshot was created before the last restart, but the job's end was not recorded.
+        if state.describe(&plan.snapshot).is_ok() {
             return Ok(());
         }
+        let SnapshotPlan { snapshot: id, collections: names } = plan;
         let collections = state.collections_to_snapshot(&names)?;
         context.measure(0, collections.len() as u64);
         let folder = state.snapshot_partial(live.id.as_str());
@@ -139,6 +138,10 @@ impl JobKind for SnapshotJob {
             context.progress(done as u64 + 1, &details).await?;
         }
         Ok(blocking(move || making.finish()).await?)
+    }
+
+    fn is_done(state: &State, _: &JobId, plan: &SnapshotPlan) -> Result<bool, Error> {
+        Ok(state.describe(&plan.snapshot).is_ok())
     }
 
     fn free_space(state: &State, id: &JobId, _: &SnapshotPlan) {

@@ -166,10 +166,10 @@ impl JobKind for RestoreJob {
 
     async fn run(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {
         let state = context.state()?;
-        let restore = Restore::new(context, &state, plan);
-        if restore.is_done(&state) {
+        if plan.is_done(&state) {
             return Ok(());
         }
+        let restore = Restore::new(context, &state, plan);
         let (unpacking, canceled_by) = (restore.clone(), context.clone());
         let unpack_state = Arc::clone(&state);
         let unpacked = blocking(move || unpacking.unpack(&unpack_state, &canceled_by)).await;
@@ -177,10 +177,14 @@ impl JobKind for RestoreJob {
         let ended = install_all(context, &state, &restore, unpacked?).await;
         let folder = restore.folder.clone();
         let _ = std::fs::remove_dir_all(folder);
-        if ended.is_err() && !restore.is_done(&state) {
+        if ended.is_err() && !restore.plan.is_done(&state) {
             restore.remove_folders(&state);
         }
         ended
+    }
+
+    fn is_done(state: &State, _: &JobId, plan: &RestorePlan) -> Result<bool, Error> {
+        Ok(plan.is_done(state))
     }
 
     fn free_space(state: &State, id: &JobId, _: &RestorePlan) {
@@ -336,19 +340,21 @@ fn to_archive_error(error: Error) -> Error {
     }
 }
 
+impl RestorePlan {
+    /// Whether the job succeeded without its end being recorded. All targets are created in one transaction, so one of them is
+    /// proof enough.
+    fn is_done(&self, state: &State) -> bool {
+        self.targets.iter().any(|target| state.collection_by_id(&target.id).is_some())
+            || self.classifiers.iter().any(|one| matches!(state.catalog.classifier_by_id(&one.id), Ok(Some(_))))
+    }
+}
+
 impl Restore {
     fn new(context: &JobContext, state: &State, plan: RestorePlan) -> Self {
         let alias =
             |(name, collection): &(CollectionName, CollectionName)| Alias { name: name.clone(), collection: collection.clone() };
         let aliases = plan.aliases.iter().map(alias).collect();
         Self { plan, aliases, folder: state.snapshot_partial(context.job.id.as_str()) }
-    }
-
-    /// Whether an earlier run of the job succeeded without its end being recorded. All targets are created in one transaction,
-    /// so one of them is proof enough.
-    fn is_done(&self, state: &State) -> bool {
-        self.plan.targets.iter().any(|target| state.collection_by_id(&target.id).is_some())
-            || self.plan.classifiers.iter().any(|one| matches!(state.catalog.classifier_by_id(&one.id), Ok(Some(_))))
     }
 
     /// Changes the catalog in one transaction. Blocks.

@@ -8,7 +8,7 @@ use dragoman::embed::FakeOptions;
 use serde_json::json;
 
 use super::{WORDS, definition, field, of_texts, topics};
-use crate::{Running, Setting, document, fresh, fresh_with, name, open, open_with};
+use crate::{Running, Setting, document, eventually, fresh, fresh_with, name, one_job_at_a_time, open, open_with};
 
 /// A service with a different model.
 async fn open_other(folder: &std::path::Path) -> Running {
@@ -147,6 +147,32 @@ async fn a_refused_retraining_keeps_the_old_version() {
     assert_eq!(running.service.retrain_classifier(&topics()).await.unwrap_err().code(), Code::CollectionNotFound);
     assert_eq!((running.state().await, running.version().await), (ClassifierState::Ready, 1));
     assert_eq!(running.told("goal 7").await.unwrap(), ["sports"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_classifier_fails_together_with_the_job_that_trains_it() {
+    let (folder, running) = fresh_with(one_job_at_a_time()).await;
+    running.fill_labeled().await;
+    running.create("blog").await;
+    running.control.pause();
+    running.import_one("blog").await;
+    let made = running.service.create_classifier(of_documents(ClassifierKind::Mlp), None).await.unwrap();
+    running.service.delete_collection(&name("news")).await.unwrap();
+    let catalog = rusqlite::Connection::open(folder.path().join("catalog.sqlite")).unwrap();
+    let refuse = "create trigger refused before update of finished_at_ms on jobs when old.type = 'train' begin
+                      select raise(abort, 'refused');
+                  end;";
+    catalog.execute_batch(refuse).unwrap();
+    running.control.resume();
+    eventually("the job runs", async || running.job_now(&made.record.job).await.status == JobStatus::Running).await;
+    // Long enough for an attempt to record its end.
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert_eq!(running.state().await, ClassifierState::Training);
+    catalog.execute_batch("drop trigger refused").unwrap();
+    let ended = running.ended(&made.record.job).await;
+    assert_eq!((ended.status, ended.error.unwrap().code), (JobStatus::Failed, Code::CollectionNotFound));
+    let failed = running.service.get_classifier(&topics()).await.unwrap();
+    assert_eq!((failed.state, failed.record.error.unwrap().code), (ClassifierState::Failed, Code::CollectionNotFound));
 }
 
 #[tokio::test(flavor = "multi_thread")]

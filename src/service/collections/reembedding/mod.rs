@@ -167,6 +167,10 @@ impl JobKind for ReembedJob {
         }
     }
 
+    fn is_done(state: &State, _: &JobId, plan: &ReembedPlan) -> Result<bool, Error> {
+        Ok(state.collection_by_id(&plan.replacement.0).is_some())
+    }
+
     fn free_space(state: &State, _: &JobId, plan: &ReembedPlan) {
         plan.remove_leftovers(state);
     }
