@@ -197,6 +197,21 @@ async fn a_canceled_import_shows_all_that_it_stored_before_a_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_canceled_before_it_is_queued_does_not_run() {
+    let (folder, running) = news().await;
+    let catalog = rusqlite::Connection::open(folder.path().join("catalog.sqlite")).unwrap();
+    // As if another request canceled it as soon as it was stored.
+    let cancel = "create trigger canceled after insert on jobs begin
+                      update jobs set cancel_requested = 1 where id = new.id;
+                  end;";
+    catalog.execute_batch(cancel).unwrap();
+    let job = running.import(file(10)).await.unwrap();
+    let ended = running.finished(&job.id).await;
+    assert_eq!((ended.status, ended.started_at_ms), (JobStatus::Canceled, None));
+    assert_eq!(running.service.get_collection(&name("news")).await.unwrap().counts.documents, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_import_fails_after_a_restart_with_another_model() {
     let (folder, running) = news_with(slow()).await;
     let job = running.import(file(3_000)).await.unwrap();

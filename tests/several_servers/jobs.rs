@@ -204,6 +204,22 @@ fn a_running_job_that_changes_owner_completes_once() {
 }
 
 #[test]
+fn a_job_whose_server_was_not_told_that_it_is_stored_runs() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    fill(&one);
+    let (status, job) = one.post("/v1/collections/news/projections", &json!({}));
+    assert_eq!(status, 202, "{job}");
+    wait_for(&one, &format!("/v1/jobs/{}", job["id"].as_str().unwrap()), "succeeded");
+    // As if the connection had broken at the commit.
+    let id = "0198c0de-0000-7000-8000-000000000001";
+    let stored = "insert into dragoman.jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms, owner)
+                  select $1, type, 'queued', collection, request, details, 0, total, unit, created_at_ms, owner from dragoman.jobs";
+    assert_eq!(servers.database().execute(stored, &[&id]).unwrap(), 1);
+    wait_for(&other, &format!("/v1/jobs/{id}"), "succeeded");
+}
+
+#[test]
 fn concurrent_requests_with_one_idempotency_key_create_one_job() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();

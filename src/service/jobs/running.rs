@@ -80,8 +80,7 @@ impl Jobs {
 
     /// Finds a job that is not finished.
     pub(crate) fn find(&self, id: &JobId) -> Option<Arc<RunningJob>> {
-        let lists = self.lists.lock();
-        lists.running.get(id).or_else(|| lists.waiting.iter().find(|job| job.id == *id)).cloned()
+        self.lists.lock().find(id).cloned()
     }
 
     /// Tells a running job to stop. If the job is still waiting, removes and returns it, and the caller must finish it.
@@ -101,6 +100,13 @@ impl Jobs {
     pub(super) fn unfinished(&self) -> Vec<JobId> {
         let lists = self.lists.lock();
         lists.running.keys().chain(lists.waiting.iter().map(|job| &job.id)).cloned().collect()
+    }
+
+    /// Returns the jobs that wait, run, or were taken over.
+    pub(super) fn known(&self) -> Vec<JobId> {
+        let mut known = self.unfinished();
+        known.extend(self.lists.lock().taken_over.iter().map(|job| job.id.clone()));
+        known
     }
 
     /// Stops a job that another server took over, without recording an end.
@@ -146,6 +152,12 @@ impl Jobs {
         if tokio::time::timeout(STOP_MAX, end).await.is_err() {
             tracing::warn!("a job does not stop; the next start continues it");
         }
+    }
+}
+
+impl Lists {
+    pub(super) fn find(&self, id: &JobId) -> Option<&Arc<RunningJob>> {
+        self.running.get(id).or_else(|| self.waiting.iter().find(|job| job.id == *id))
     }
 }
 

@@ -29,9 +29,14 @@ impl State {
         self.enqueue(Arc::new(RunningJob::new(job, Some(permit))));
     }
 
-    /// Queues a job, and starts it if fewer than the maximum are running.
+    /// Queues a job unless it is queued already, and starts it if fewer than the maximum are running.
     pub(super) fn enqueue(self: &Arc<Self>, job: Arc<RunningJob>) {
-        self.jobs.lists.lock().waiting.push_back(job);
+        {
+            let mut lists = self.jobs.lists.lock();
+            if lists.find(&job.id).is_none() {
+                lists.waiting.push_back(job);
+            }
+        }
         self.start_jobs();
     }
 
@@ -94,18 +99,27 @@ impl JobContext {
         let request = loop {
             let job = Arc::clone(&self.job);
             let started = self.state()?.run(move |state| {
+                let stored = state.job(&job.id)?;
+                // It was queued a second time.
+                if stored.status.is_finished() {
+                    return Ok(Err(JobError::Interrupted));
+                }
+                // Whoever canceled it after it was stored, but before it was queued, did not find it in the queue.
+                if stored.cancel_requested {
+                    return Ok(Err(JobError::Canceled));
+                }
                 if !job.had_begun {
                     state.occupy_emergency_space()?;
                 }
                 state.catalog.start_job(&job.id, now_ms())?;
-                Ok(state.job(&job.id)?.request)
+                Ok(Ok(state.job(&job.id)?.request))
             });
             match started.await {
                 Err(error) if error.code() == Code::StorageUnavailable => {
                     self.wait_for_storage("a job waits for the storage", failures, &error).await?;
                     failures += 1;
                 }
-                started => break started?,
+                started => break started??,
             }
         };
         // The collection that the request names may have just been swapped in. If this fails, the job notices by itself.

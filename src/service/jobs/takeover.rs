@@ -1,5 +1,5 @@
-//! Checks jobs regularly when several servers share a catalog: takes over the jobs of servers that are gone, stops jobs that
-//! were canceled through another server, and drops jobs that another server has taken over.
+//! Checks jobs regularly when several servers share a catalog: takes over the jobs of servers that are gone, queues those of this
+//! server that are not, stops jobs that were canceled through another server, and drops jobs that another server has taken over.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -50,6 +50,10 @@ impl Service {
         }
         state.jobs.add_taken_over(jobs);
         self.resume_taken_over();
+        // If the connection broke when a job was stored or taken over, it may belong to this server without being queued here.
+        for job in catalog.own_jobs_except(&state.jobs.known())? {
+            self.resume(&job)?;
+        }
         for (id, ownership) in catalog.job_ownership(&state.jobs.unfinished())? {
             match ownership {
                 JobOwnership::Own => (),

@@ -60,6 +60,19 @@ impl PostgresCatalog {
         Ok(TakenOverJobs { jobs, server_died: before.iter().any(|id| !others.contains(id)) })
     }
 
+    /// Returns the unfinished jobs that belong to this server and are not among `known`, in the order in which they were accepted.
+    pub fn own_jobs_except(&self, known: &[JobId]) -> Result<Vec<Job>, StoreError> {
+        const OPERATION: &str = "looking for unknown jobs";
+        let ids: Vec<&str> = known.iter().map(JobId::as_str).collect();
+        let sql = format!(
+            "select {JOB_COLUMNS} from dragoman.jobs where owner = $1 and finished_at_ms is null and id <> all($2) order by id"
+        );
+        self.run(OPERATION, |session| {
+            let rows = session.rows(&sql, &[&self.member.id(), &ids])?.into_iter();
+            rows.map(|row| Ok(read_job(&CatalogRow { row, operation: OPERATION })?)).collect()
+        })
+    }
+
     /// Returns what this server must do with each unfinished one of these jobs.
     pub fn job_ownership(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobOwnership)>, StoreError> {
         let ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
