@@ -1,6 +1,6 @@
 //! Reads lines in bounded memory: a line that is too long or not UTF-8 is reported, and reading continues after it.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 
 use crate::table::BYTE_ORDER_MARK;
 
@@ -28,34 +28,18 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn read(&mut self) -> io::Result<Option<Line>> {
+        // Two bytes for the line end and one more to detect a line that is too long. A byte order mark does not count.
+        let room = self.bytes_max + 3 + BYTE_ORDER_MARK.len();
         let mut line = Vec::new();
-        let mut bytes = 0_u64;
-        loop {
-            let buffer = match self.stream.fill_buf() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                result => result?,
-            };
-            if buffer.is_empty() {
-                break;
-            }
-            let end = buffer.iter().position(|byte| *byte == b'\n');
-            let piece = &buffer[..end.unwrap_or(buffer.len())];
-            // Keeps up to two more bytes: one for a carriage return, and one to detect a line that is too long. A byte order mark
-            // does not count.
-            let room = (self.bytes_max + 2 + BYTE_ORDER_MARK.len()).saturating_sub(line.len());
-            line.extend_from_slice(&piece[..piece.len().min(room)]);
-            let taken = piece.len() + usize::from(end.is_some());
-            bytes += taken as u64;
-            self.stream.consume(taken);
-            if end.is_some() {
-                break;
-            }
-        }
+        let mut bytes = self.stream.by_ref().take(room as u64).read_until(b'\n', &mut line)?;
         if bytes == 0 {
             return Ok(None);
         }
+        if line.pop_if(|last| *last == b'\n').is_none() && bytes == room {
+            bytes += self.stream.skip_until(b'\n')?;
+        }
         self.number += 1;
-        Ok(Some(Line { number: self.number, text: self.text(line), bytes }))
+        Ok(Some(Line { number: self.number, text: self.text(line), bytes: bytes as u64 }))
     }
 
     fn text(&self, mut line: Vec<u8>) -> Result<String, String> {

@@ -3,7 +3,7 @@
 //! rest.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -99,28 +99,17 @@ impl Records {
     /// Reads a line without its line end. Returns whether the line is complete, or false if it was truncated because it is too
     /// long. `None` at the end of the file.
     fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
-        let (mut complete, mut any) = (true, false);
-        loop {
-            let buffer = self.reader.fill_buf()?;
-            if buffer.is_empty() {
-                self.position.line += u64::from(any);
-                return Ok(any.then_some(complete));
-            }
-            any = true;
-            let end = buffer.iter().position(|&byte| byte == b'\n');
-            let part = &buffer[..end.unwrap_or(buffer.len())];
-            complete = complete && line.len() + part.len() <= self.bytes_max;
-            if complete {
-                line.extend_from_slice(part);
-            }
-            let taken = part.len() + usize::from(end.is_some());
-            self.reader.consume(taken);
-            self.position.offset += taken as u64;
-            if end.is_some() {
-                self.position.line += 1;
-                return Ok(Some(complete));
-            }
+        let mut bytes = self.reader.by_ref().take(self.bytes_max as u64 + 1).read_until(b'\n', line)?;
+        if bytes == 0 {
+            return Ok(None);
         }
+        let complete = line.pop_if(|last| *last == b'\n').is_some() || bytes <= self.bytes_max;
+        if !complete {
+            bytes += self.reader.skip_until(b'\n')?;
+        }
+        self.position.offset += bytes as u64;
+        self.position.line += 1;
+        Ok(Some(complete))
     }
 
     fn next_row(&mut self) -> io::Result<Row> {
