@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use dragoman::domain::{Code, Filter, Job, JobId, JobStatus, JobType, MiningUnit, SearchFilter, Wait};
 use dragoman::mining::{Margin, MarginScores, NeighborLists, Strategy, propose};
 use dragoman::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};
-use dragoman::service::mining::{Cut, MineRequest, MiningSettings, Sentences};
+use dragoman::service::mining::{MineRequest, MiningSettings, Sentences};
 use serde_json::Value;
 
 use crate::{Running, document, eventually, fresh, name, open};
@@ -32,7 +32,7 @@ const SETTINGS: MiningSettings = MiningSettings {
 };
 
 fn request(first: Sentences, second: Sentences) -> MineRequest {
-    MineRequest { first, second, settings: SETTINGS, cut: Cut::None, key: None }
+    MineRequest { first, second, settings: SETTINGS, threshold: None, known_pairs: None, known_complete: false, key: None }
 }
 
 fn all_of(collection: &str) -> Sentences {

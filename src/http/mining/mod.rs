@@ -20,7 +20,7 @@ use crate::http::request::values::{
 use crate::service::Error;
 use crate::service::json::{object, some_objects};
 use crate::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};
-use crate::service::mining::{Cut, Margin, MineError, MineRequest, MiningSettings, Sentences, Strategy, too_few_sentences};
+use crate::service::mining::{Margin, MineError, MineRequest, MiningSettings, Sentences, Strategy, too_few_sentences};
 
 const NEIGHBORS_MAX: usize = 255;
 /// Maximum known pairs per request.
@@ -160,11 +160,11 @@ pub async fn mine_pairs(
     let limits = api.service.limits();
     let mut checks = Checks::default();
     checks.add(check_integer("/neighbors", body.neighbors, 1..=NEIGHBORS_MAX));
-    let cut = checks.add(parse_cut(body.threshold, body.known_pairs, body.known_pairs_complete));
+    checks.add(check_known_pairs(&body));
     let unit = body.unit;
     let first = checks.add(parse_sentences("/first", body.first, unit, limits, &caller));
     let second = checks.add(parse_sentences("/second", body.second, unit, limits, &caller));
-    let ((cut, first), second) = checks.end_with(cut.zip(first).zip(second))?;
+    let (first, second) = checks.end_with(first.zip(second))?;
     let request = MineRequest {
         first,
         second,
@@ -177,7 +177,9 @@ pub async fn mine_pairs(
             deduplicate: body.deduplicate,
             skip_identical: body.skip_identical,
         },
-        cut,
+        threshold: body.threshold,
+        known_pairs: body.known_pairs.map(|known| known.into_iter().map(|pair| (pair.first, pair.second)).collect()),
+        known_complete: body.known_pairs_complete,
         key: caller.key().map(|key| key.id.clone()),
     };
     Ok(AcceptedJob(api.service.mine(request, key).await.map_err(locate_error)?))
@@ -232,16 +234,12 @@ impl Default for FindDuplicatesRequest {
     }
 }
 
-fn parse_cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>, complete: bool) -> Result<Cut, ApiError> {
-    match (threshold, known) {
-        (_, None) if complete => invalid("/known_pairs_complete", "works with known_pairs only"),
-        (Some(_), Some(_)) => invalid("/known_pairs", "must be left out with threshold: give one of the two"),
-        (Some(threshold), None) => Ok(Cut::Threshold(threshold)),
-        (None, Some(known)) => {
-            check_count("/known_pairs", known.len(), KNOWN_PAIRS_MAX, "pairs")?;
-            Ok(Cut::Known { pairs: known.into_iter().map(|pair| (pair.first, pair.second)).collect(), complete })
-        }
-        (None, None) => Ok(Cut::None),
+fn check_known_pairs(body: &MinePairsRequest) -> Result<(), ApiError> {
+    match &body.known_pairs {
+        None if body.known_pairs_complete => invalid("/known_pairs_complete", "works with known_pairs only"),
+        None => Ok(()),
+        Some(_) if body.threshold.is_some() => invalid("/known_pairs", "must be left out with threshold: give one of the two"),
+        Some(known) => check_count("/known_pairs", known.len(), KNOWN_PAIRS_MAX, "pairs"),
     }
 }
 

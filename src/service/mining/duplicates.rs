@@ -106,7 +106,7 @@ impl Service {
     ) -> Result<NewJob<DuplicatesJob>, Error> {
         let DuplicatesRequest { only, unit, settings } = request;
         let name = collection.row.name.clone();
-        let found = find_passages(collection, only)?.into_unit(unit, self.limits())?;
+        let found = find_passages(collection, &only)?.into_unit(unit, self.limits())?;
         let positions = found.ids.len() as u64;
         let memory_bytes = memory::duplicates_bytes(found.size(), settings.neighbors, found.dimension(self.model()));
         memory::check(memory_bytes, self.limits())?;

@@ -31,7 +31,7 @@ use serde::Serialize;
 
 pub(super) use corpus::Corpus;
 pub use error::{MineError, too_few_sentences};
-pub use request::{Cut, MineRequest, MiningSettings, Sentences};
+pub use request::{MineRequest, MiningSettings, Sentences};
 pub(super) use submit::find_passages;
 
 use crate::domain::{

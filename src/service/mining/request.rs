@@ -16,7 +16,12 @@ pub struct MineRequest {
     pub first: Sentences,
     pub second: Sentences,
     pub settings: MiningSettings,
-    pub cut: Cut,
+    /// Minimum score of a pair.
+    pub threshold: Option<f64>,
+    /// Known translations by their ids, from which the job chooses a threshold.
+    pub known_pairs: Option<Vec<(String, String)>>,
+    /// Whether these are all translations between the two sides, rather than a sample.
+    pub known_complete: bool,
     /// The key of the caller, if it has one.
     pub key: Option<KeyId>,
 }
@@ -48,22 +53,6 @@ pub enum Sentences {
         unit: MiningUnit,
     },
     List(Vec<String>),
-}
-
-/// Which proposed pairs to keep.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Cut {
-    /// All of them.
-    None,
-    /// Those that score at least this.
-    Threshold(f64),
-    /// Those above a threshold chosen from known pairs.
-    Known {
-        /// The pairs, by their ids.
-        pairs: Vec<(String, String)>,
-        /// Whether they are all translations between the two sides, rather than a sample.
-        complete: bool,
-    },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::embedding_file::EmbeddingFile;
 use super::memory::{self, PAIR_BYTES};
-use super::request::{self, Cut, MinePlan, MineRequest, PlannedCollection, PlannedCorpus, Sentences};
+use super::request::{self, MinePlan, MineRequest, PlannedCollection, PlannedCorpus, Sentences};
 use super::size::Size;
 use super::split_sentences::split_documents;
 use super::texts::Texts;
@@ -42,16 +42,12 @@ impl Service {
     /// the first one created, in its current state.
     pub async fn mine(&self, request: MineRequest, key: Option<RequestKey>) -> Result<Job, Error> {
         let prepared = async {
-            let MineRequest { first, second, .. } = &request;
-            let collections = [self.corpus_collection(first)?, self.corpus_collection(second)?];
             let service = self.clone();
-            let prepare = move || {
-                let [one, other] = collections;
-                let first = find(request.first.clone(), one, service.limits())?;
-                let second = find(request.second.clone(), other, service.limits())?;
+            blocking(move || {
+                let (first, second) = (service.find_sentences(&request.first)?, service.find_sentences(&request.second)?);
                 service.prepare(&request, &first, &second)
-            };
-            blocking(prepare).await
+            })
+            .await
         };
         self.accept_job(key, prepared).await
     }
@@ -82,10 +78,17 @@ impl Service {
         Ok(collection)
     }
 
-    fn corpus_collection(&self, sentences: &Sentences) -> Result<Option<Arc<OpenCollection>>, Error> {
+    /// Finds the sentences of a corpus. Blocks.
+    fn find_sentences(&self, sentences: &Sentences) -> Result<SelectedSentences, Error> {
         match sentences {
-            Sentences::Collection { name, .. } => Ok(Some(self.find_minable_collection(name)?)),
-            Sentences::List(_) => Ok(None),
+            Sentences::Collection { name, only, unit } => {
+                find_passages(self.find_minable_collection(name)?, only)?.into_unit(*unit, self.limits())
+            }
+            Sentences::List(texts) => {
+                let ids = (0..texts.len() as u64).collect();
+                let texts = Some(Texts::List(texts.clone()));
+                Ok(SelectedSentences { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts })
+            }
         }
     }
 
@@ -112,11 +115,7 @@ impl Service {
                 return Err(MineError::TooFewSentences { side, expected, got }.into());
             }
         }
-        let (threshold, known, known_complete) = match &request.cut {
-            Cut::None => (None, None, false),
-            Cut::Threshold(threshold) => (Some(*threshold), None, false),
-            Cut::Known { pairs, complete } => (None, Some(resolve_known_pairs(pairs, first, second)?), *complete),
-        };
+        let known = request.known_pairs.as_ref().map(|pairs| resolve_known_pairs(pairs, first, second)).transpose()?;
         let dimension = first.dimension(self.model());
         let size = |found: &SelectedSentences| Size { hashed: settings.skip_identical, ..found.size() };
         let sizes = (size(first), size(second));
@@ -137,9 +136,9 @@ impl Service {
             first: first.planned(),
             second: second.planned(),
             settings,
-            threshold,
+            threshold: request.threshold,
             known,
-            known_complete,
+            known_complete: request.known_complete,
             collections: names.iter().map(|name| (*name).clone()).collect(),
             key: request.key.clone().filter(|_| lists),
         };
@@ -253,23 +252,10 @@ impl SelectedSentences {
     }
 }
 
-/// Finds the sentences of a corpus. Blocks.
-fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &Limits) -> Result<SelectedSentences, Error> {
-    match (sentences, collection) {
-        (Sentences::Collection { only, unit, .. }, Some(collection)) => find_passages(collection, only)?.into_unit(unit, limits),
-        (Sentences::List(texts), _) => {
-            let ids = (0..texts.len() as u64).collect();
-            let texts = Some(Texts::List(texts));
-            Ok(SelectedSentences { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts })
-        }
-        (Sentences::Collection { name, .. }, None) => Err(Error::CollectionNotFound { name }),
-    }
-}
-
 /// Finds the passages of some documents of a collection. Blocks.
-pub(crate) fn find_passages(collection: Arc<OpenCollection>, only: SearchFilter) -> Result<SelectedSentences, Error> {
-    let whole = only == SearchFilter::default();
-    let passages = collection.with_store(|store| store.passages_in(Scope { filter: &only, words: None }))?;
+pub(crate) fn find_passages(collection: Arc<OpenCollection>, only: &SearchFilter) -> Result<SelectedSentences, Error> {
+    let whole = *only == SearchFilter::default();
+    let passages = collection.with_store(|store| store.passages_in(Scope { filter: only, words: None }))?;
     let ids = passages.iter().map(|PassageId(id)| id).collect();
     Ok(SelectedSentences {
         collection: Some((collection.row.name.clone(), collection)),
