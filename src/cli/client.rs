@@ -46,7 +46,6 @@ pub struct Call {
     repeatable: bool,
 }
 
-/// A request body to stream.
 pub struct Upload<'a> {
     pub content_type: &'static str,
     /// The compression (`content-encoding`), if any.
@@ -55,7 +54,6 @@ pub struct Upload<'a> {
     pub content: &'a mut dyn Read,
 }
 
-/// A response body to stream.
 pub struct Download {
     /// The size, if the server sends it.
     pub bytes: Option<u64>,
@@ -100,7 +98,6 @@ impl Call {
         self
     }
 
-    /// Adds a query parameter if there is a value.
     pub fn with_optional_query(self, name: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.with_query(name, value),
@@ -113,7 +110,6 @@ impl Call {
         self
     }
 
-    /// Accepts a response with this compression.
     pub fn compressed(mut self, encoding: Option<&'static str>) -> Self {
         self.accept_encoding = encoding;
         self

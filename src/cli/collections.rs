@@ -12,7 +12,6 @@ use super::output::{Column, Output, bytes, count, format_cell, format_members, p
 use super::request_body::{json_object, request_members};
 use crate::domain::CollectionName;
 
-/// Maximum languages to show per row of the list.
 const LANGUAGES_SHOWN: usize = 3;
 
 #[derive(Debug, Subcommand)]

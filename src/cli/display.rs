@@ -26,7 +26,6 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// Returns the display width of a text in terminal columns.
 pub fn width(text: &str) -> usize {
     text.graphemes(true).map(|grapheme| grapheme.width()).sum()
 }

@@ -25,7 +25,6 @@ const TEXT_COLUMNS_MAX: usize = 60;
 const BATCH_DOCUMENTS_MAX: usize = 200;
 /// Maximum bytes per request, unless a single line is longer.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// Maximum number of failed documents to report individually.
 const FAILURES_PRINTED_MAX: u64 = 20;
 
 #[derive(Debug, Subcommand)]
@@ -252,7 +251,6 @@ fn row(document: &Value, output: &Output) -> Vec<String> {
     vec![format_cell(&document["id"]), format_cell(&document["language"]), time(&document["updated_at"]), text]
 }
 
-/// The documents of one request.
 #[derive(Default)]
 struct Batch {
     documents: Vec<Value>,
@@ -373,7 +371,6 @@ fn locate_problem(pointer: &str, detail: &str) -> String {
 }
 
 impl Batch {
-    /// Whether the batch has a document with the same id.
     fn has_id_of(&self, document: &Value) -> bool {
         document["id"].as_str().is_some_and(|id| self.ids.contains(id))
     }

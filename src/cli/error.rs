@@ -19,7 +19,6 @@ pub const SOME_FAILED: u8 = 3;
 /// Explains the exit codes in each command's long help.
 pub const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 wrong usage; 3 success, but some items failed.";
 
-/// Maximum number of problems to list for one error.
 const PROBLEMS_MAX: usize = 10;
 
 /// The outcome of a command that did not fail.
@@ -70,7 +69,6 @@ pub struct ErrorResponse {
     pub retry_after_s: Option<u64>,
 }
 
-/// A problem in the request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Problem {
     #[serde(rename = "place")]
@@ -115,7 +113,6 @@ impl CliError {
         |source| Self::Io { what, source }
     }
 
-    /// Returns the error code of the server's response, if this is one.
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(refusal) => refusal.code.as_deref(),

@@ -11,7 +11,6 @@ use super::lines::{Line, Lines};
 use super::output::{Output, stdout_error};
 
 const BUFFER_BYTES: usize = 1 << 18;
-/// Size of the copy buffer.
 const PIECE_BYTES: usize = 1 << 16;
 
 pub struct Input {
@@ -104,7 +103,6 @@ pub fn two_columns(line: &str) -> Option<(&str, &str)> {
     line.split_once('\t').filter(|(_, second)| !second.contains('\t'))
 }
 
-/// Calls `each` with batches of `size` items. The last one may be smaller.
 pub fn for_each_batch<T>(
     items: impl Iterator<Item = Result<T, CliError>>,
     size: usize,
@@ -150,7 +148,6 @@ impl Target {
         Ok(())
     }
 
-    /// Wraps a failed write to this file.
     pub fn write_error(&self) -> impl FnOnce(io::Error) -> CliError + use<> {
         CliError::io(format!("write {}", self.path.display()))
     }

@@ -21,7 +21,6 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
-/// Maximum bytes to read of the response head.
 const HEAD_BYTES_MAX: u64 = 16 << 10;
 
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +33,6 @@ pub struct HealthCheck<'a> {
     pub timeout: Duration,
 }
 
-/// The reason why the server is not healthy.
 #[derive(Debug, thiserror::Error)]
 pub enum HealthError {
     #[error("cannot call {listen}: {problem}")]

@@ -13,7 +13,6 @@ use super::listing::{self, ListColumn};
 use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time};
 use crate::domain::CollectionName;
 
-/// Delay before reconnecting to a job's event stream.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Maximum consecutive event streams that break off without an event.
 const SILENT_STREAMS_MAX: u32 = 30;
@@ -220,7 +219,6 @@ fn has_ended(job: &Value) -> bool {
     matches!(job["status"].as_str(), Some("succeeded" | "failed" | "canceled"))
 }
 
-/// Which results of an import to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultFilter {
     All,

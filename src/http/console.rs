@@ -10,7 +10,6 @@ use super::error::{self, ApiError};
 use crate::http::response::etags;
 
 pub const PAGE_PATH: &str = "/";
-/// Files that the page loads.
 pub const FILE_PATH: &str = "/console/{file}";
 
 struct File {

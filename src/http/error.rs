@@ -110,7 +110,6 @@ pub struct OpenAiProblemDetail {
 #[derive(Debug, Clone)]
 pub struct ForeignErrorBody;
 
-/// The shape of an error's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// RFC 9457.
@@ -161,7 +160,6 @@ impl Checks {
     }
 }
 
-/// Refuses the value at `pointer` of a request.
 pub fn invalid<T>(pointer: impl Into<String>, detail: impl Into<String>) -> Result<T, ApiError> {
     Err(ApiError::at(Code::InvalidRequest, pointer, detail))
 }
@@ -193,7 +191,6 @@ impl ApiError {
         Self { code, detail, errors, cause: None, retry_after_s: None }
     }
 
-    /// The same error, with each of its pointers prefixed with `base`.
     pub fn with_base_pointer(self, base: &str) -> Self {
         if self.errors.is_empty() {
             return self;
@@ -267,7 +264,6 @@ impl ApiError {
 }
 
 impl Shape {
-    /// The shape of the errors of a route.
     pub fn of_route(route: &str) -> Self {
         if OPEN_AI_ROUTES.contains(&route) { Self::OpenAi } else { Self::Problem }
     }
@@ -283,12 +279,10 @@ impl Shape {
 }
 
 impl Violation {
-    /// A violation at a place in the body.
     pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { pointer: Some(pointer.into()), parameter: None, detail: shorten(detail.into()) }
     }
 
-    /// The same violation, with its pointer prefixed with `base`.
     pub fn with_base_pointer(self, base: &str) -> Self {
         Self { pointer: self.pointer.map(|pointer| format!("{base}{pointer}")), ..self }
     }

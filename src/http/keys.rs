@@ -14,9 +14,7 @@ use crate::http::request::cursor;
 use crate::http::request::extract::{JsonBody, KeyPath, PageParameters, Parameters};
 use crate::http::request::values::{check_count, check_each, check_parsed};
 
-/// Maximum length of a key's name, in bytes.
 const NAME_BYTES_MAX: usize = 256;
-/// Maximum collections that one key may name.
 const COLLECTIONS_MAX: usize = 1_000;
 
 /// A key that was just created.

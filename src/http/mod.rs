@@ -112,7 +112,6 @@ pub fn description() -> &'static Description {
 /// accesses, the examples of its bodies in `openapi/examples`, and the error codes that it can return, in groups and singly.
 macro_rules! operations {
     ($($module:ident::$handler:ident: $($access:ident),+, [$($part:tt),*], $($group:ident)* $([$($code:ident),*])?;)+) => {
-        /// Every documented operation.
         fn operations() -> DeclaredRoutes<Api> {
             let declared = DeclaredRoutes::new(openapi::frame());
             $(

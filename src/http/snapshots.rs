@@ -24,7 +24,6 @@ use crate::http::request::values::check_parsed;
 use crate::http::response::blocking_stream;
 
 const ZSTD: &str = "application/zstd";
-/// Bytes read of an archive at a time.
 const BYTES_PER_READ: usize = 256 << 10;
 
 /// A snapshot to create.

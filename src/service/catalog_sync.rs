@@ -215,7 +215,6 @@ impl State {
         }
     }
 
-    /// Closes a collection that another server deleted.
     fn close_deleted(&self, collection: Arc<OpenCollection>) {
         tracing::info!(collection = %collection.row.name, id = %collection.row.id, "collection deleted through another server");
         // Requests that still hold the collection must see that it is deleted.

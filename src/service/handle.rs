@@ -31,7 +31,6 @@ impl Service {
 }
 
 impl CollectionHandle {
-    /// Returns the collection's current settings.
     pub fn row(&self) -> Collection {
         self.open().current()
     }

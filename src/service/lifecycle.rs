@@ -43,7 +43,6 @@ pub(super) const STATEMENT_GRACE: Duration = Duration::from_secs(3);
 const CLOSING_THREADS_MAX: usize = 16;
 /// How often the server logs how many collections it has saved.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
-/// Rows of the catalog read at a time.
 const CATALOG_PAGE: usize = 1_000;
 
 impl Service {
@@ -277,7 +276,6 @@ fn check_writable(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates the folder of the collections durably.
 fn create_collections_dir(data_dir: &Path, collections_dir: &Path) -> std::io::Result<()> {
     if !collections_dir.is_dir() {
         std::fs::create_dir_all(collections_dir)?;

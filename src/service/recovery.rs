@@ -44,7 +44,6 @@ struct Waiting {
     /// Whether it was searched in the last days before the start.
     was_searched: bool,
     step: Step,
-    /// Number of times that this step has failed.
     failures: u32,
     due: Instant,
 }
@@ -56,7 +55,6 @@ impl Waiting {
     }
 }
 
-/// The collections that wait.
 #[derive(Default)]
 struct Queue {
     /// Those that can be tried at once, in the order of their steps.

@@ -37,14 +37,12 @@ pub struct Parts {
     pub power_safe: bool,
 }
 
-/// Whether the server can answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Readiness {
     /// Whether every collection is ready.
     pub ready: bool,
     /// Collections that are still recovering, each with the number of passages done and in total.
     pub recovering: Vec<(CollectionName, u64, u64)>,
-    /// Collections whose database is damaged.
     pub damaged: Vec<CollectionName>,
     /// Whether the data directory is no longer at its path, so that writes are refused.
     pub directory_lost: bool,
@@ -128,7 +126,6 @@ pub(super) struct CatalogCheck {
 /// The version of one part of the catalog in memory.
 #[derive(Default)]
 pub(super) struct PartSyncState {
-    /// The version that is in memory.
     pub(super) version: AtomicI64,
     /// Held while the memory changes, and during changes that this server makes to the catalog, so that an older state of the
     /// catalog never replaces a newer one in memory.

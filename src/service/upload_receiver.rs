@@ -48,7 +48,6 @@ pub(super) struct UploadBounds {
     pub(super) bytes_max: u64,
     /// Disk space to keep free, in bytes.
     pub(super) disk_reserve: u64,
-    /// How long a sender may be silent.
     pub(super) silence_max: Duration,
 }
 
@@ -88,7 +87,6 @@ impl Uploads {
         Self { bound: SharedLimit::new("uploads_max", uploads_max as u64), pace, running: Mutex::default() }
     }
 
-    /// Returns the limit on their number.
     pub(super) fn bound(&self) -> Arc<SharedLimit> {
         Arc::clone(&self.bound)
     }

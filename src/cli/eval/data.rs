@@ -35,7 +35,6 @@ impl DataArgs {
         }
     }
 
-    /// Writes a report to the output file or standard output, as text or JSON.
     pub(super) fn write_report(&self, client: &Client, report: &(impl Display + Serialize)) -> Result<(), CliError> {
         let named = self.output.as_deref().and_then(Path::extension).is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
         let text = if client.output.json || named { json!(report).to_string() } else { report.to_string() };
@@ -56,7 +55,6 @@ pub(super) fn to_cli_error(error: EvaluationError) -> CliError {
     }
 }
 
-/// Returns the error for a folder without files of the task.
 pub(super) fn no_data(folder: &Path) -> CliError {
     to_cli_error(EvaluationError::NoData { path: folder.to_owned() })
 }

@@ -72,7 +72,6 @@ pub struct SearchArgs {
     pub run: Option<PathBuf>,
 }
 
-/// A query and its relevant documents in the scope.
 struct ScopedQuery<'a> {
     query: &'a Item,
     gains: Gains,
@@ -250,7 +249,6 @@ fn write_run(
     target.finish()
 }
 
-/// Returns a document in the format of the API.
 fn document(item: &Item) -> Value {
     let (title, language) = (item.title.as_deref().map(kept_title), item.language.map(Language::code));
     request_members(&json!({ "id": item.id, "text": item.text, "title": title, "language": language })).into()
@@ -359,7 +357,6 @@ impl<'a> Searches<'a> {
         Ok(())
     }
 
-    /// Returns the hits of each query.
     fn run_queries(
         &self,
         scope: Scope,

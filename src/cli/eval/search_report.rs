@@ -44,7 +44,6 @@ pub struct SearchReport {
     pub results: Vec<Row>,
 }
 
-/// Settings of the significance test.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Bootstrap {
     pub resamples: usize,

@@ -12,7 +12,6 @@ use super::json_records::Column;
 use super::record::{Record, Records};
 use crate::cli::output::plural;
 
-/// Records to read from the database at a time.
 const PAGE_RECORDS: usize = 500;
 /// Name of the database file in Chroma's folder.
 const DATABASE: &str = "chroma.sqlite3";

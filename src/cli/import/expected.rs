@@ -9,7 +9,6 @@ use super::record::find_field;
 
 /// Documents to convert before the import ends, if none of them has what it needs.
 const DOCUMENTS_MAX: u64 = 100;
-/// Maximum names to list in a message.
 const NAMES_MAX: usize = 20;
 
 /// The member that every document needs: `text`, or `vector` in a collection that takes vectors.
@@ -40,7 +39,6 @@ impl Needed {
         Self { member, found: false, without: 0 }
     }
 
-    /// Looks for the member in a document.
     pub fn observe(&mut self, document: &Value) {
         self.found |= document.get(self.member).is_some();
         self.without += u64::from(!self.found);
@@ -96,7 +94,6 @@ impl NamedFields {
         Self { unseen, any_record: false }
     }
 
-    /// Looks for the fields in a record.
     pub fn observe(&mut self, fields: &Map<String, Value>) {
         self.any_record = true;
         self.unseen.retain(|(_, name)| find_field(fields, name).is_none());

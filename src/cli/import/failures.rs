@@ -44,7 +44,6 @@ impl Failures {
         Ok(())
     }
 
-    /// Adds a record that cannot be converted to a document.
     pub fn add_invalid_record(&mut self, number: u64, misfit: &InvalidRecord) -> Result<(), CliError> {
         let InvalidRecord { id, pointer, detail } = misfit;
         let error = json!({ "code": "invalid_request", "pointer": pointer, "detail": detail });

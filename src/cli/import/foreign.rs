@@ -67,7 +67,6 @@ pub struct Documents {
     number: u64,
     line: io::Cursor<Vec<u8>>,
     pub named_fields: NamedFields,
-    /// The records that could not be converted.
     pub failures: Failures,
     /// Whether vectors were dropped because the collection embeds texts itself.
     pub drops_vectors: bool,

@@ -14,7 +14,6 @@ use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::values::{check_count, check_each, check_items, check_parsed, check_text, refused_tag};
 use crate::service::documents::input::NUL_IN_KEY;
 
-/// Maximum labeled texts per request.
 pub const EXAMPLES_MAX: usize = 10_000;
 /// Maximum labels of one text, and labels that one request may describe.
 const LABELS_MAX: usize = 1_000;
@@ -107,7 +106,6 @@ pub fn to_labeled_documents_input(source: &LabeledDocuments) -> LabeledDocuments
     }
 }
 
-/// Parses the member `examples` of a request.
 pub fn parse_examples(inputs: Vec<LabeledTextInput>, multi_label: bool, limits: &Limits) -> Result<Vec<LabeledText>, ApiError> {
     check_count("/examples", inputs.len(), EXAMPLES_MAX, "texts")?;
     check_items("/examples", inputs, |LabeledTextInput { text, labels, language }| {

@@ -18,7 +18,6 @@ use crate::http::request::values::check_integer;
 
 /// Maximum points of a projection.
 const DOCUMENTS_MAX: usize = 50_000;
-/// Minimum and maximum neighbors of a request.
 const NEIGHBORS: std::ops::RangeInclusive<usize> = 2..=100;
 
 /// What to compute.

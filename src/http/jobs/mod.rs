@@ -128,7 +128,6 @@ fn read_list(given: ListJobsParameters, api: &Api) -> Result<(JobFilter, Page<Jo
     checks.end_with(page).map(|page| (JobFilter { kind, status, collections }, page))
 }
 
-/// A job that the caller may see.
 pub async fn visible_job(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, ApiError> {
     let job = api.service.get_job(id).await?;
     check_visible(api, caller, &job).map(|()| job)

@@ -11,7 +11,6 @@ const OPENMETRICS_VERSIONS: [&str; 2] = ["1.0.0", "0.0.1"];
 /// Media ranges that stand for the text format.
 const TEXT: [&str; 3] = ["text/plain", "text/*", "*/*"];
 
-/// A format of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposition {
     /// OpenMetrics 1.0.0.

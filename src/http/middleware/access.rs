@@ -2,7 +2,6 @@
 
 use crate::domain::{Code, Scope};
 
-/// The key that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// No key.

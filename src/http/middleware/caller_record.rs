@@ -22,7 +22,6 @@ impl CallerRecord {
         })
     }
 
-    /// The id of the key, if the caller has one.
     pub fn key(&self) -> Option<&str> {
         Some(self.0.get()?.key()?.id.as_str())
     }

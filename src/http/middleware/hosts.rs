@@ -20,7 +20,6 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// What a request is for: `navigate` if somebody follows a link.
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// The names of this server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hosts {
     names: Vec<String>,
@@ -52,7 +51,6 @@ impl Hosts {
         Self { listen: Some(address), ..self }
     }
 
-    /// Whether `host` names this server.
     fn contains(&self, host: &str) -> bool {
         let host = normalize_host(host);
         if self.any || host == "localhost" || host.ends_with(".localhost") || self.names.contains(&host) {

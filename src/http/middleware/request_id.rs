@@ -4,7 +4,6 @@ use axum::http::{HeaderMap, HeaderName};
 
 use crate::new_id::new_uuid;
 
-/// The header with the request id, in requests and responses.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Maximum length of an id from a client, in bytes.

@@ -76,7 +76,6 @@ impl TrafficLimits {
         self.event_streams.acquire(owner, 1).map_err(limit_error)
     }
 
-    /// The limits on concurrency.
     pub fn bounds(&self) -> [Arc<SharedLimit>; 2] {
         [Arc::clone(&self.requests), Arc::clone(&self.event_streams)]
     }

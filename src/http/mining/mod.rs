@@ -23,7 +23,6 @@ use crate::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, 
 use crate::service::mining::{Margin, MineError, MineRequest, MiningSettings, Sentences, Strategy, too_few_sentences};
 
 const NEIGHBORS_MAX: usize = 255;
-/// Maximum known pairs per request.
 const KNOWN_PAIRS_MAX: usize = 10_000;
 /// Maximum size of a cluster.
 const SIZE_MAX: u32 = 1_000;

@@ -6,7 +6,6 @@ use super::operations::{Operation, Operations};
 use crate::http::request::body_schemas::BodySchema;
 use crate::http::response::etags;
 
-/// The OpenAPI document and the operations in it.
 pub struct Description {
     /// The document as JSON, as it is served.
     pub text: String,
@@ -17,7 +16,6 @@ pub struct Description {
 }
 
 impl Description {
-    /// Describes `operations` by their document.
     pub fn new(document: Value, operations: Operations) -> Self {
         let text = document.to_string();
         let etag = etags::compute(text.as_bytes());

@@ -5,7 +5,6 @@ use crate::domain::Code;
 /// Codes of every operation that reads a JSON body, besides `invalid_request`.
 pub const BODY_ERRORS: &[Code] = &[Code::MalformedJson, Code::BodyTooLarge, Code::UnsupportedMediaType];
 
-/// Codes of every operation that reads the store.
 pub const READ_ERRORS: &[Code] =
     &[Code::InvalidRequest, Code::Unavailable, Code::StorageUnavailable, Code::CollectionDamaged, Code::Internal];
 
@@ -34,7 +33,6 @@ pub const SEARCH_ERRORS: &[Code] = &[
     Code::Overloaded,
 ];
 
-/// Codes of every operation that uses a classifier.
 pub const CLASSIFIER_ERRORS: &[Code] = &[
     Code::ClassifierNotFound,
     Code::ClassifierNotReady,
@@ -44,6 +42,5 @@ pub const CLASSIFIER_ERRORS: &[Code] = &[
     Code::Overloaded,
 ];
 
-/// Codes of every operation that finds pairs or duplicates.
 pub const MINING_ERRORS: &[Code] =
     &[Code::UnknownLanguage, Code::InvalidFilter, Code::CollectionNotFound, Code::ModelMismatch, Code::IdempotencyConflict];

@@ -32,7 +32,6 @@ where
     })
 }
 
-/// Milliseconds since `started`.
 pub fn elapsed_ms(started: Instant) -> f64 {
     rounded(started.elapsed().as_secs_f64() * 1e3)
 }

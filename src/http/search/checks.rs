@@ -18,7 +18,6 @@ use crate::http::search::facets::{self, FACETS_MAX};
 const LIMIT_DEFAULT: usize = 10;
 /// Default number of neighbors of a ratio margin: k of the paper.
 const MARGIN_NEIGHBORS_DEFAULT: usize = 4;
-/// Maximum neighbors of a ratio margin.
 const MARGIN_NEIGHBORS_MAX: usize = 32;
 const RANK_CONSTANTS: std::ops::RangeInclusive<f32> = 1.0..=1_000.0;
 

@@ -11,7 +11,6 @@ use crate::http::request::extract::check_limit;
 use crate::http::request::values::{check_count, check_items};
 use crate::service::json::some_object;
 
-/// Maximum facets per request.
 pub const FACETS_MAX: usize = 20;
 const VALUES_DEFAULT: usize = 10;
 

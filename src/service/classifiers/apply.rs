@@ -37,7 +37,6 @@ struct Checkpoint {
     counts: Counts,
 }
 
-/// Writes a classifier's labels into documents.
 pub(crate) struct ClassifyJob;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,7 +54,6 @@ pub(crate) struct ClassifyDetails {
     counts: Option<Counts>,
 }
 
-/// Counts of the documents processed so far.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     documents: u64,
@@ -259,7 +257,6 @@ impl ClassifyPlan {
     }
 }
 
-/// Sets the value at a path of a patch.
 fn set_at_path(object: &mut Metadata, keys: &[String], value: Value) {
     match keys {
         [] => (),

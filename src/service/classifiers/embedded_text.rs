@@ -5,7 +5,6 @@ use super::persisted::damaged_row;
 use crate::domain::{CollectionName, DocumentId, Embedding, Language};
 use crate::store::ClassifierText;
 
-/// A text to predict the labels of.
 #[derive(Debug, Clone)]
 pub(super) struct PredictionInput {
     /// The document that it belongs to, if any, with its collection.
@@ -18,7 +17,6 @@ pub(super) struct PredictionInput {
 }
 
 impl PredictionInput {
-    /// A text of a request.
     pub(super) fn of_text(language: Option<Language>, embedding: Embedding) -> Self {
         Self { document: None, position: None, language, embedding }
     }

@@ -35,11 +35,9 @@ const SYNC_DOCUMENTS_MAX: usize = 20_000;
 const SYNC_PENDING_MAX: usize = 1_000;
 /// Maximum number of labeled documents that a job evaluates. Bounds its memory.
 const JOB_DOCUMENTS_MAX: usize = 1_000_000;
-/// Documents that a job reads at a time.
 const DOCUMENTS_PER_STEP: usize = 500;
 const RESULT: &str = "evaluation.json";
 
-/// Texts to evaluate, and their expected labels.
 #[derive(Default)]
 struct TestSet {
     inputs: Vec<PredictionInput>,
@@ -66,7 +64,6 @@ pub(crate) struct EvaluateDetails {
     result: Option<EvaluateResult>,
 }
 
-/// The main results of an evaluation.
 #[derive(Debug, Serialize)]
 pub(crate) struct EvaluateResult {
     version: u64,

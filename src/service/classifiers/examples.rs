@@ -21,7 +21,6 @@ pub(super) const LABELS_MAX: usize = 1_000;
 pub(super) const LABEL_BYTES_MAX: usize = 256;
 /// Maximum characters of an example's text in an error.
 const NAME_CHARS_MAX: usize = 40;
-/// Documents read at a time.
 const PAGE: usize = 500;
 
 #[derive(Debug, Clone)]
@@ -57,7 +56,6 @@ impl Examples {
         self.rows.iter().map(|row| row.labels.iter().filter_map(|label| names.number(label)).collect()).collect()
     }
 
-    /// Counts examples, labels and languages.
     pub(super) fn report(&self) -> TrainingReport {
         let mut languages: BTreeMap<Option<Language>, usize> = BTreeMap::new();
         self.rows.iter().for_each(|row| *languages.entry(row.language).or_default() += 1);
@@ -172,7 +170,6 @@ pub(super) fn read_labeled_examples(
     }
 }
 
-/// Builds the error for a document whose value is not a label.
 fn no_label(id: &DocumentId, problem: &str) -> ClassifierError {
     ClassifierError::TrainingSet { problem: format!("document {id}: {problem}") }
 }

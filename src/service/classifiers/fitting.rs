@@ -33,7 +33,6 @@ const USUAL_WEIGHT: f64 = 3.0;
 /// has a finite loss.
 const SMOOTHING: f64 = 0.02;
 
-/// The result of training, for every kind.
 pub(super) struct TrainingOutcome {
     pub(super) report: TrainingReport,
     pub(super) weights: Option<Vec<u8>>,

@@ -18,7 +18,6 @@ use crate::store::SearchFilter;
 
 /// Number of texts whose neighbors are searched together. Bounds the memory they take.
 const TEXTS_PER_PART: usize = 256;
-/// Number of texts that a thread takes at a time.
 const TEXTS_PER_THREAD: usize = 16;
 /// Maximum number of passages whose document and labels are cached.
 const OWNERS_MAX: usize = 100_000;
@@ -40,7 +39,6 @@ pub(super) struct LabelSource {
     pub(super) source: Option<(Arc<OpenCollection>, LabeledDocuments)>,
 }
 
-/// The document of a passage, and its labels.
 #[derive(Debug, Clone)]
 pub(super) struct Owner {
     document: DocumentId,

@@ -41,7 +41,6 @@ pub(super) struct TrainedClassifier {
     pub(super) texts: Vec<EmbeddedText>,
 }
 
-/// How it predicts.
 pub(super) enum Model {
     /// Counts the votes of labeled neighbors.
     Knn(KnnSettings),
@@ -59,7 +58,6 @@ pub(super) struct LabelScores {
 }
 
 impl TrainedClassifier {
-    /// Assembles a classifier from the results of training.
     pub(super) fn assemble(contents: ClassifierContents) -> Result<Self, Error> {
         let ClassifierContents { row, weights, texts } = contents;
         let definition = read_definition(&row.definition)?;

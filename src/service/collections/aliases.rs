@@ -29,7 +29,6 @@ impl Service {
         self.change_names(move |state| state.set_alias(&alias).map(|()| alias.clone())).await
     }
 
-    /// Removes an alias; its collection stays.
     pub async fn delete_alias(&self, name: &CollectionName) -> Result<(), Error> {
         let name = name.clone();
         let delete = move |state: &State| {

@@ -95,7 +95,6 @@ impl CollectionHandle {
         Ok(stored.outcomes)
     }
 
-    /// Waits until what a write stored can be found.
     pub(super) async fn wait_until_indexed(
         &self,
         collection: &Arc<OpenCollection>,
@@ -184,7 +183,6 @@ impl CollectionHandle {
 }
 
 impl Service {
-    /// Refuses work while the server stops.
     pub(crate) fn check_running(&self) -> Result<(), Error> {
         self.state.check_running()
     }
@@ -240,7 +238,6 @@ impl Service {
 }
 
 impl State {
-    /// Refuses work while the server stops.
     pub(crate) fn check_running(&self) -> Result<(), Error> {
         if self.stopping.load(Ordering::Acquire) { Err(Error::Stopping) } else { Ok(()) }
     }

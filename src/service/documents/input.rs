@@ -81,7 +81,6 @@ pub struct DocumentProblem {
 }
 
 impl InvalidDocument {
-    /// Refuses a document as a whole.
     pub fn whole(id: Option<DocumentId>, code: Code, detail: String) -> Self {
         Self { id, code, problems: vec![DocumentProblem::at("", detail)] }
     }

@@ -36,7 +36,6 @@ impl CollectionHandle {
         found.ok_or_else(|| self.no_document(id))
     }
 
-    /// Lists documents by id.
     pub async fn list(&self, page: Page<DocumentId>) -> Result<DocumentPage, Error> {
         let budget = self.answer_budget();
         let list = move |collection: &Arc<OpenCollection>| {

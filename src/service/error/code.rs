@@ -7,7 +7,6 @@ use crate::index::IndexError;
 use crate::service::limits::shares::LimitExceeded;
 use crate::store::StoreError;
 
-/// The detail of a failure because the database server does not answer.
 pub const DATABASE_UNREACHABLE: &str = "the database server does not answer";
 
 impl Error {

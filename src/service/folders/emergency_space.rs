@@ -15,7 +15,6 @@ use crate::disk::free_bytes;
 use crate::domain::Code;
 use crate::service::error::Error;
 
-/// The file in the data directory that occupies the space.
 const FILE: &str = "emergency-space";
 /// Size of the file in bytes if a start opens no databases: room for commits of the catalog, which take a few pages each.
 const BYTES: u64 = 4 << 20;
@@ -34,7 +33,6 @@ pub(crate) struct EmergencySpace {
     status: Mutex<Status>,
 }
 
-/// Whether the space is occupied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Status {
     /// It is, as far as it can be: failures that a lack of room did not cause are ignored.

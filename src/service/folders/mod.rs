@@ -16,7 +16,6 @@ use crate::service::error::Error;
 pub(crate) const CATALOG: &str = "catalog.sqlite";
 /// The folder of the data directory that holds one folder per collection.
 pub(crate) const COLLECTIONS_DIR: &str = "collections";
-/// The folder of the data directory that holds the snapshots.
 pub(crate) const SNAPSHOTS_DIR: &str = "snapshots";
 
 /// Adds to the error of a file or folder where that is.
@@ -35,7 +34,6 @@ pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Writes a new file and makes its content durable.
 pub(crate) fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = create_file(path)?;
     file.write_all(content)?;
@@ -67,7 +65,6 @@ pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     open_regular(path, File::options().write(true).create(true).truncate(true))
 }
 
-/// Reads a regular file of JSON.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     let json = read_file(path).at(path)?;
     serde_json::from_slice(&json).map_err(io::Error::from).at(path)

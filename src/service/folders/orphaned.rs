@@ -17,7 +17,6 @@ use crate::domain::{Collection, CollectionId, with_causes};
 use crate::service::error::Error;
 use crate::store::has_documents;
 
-/// The database in the folder of a collection.
 pub(crate) const DATABASE: &str = "documents.sqlite";
 /// The file that marks a folder as garbage.
 const MARK: &str = "deleting";
@@ -46,7 +45,6 @@ pub(crate) fn mark(folder: &Path) {
     }
 }
 
-/// Removes the mark, if there is one.
 pub(crate) fn unmark(folder: &Path) {
     let mark = folder.join(MARK);
     let unmarked = ignore_not_found(std::fs::remove_file(&mark));

@@ -9,7 +9,6 @@ use crate::domain::{Key, KeyId};
 use crate::storage::CatalogStorage;
 use crate::store::{StoreError, StoredKey};
 
-/// A SHA-256.
 pub(crate) type Sha = [u8; 32];
 
 pub(crate) struct Keyring {

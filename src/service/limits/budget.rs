@@ -151,12 +151,10 @@ impl AnswerBudget {
         Self { limit, charged: AtomicU64::new(0), memory: RequestMemory::current(), refusal: OnceLock::new() }
     }
 
-    /// Returns the limit in bytes.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Returns how many bytes have been charged so far.
     pub(crate) fn charged(&self) -> u64 {
         self.charged.load(Ordering::Relaxed)
     }
@@ -192,7 +190,6 @@ impl AnswerBudget {
         self.memory.add_answer_up_to(wanted.min((self.limit as u64).saturating_sub(self.charged())))
     }
 
-    /// Returns the error that the server has no more memory for the request.
     pub(crate) fn memory_refusal(&self) -> LimitExceeded {
         self.memory.refusal()
     }

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 
 use crate::domain::QuotaOwner;
 
-/// A limit over all requests.
 #[derive(Debug)]
 pub struct SharedLimit {
     name: &'static str,
@@ -48,7 +47,6 @@ impl SharedLimit {
         Arc::new(Self { name, limit, used: Mutex::default(), refused: AtomicU64::new(0) })
     }
 
-    /// Returns the name of its setting.
     pub fn name(&self) -> &'static str {
         self.name
     }

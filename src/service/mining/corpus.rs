@@ -134,7 +134,6 @@ impl Corpus {
         self.ids.len()
     }
 
-    /// Returns its size, for memory estimates.
     pub(crate) fn size(&self) -> Size {
         let indexed = if self.uses_own_index() { 0 } else { self.sentences() as u64 };
         Size {
@@ -146,12 +145,10 @@ impl Corpus {
         }
     }
 
-    /// Returns the position of a sentence's first occurrence.
     pub(crate) fn first_position(&self, number: u32) -> u32 {
         self.firsts[number as usize]
     }
 
-    /// Returns the number of the sentence at each position.
     pub(crate) fn numbers(&self) -> &[u32] {
         &self.numbers
     }
@@ -200,7 +197,6 @@ impl Corpus {
         }
     }
 
-    /// Returns the size of the texts held in memory, in bytes.
     pub(crate) fn text_bytes(&self) -> u64 {
         match &self.source {
             Source::Collection { .. } => 0,
@@ -233,13 +229,11 @@ impl Corpus {
         Ok(wanted.iter().map(|position| texts.text(*position as usize).to_owned()).collect())
     }
 
-    /// Returns how many sentences of a list are not embedded yet.
     pub(crate) fn count_unembedded(&self) -> Result<usize, Error> {
         let made = self.embeddings_file().map_or(Ok(self.sentences()), EmbeddingFile::rows)?;
         Ok(self.sentences().saturating_sub(made))
     }
 
-    /// Returns the file with a list's embeddings.
     pub(crate) fn embeddings_file(&self) -> Option<&EmbeddingFile> {
         match &self.source {
             Source::Collection { .. } => None,
@@ -270,7 +264,6 @@ impl Corpus {
             .collect())
     }
 
-    /// Creates an empty index for the sentences of this corpus.
     pub(crate) fn new_index(&self) -> Result<Arc<Index>, Error> {
         // With 16-bit values its scores are precise enough without rescoring.
         let parameters = IndexParameters::new(self.dimension(), Metric::Cosine, Quantization::F16);

@@ -29,12 +29,10 @@ use crate::service::jobs::{Folder, JobContext, JobError, JobKind, NewJob, Steps,
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 
-/// The file of the clusters in the job's folder.
 const CLUSTERS: &str = "clusters.ndjson";
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct DuplicatesRequest {
-    /// Which documents to compare.
     pub only: SearchFilter,
     pub unit: MiningUnit,
     pub settings: DuplicatesSettings,
@@ -52,7 +50,6 @@ pub struct DuplicatesSettings {
     pub pairs: LanguageRule,
 }
 
-/// Finds clusters of near-duplicates and translations.
 pub(crate) struct DuplicatesJob;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -73,7 +70,6 @@ pub(crate) struct DuplicatesDetails {
     disk_bytes: u64,
 }
 
-/// The document and the language of each passage.
 #[derive(Default)]
 struct Traits {
     /// [positions]

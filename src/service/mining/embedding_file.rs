@@ -13,10 +13,8 @@ use crate::service::folders::{AtPath, open_regular};
 
 /// Each row begins with one byte, which is 1 if the text was longer than what the model reads.
 const FLAG_BYTES: usize = 1;
-/// Size of one value of an embedding, in bytes.
 const VALUE_BYTES: usize = 4;
 
-/// An append-only file of embeddings.
 pub(crate) struct EmbeddingFile {
     path: PathBuf,
     file: File,

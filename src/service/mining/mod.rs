@@ -51,12 +51,9 @@ use results::ResultsFile;
 use steps::Exclusion;
 use texts::{EqualTexts, IdenticalTexts};
 
-/// The file of the pairs in the job's folder.
 const PAIRS: &str = "pairs.ndjson";
-/// Number of pairs whose texts are read at a time.
 const PAIRS_PER_READ: usize = 256;
 
-/// Finds translation pairs.
 pub(crate) struct MineJob;
 
 #[derive(Debug, Serialize)]

@@ -36,7 +36,6 @@ pub enum LanguageRule {
 /// More occurrences than a cluster holds are divided into several groups of nearly equal size, which make a cluster each.
 pub(super) struct Occurrences<'a> {
     rule: LanguageRule,
-    /// Maximum number of passages in a cluster.
     size_max: usize,
     /// [positions] The number of the text at each position.
     numbers: &'a [u32],

@@ -22,7 +22,6 @@ pub struct MineRequest {
     pub known_pairs: Option<Vec<(String, String)>>,
     /// Whether these are all translations between the two sides, rather than a sample.
     pub known_complete: bool,
-    /// The key of the caller, if it has one.
     pub key: Option<KeyId>,
 }
 
@@ -48,7 +47,6 @@ pub struct MiningSettings {
 pub enum Sentences {
     Collection {
         name: CollectionName,
-        /// Which documents of it to use.
         only: SearchFilter,
         unit: MiningUnit,
     },
@@ -127,7 +125,6 @@ pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: Option<
     write_durably(&path, &content).at(&path)
 }
 
-/// Reads the keys of a corpus's passages.
 pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
     let path = folder.join(format!("{side}.ids"));
     let bytes = read_file(&path).at(&path)?;

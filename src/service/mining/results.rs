@@ -32,7 +32,6 @@ impl ResultsFile {
         Ok(Self { folder, name, disk_reserve, file: BufWriter::new(file), bytes: 0, next_check: 0, line: Vec::new() })
     }
 
-    /// Adds a line.
     pub(crate) fn add(&mut self, value: &impl Serialize) -> Result<(), Error> {
         if self.bytes >= self.next_check {
             check_disk_space(&self.folder, BYTES_PER_CHECK, self.disk_reserve)?;

@@ -19,7 +19,6 @@ pub(crate) struct SplitSentence {
 }
 
 impl SplitSentence {
-    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> u64 {
         (size_of::<Self>() + self.sentence.id.len() + self.sentence.text.len()) as u64
     }

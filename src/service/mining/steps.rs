@@ -11,7 +11,6 @@ use crate::service::jobs::{JobError, Steps, embed_with_retry};
 
 /// Number of texts embedded at a time. That is several batches of the encoder, so that it can sort the texts by length.
 const TEXTS_PER_BATCH: usize = 128;
-/// Number of embeddings added to an index at a time.
 const ADDED_PER_BATCH: usize = 2_048;
 
 /// Which sentences do not count as neighbors.

@@ -194,7 +194,6 @@ impl SelectedSentences {
         Ok(Self { unit, ids: firsts.into_iter().map(|PassageId(id)| id).collect(), ..self })
     }
 
-    /// Writes the sentences into the job's folder.
     pub(crate) fn write(&self, folder: &Path, side: &str) -> Result<(), Error> {
         request::write_files(folder, side, &self.ids, self.texts.as_ref())
     }
@@ -231,7 +230,6 @@ impl SelectedSentences {
         ids.iter().map(|id| positions.get(id.as_str()).copied().flatten()).collect()
     }
 
-    /// Describes the embeddings of the corpus, for errors.
     fn describe_embeddings(&self, loaded: &ModelInfo) -> String {
         let row = self.own_embeddings().map(|collection| &collection.row);
         match row {

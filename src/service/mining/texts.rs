@@ -38,7 +38,6 @@ impl Texts {
         }
     }
 
-    /// Returns how many bytes the texts take in memory.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::List(texts) => texts.iter().map(|text| (text.len() + size_of::<String>()) as u64).sum(),

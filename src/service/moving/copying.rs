@@ -26,7 +26,6 @@ struct CopyCheckpoint {
     sequence: Option<u64>,
 }
 
-/// A collection in both locations.
 pub(super) struct CollectionPair {
     pub(super) source: Box<dyn Storage>,
     pub(super) target: Box<dyn Storage>,
@@ -101,7 +100,6 @@ pub(super) fn discard(target: &OpenLocation, row: &Collection, storage: &dyn Sto
     storage.insert_records(&job()?, Vec::new(), Sequence(0), json(&CopyCheckpoint::default())).map_err(target.failed(row))
 }
 
-/// Removes the records of the move.
 pub(super) fn delete_checkpoints(target: &OpenLocation, row: &Collection) -> Result<(), MoveError> {
     let storage = target.collection(row)?;
     storage.delete_job_checkpoints(&[]).and_then(|()| storage.close()).map_err(target.failed(row))

@@ -16,7 +16,6 @@ pub enum Phase {
 pub struct Step<'s> {
     pub collection: &'s CollectionName,
     pub phase: Phase,
-    /// Number of documents done.
     pub done: u64,
     /// Approximate number of documents.
     pub total: u64,

@@ -181,7 +181,6 @@ impl OpenCollection {
 }
 
 impl BrokenCollection {
-    /// Returns the error for requests on it.
     pub(crate) fn refusal(&self) -> Error {
         let (collection, damage) = (self.row.name.clone(), Box::new(self.damage()));
         Error::Damaged { collection, damage, source: Box::new(self.error.clone()) }

@@ -35,7 +35,6 @@ use crate::store::{Change, DirectoryLock, DocumentStore, StoreError, with_caller
 use found_damage::FoundDamage;
 use reserved::ReservedPassages;
 
-/// Number of changes read from the store at a time.
 const CHANGES_PER_READ: usize = 1_024;
 /// A large index is only saved again after one in this many of its passages has changed. Otherwise saving would take most of
 /// the time.
@@ -220,7 +219,6 @@ impl OpenCollection {
         self.restored_over.store(true, Ordering::Release);
     }
 
-    /// Fails if a restore has put another collection in its place.
     pub(crate) fn check_not_restored_over(&self) -> Result<(), Error> {
         if self.is_restored_over() { Err(Error::CollectionReplaced { name: self.row.name.clone() }) } else { Ok(()) }
     }
@@ -383,7 +381,6 @@ impl OpenCollection {
         Ok(())
     }
 
-    /// Returns the embedding of a passage from the database, if it has one.
     pub(crate) fn stored_embedding(&self, passage: PassageId) -> Option<Embedding> {
         self.store.embeddings_of(&[passage]).ok()?.pop().map(|(_, embedding)| embedding)
     }
@@ -393,7 +390,6 @@ impl OpenCollection {
         self.repaired.store(true, Ordering::Relaxed);
     }
 
-    /// Saves the index if much has changed since the last save.
     pub(crate) fn save_if_due(&self) -> Result<(), Error> {
         let Some((index, _)) = self.embedded().ok().and_then(|embedded| embedded.index().ok()) else { return Ok(()) };
         let due = self.save_changes.max(index.len() as u64 / SAVE_FRACTION);

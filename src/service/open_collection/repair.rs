@@ -7,7 +7,6 @@ use crate::index::{self, Index};
 use crate::service::error::Error;
 use crate::store::{DocumentStore, StoreError};
 
-/// Number of embeddings read from the store at a time.
 const EMBEDDINGS_PER_REBUILD_READ: usize = 4_096;
 
 /// Brings the collection's index up to date and installs it. Returns `false` if the collection was stopped before.
@@ -39,7 +38,6 @@ pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Why a saved index is not used.
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
     #[error("the saved index cannot be loaded")]

@@ -67,7 +67,6 @@ impl ReservedPassages {
         }
     }
 
-    /// Returns the passages that the encoder refused.
     pub(crate) fn skipped(&self) -> Vec<PassageId> {
         self.state.lock().skipped.iter().copied().collect()
     }

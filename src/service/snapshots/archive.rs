@@ -83,7 +83,6 @@ pub(crate) struct Entry {
     pub(crate) file: FileDigest,
 }
 
-/// Length and SHA-256 of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FileDigest {
@@ -342,7 +341,6 @@ fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Ma
     }
 }
 
-/// Returns the kind of database that has this name.
 fn kind_of(name: &str) -> Option<DatabaseKind> {
     let id = name.strip_prefix("collections/").and_then(|rest| rest.strip_suffix(".sqlite"));
     match id {

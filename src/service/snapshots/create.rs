@@ -34,7 +34,6 @@ struct SnapshotBuilder {
     whole: bool,
 }
 
-/// Copies collections into an archive.
 pub(crate) struct SnapshotJob;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,7 +58,6 @@ impl Service {
         self.create_snapshot_as(new_job_id()?, SnapshotId::parse(&new_uuid().to_string())?, collections).await
     }
 
-    /// Like `create_snapshot`, but with a given id.
     pub(super) async fn create_snapshot_as(
         &self,
         id: JobId,

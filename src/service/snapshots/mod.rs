@@ -175,7 +175,6 @@ impl State {
         self.embedded_catalog().map(drop)
     }
 
-    /// Returns the catalog in the data directory.
     pub(crate) fn embedded_catalog(&self) -> Result<&Catalog, Error> {
         self.catalog.embedded().ok_or(Error::OnDatabaseServer {
             operation: "there are no snapshots",

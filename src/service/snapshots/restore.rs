@@ -33,7 +33,6 @@ use crate::store::{Catalog, DatabaseKind, ForeignImport, Replacement, SnapshotMe
 /// Time between two checks for cancellation while an index is built.
 const CHECK_PAUSE: Duration = Duration::from_millis(100);
 
-/// A collection to restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Target {
     /// The name in the snapshot.
@@ -53,7 +52,6 @@ pub(crate) struct ClassifierTarget {
     id: String,
 }
 
-/// Restores the collections of an archive.
 pub(crate) struct RestoreJob;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

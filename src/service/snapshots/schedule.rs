@@ -30,7 +30,6 @@ const NOTE: &str = "scheduled-snapshot.json";
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
-/// When to make snapshots, and where to copy them.
 #[derive(Debug, Clone)]
 pub struct SnapshotSchedule {
     pub target: Target,
@@ -174,7 +173,6 @@ async fn find_unfinished(service: &Service) -> Result<Option<Note>, ScheduleErro
     }
 }
 
-/// Makes a snapshot of the whole server.
 async fn create_snapshot(service: &Service, fingerprint: String) -> Result<Note, ScheduleError> {
     let snapshot = SnapshotId::parse(&new_dated_uuid().to_string()).map_err(Error::from)?;
     let job = new_job_id()?;

@@ -9,7 +9,6 @@ pub struct ScheduleMeter {
     pub stored: AtomicU64,
     /// Number of snapshots not made because nothing had changed.
     pub unchanged: AtomicU64,
-    /// Number of failed attempts.
     pub failed: AtomicU64,
     /// When the target was last known to have the server's state, in milliseconds since the Unix epoch. 0 if it never was.
     pub last_ms: AtomicI64,

@@ -26,16 +26,13 @@ use crate::service::state::Service;
 use crate::store::{DocumentKey, system_clock as now_ms};
 
 const DOCUMENTS_MIN: usize = 10;
-/// Number of documents whose embeddings are read at a time.
 const DOCUMENTS_PER_READ: usize = 256;
-/// Number of ids that are read at a time.
 const IDS_PER_READ: usize = 4_096;
 /// Number of blocks that each core compares between two checks for cancellation.
 const BLOCKS_PER_CORE: usize = 4;
 /// Approximate bytes that a point and its id take in memory and on disk.
 const POINT_BYTES: u64 = 128;
 
-/// Projects the documents of a collection onto a plane.
 pub(crate) struct ProjectJob;
 
 /// The initial details of the job: how many documents it shows, and how much memory that takes.
@@ -47,7 +44,6 @@ pub(crate) struct ProjectDetails {
     disk_bytes: u64,
 }
 
-/// Documents with their vectors.
 struct Sample {
     vectors: Vectors,
     /// [documents]

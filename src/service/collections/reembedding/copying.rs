@@ -17,7 +17,6 @@ use crate::service::open_collection::OpenCollection;
 use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, Revision};
 
 const REVISIONS_PER_READ: usize = 4_096;
-/// Differences resolved at a time.
 const DIFFERENCES_MAX: usize = 128;
 /// Bytes of texts after which a read ends.
 const TEXT_BYTES: usize = 4 << 20;
@@ -40,7 +39,6 @@ pub(crate) struct CollectionCopier<'c> {
     count_after: Instant,
 }
 
-/// The size of one stored batch.
 struct Copied {
     documents: u64,
     passages: u64,

@@ -36,7 +36,6 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a passage in a database besides its embedding and its text: its row, its terms, its entries in indexes.
 const PASSAGE_BYTES: u64 = 400;
 
-/// Re-embeds a collection with the server's model.
 pub(crate) struct ReembedJob;
 
 #[derive(Debug, Serialize)]

@@ -17,7 +17,6 @@ pub(crate) struct ReembedPlan {
     pub(super) collection_id: CollectionId,
     #[serde(alias = "successor")]
     pub(super) replacement: CollectionId,
-    /// Its new model.
     pub(super) model: String,
     pub(super) model_fingerprint: String,
     pub(super) dimension: usize,

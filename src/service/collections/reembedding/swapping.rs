@@ -17,7 +17,6 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Listed, State};
 use crate::storage::{BlockedWrites, CatalogPart, Postgres};
 
-/// The two collections of a job.
 pub(super) struct Pair {
     pub(super) old: Arc<OpenCollection>,
     pub(super) next: Arc<OpenCollection>,

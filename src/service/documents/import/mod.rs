@@ -91,7 +91,6 @@ impl CollectionHandle {
     }
 }
 
-/// Stores the documents of a file.
 pub(crate) struct ImportJob;
 
 /// What an import needs to run, besides the file.

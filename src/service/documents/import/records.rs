@@ -23,7 +23,6 @@ pub(crate) struct Record {
     pub(crate) content: Result<Vec<u8>, InvalidDocument>,
 }
 
-/// Reads the records of a file, from some position on.
 pub(crate) struct Records {
     reader: BufReader<File>,
     format: FileFormat,
@@ -64,7 +63,6 @@ impl Records {
         Ok(())
     }
 
-    /// Returns the position after the last record that was read.
     pub(crate) fn position(&self) -> RecordPosition {
         self.position
     }

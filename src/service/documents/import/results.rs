@@ -98,7 +98,6 @@ impl Checkpoint {
     }
 }
 
-/// The append-only file of results.
 pub(crate) struct Results {
     path: PathBuf,
     file: File,
