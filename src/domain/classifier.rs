@@ -301,17 +301,6 @@ pub enum EvaluationSet {
     Documents(LabeledDocuments),
 }
 
-/// A request to write labels into documents.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ApplyRequest {
-    /// The documents, and the path for the label.
-    pub documents: LabeledDocuments,
-    /// Path for the probability of the label; `None` if it is not wanted.
-    pub probability_field: Option<MetadataPath>,
-    /// Replaces the classifier's own threshold.
-    pub threshold: Option<f32>,
-}
-
 names!(ClassifierKind { Knn = "knn", Mlp = "mlp", Prototype = "prototype" });
 
 /// A label in the form that classifiers compare: without white space at its ends, and with composed characters (Unicode's

@@ -87,19 +87,6 @@ pub struct CreateKeyRequest {
     pub expires_at: Option<String>,
 }
 
-/// A validated key to create.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewKey {
-    /// What the key is for, in the caller's words.
-    pub name: String,
-    /// What it may do.
-    pub scope: Scope,
-    /// The collections that it may access; `None` means all.
-    pub collections: Option<Vec<CollectionName>>,
-    /// When it expires, in milliseconds since the Unix epoch.
-    pub expires_at_ms: Option<i64>,
-}
-
 /// Who sent a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Caller {

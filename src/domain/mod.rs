@@ -45,9 +45,9 @@ pub mod timestamps;
 pub use boost::{Boost, BoostBy, Decay, DecayShape};
 pub use causes::{chain, panic_text, with_causes};
 pub use classifier::{
-    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, ClassifierState,
-    DescribedLabel, EvaluationSet, LabelExamples, LabelProbability, LabeledDocuments, LabeledNeighborText, LabeledText,
-    LanguageExamples, NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at, normalized_label,
+    Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, ClassifierState, DescribedLabel,
+    EvaluationSet, LabelExamples, LabelProbability, LabeledDocuments, LabeledNeighborText, LabeledText, LanguageExamples,
+    NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at, normalized_label,
 };
 pub use classifier_settings::{Activation, KnnSettings, MlpSettings, NeighborWeight};
 pub use code::{Code, ErrorClass};
@@ -71,7 +71,7 @@ pub use histogram::{DocumentCount, FacetBucket, FacetStats, HistogramInterval, N
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
 pub use import_export::{CellType, ColumnTypes, FileEncoding, FileFormat};
 pub use job::{Job, JobDetails, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
-pub use key::{Caller, CreateKeyRequest, Key, KeyId, NewKey, Scope};
+pub use key::{Caller, CreateKeyRequest, Key, KeyId, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};
 #[cfg(feature = "server")]
 pub use limits::Limits;

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::error::{ApiError, Checks, invalid};
 use crate::domain::timestamps::parse_rfc3339;
-use crate::domain::{CollectionName, CreateKeyRequest, Key, KeyId, NewKey};
+use crate::domain::{CollectionName, CreateKeyRequest, Key, KeyId};
 use crate::http::request::cursor;
 use crate::http::request::extract::{JsonBody, KeyPath, PageParameters, Parameters};
 use crate::http::request::values::{check_count, check_each, check_parsed};
@@ -49,7 +49,8 @@ pub async fn create_key(
     State(api): State<Api>,
     JsonBody(body): JsonBody<CreateKeyRequest>,
 ) -> Result<(StatusCode, Json<CreatedKey>), ApiError> {
-    let (key, secret) = api.service.create_key(check(body)?).await?;
+    let (collections, expires_at_ms) = check(&body)?;
+    let (key, secret) = api.service.create_key(body.name, body.scope, collections, expires_at_ms).await?;
     Ok((StatusCode::CREATED, Json(CreatedKey { key, secret })))
 }
 
@@ -79,7 +80,8 @@ pub async fn revoke_key(State(api): State<Api>, KeyPath(id): KeyPath) -> Result<
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
+/// The collections that the key may access, and when it expires, in milliseconds since the Unix epoch.
+fn check(body: &CreateKeyRequest) -> Result<(Option<Vec<CollectionName>>, Option<i64>), ApiError> {
     let mut checks = Checks::default();
     let bytes = body.name.len();
     if body.name.trim().is_empty() || bytes > NAME_BYTES_MAX {
@@ -90,8 +92,7 @@ fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
     let collections = checks.add_or_default(body.collections.as_deref().map(check_collections).transpose());
     let expires_at_ms = check_parsed("/expires_at", body.expires_at.as_deref().map(future_time).transpose());
     let expires_at_ms = checks.add_or_default(expires_at_ms);
-    checks.end()?;
-    Ok(NewKey { name: body.name, scope: body.scope, collections, expires_at_ms })
+    checks.end().map(|()| (collections, expires_at_ms))
 }
 
 fn check_collections(names: &[String]) -> Result<Vec<CollectionName>, ApiError> {

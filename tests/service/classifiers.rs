@@ -5,8 +5,8 @@ mod evaluations;
 mod retraining;
 
 use dragoman::domain::{
-    Activation, ApplyRequest, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, Code, Filter, Job, JobId,
-    JobStatus, KnnSettings, LabeledDocuments, LabeledText, MetadataPath, MlpSettings, NeighborWeight, NewClassifier, NewDocument,
+    Activation, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, Code, Filter, Job, JobId, JobStatus,
+    KnnSettings, LabeledDocuments, LabeledText, MetadataPath, MlpSettings, NeighborWeight, NewClassifier, NewDocument,
     PredictItems, PredictOptions, Wait,
 };
 use dragoman::embed::FakeOptions;
@@ -103,12 +103,8 @@ impl Running {
     }
 
     async fn apply(&self) -> Job {
-        let request = ApplyRequest {
-            documents: LabeledDocuments { collection: name("news"), field: field("topic"), filter: Filter::default() },
-            probability_field: None,
-            threshold: None,
-        };
-        self.service.apply_classifier(&topics(), request).await.unwrap()
+        let documents = LabeledDocuments { collection: name("news"), field: field("topic"), filter: Filter::default() };
+        self.service.apply_classifier(&topics(), documents, None, None).await.unwrap()
     }
 
     async fn labeled(&self, job: &JobId) -> u64 {

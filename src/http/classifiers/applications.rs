@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::labels::parse_target_path;
 use super::{ClassifierPath, check_threshold, visible_classifier};
 use crate::domain::json::singles;
-use crate::domain::{ApplyRequest, Caller, CollectionName, DistinctJson, LabeledDocuments, MetadataPath};
+use crate::domain::{Caller, CollectionName, DistinctJson, LabeledDocuments, MetadataPath};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
 use crate::http::jobs::AcceptedJob;
@@ -67,10 +67,7 @@ pub async fn apply_classifier(
         return invalid("/probability_field", format!("must not overlap with field, got {other} and {field}"));
     }
     let limits = api.service.limits();
-    let request = ApplyRequest {
-        documents: LabeledDocuments { collection, field, filter: filter::parse(body.filter, limits)? },
-        probability_field,
-        threshold: check_threshold(body.threshold)?,
-    };
-    Ok(AcceptedJob(api.service.apply_classifier(&name, request).await?))
+    let documents = LabeledDocuments { collection, field, filter: filter::parse(body.filter, limits)? };
+    let threshold = check_threshold(body.threshold)?;
+    Ok(AcceptedJob(api.service.apply_classifier(&name, documents, probability_field, threshold).await?))
 }

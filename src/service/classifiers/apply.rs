@@ -16,8 +16,7 @@ use super::planned::ClassifierJobPlan;
 use super::texts::inputs_from_documents_patiently;
 use super::trained::{LabelScores, TrainedClassifier};
 use crate::domain::{
-    ApplyRequest, ClassifierName, Document, DocumentId, Job, JobId, JobType, JobUnit, LabeledDocuments, Metadata, MetadataPath,
-    Scope,
+    ClassifierName, Document, DocumentId, Job, JobId, JobType, JobUnit, LabeledDocuments, Metadata, MetadataPath, Scope,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -64,16 +63,22 @@ pub(crate) struct Counts {
 }
 
 impl Service {
-    /// Accepts a job that writes predicted labels into the metadata of documents.
-    pub async fn apply_classifier(&self, name: &ClassifierName, request: ApplyRequest) -> Result<Job, Error> {
+    /// Accepts a job that writes predicted labels into the field of `documents`, and their probabilities into another field.
+    pub async fn apply_classifier(
+        &self,
+        name: &ClassifierName,
+        documents: LabeledDocuments,
+        probability_field: Option<MetadataPath>,
+        threshold: Option<f32>,
+    ) -> Result<Job, Error> {
         let trained = self.trained(name).await?;
-        let collection = self.state.collection(&request.documents.collection)?;
+        let collection = self.state.collection(&documents.collection)?;
         self.state.check_embedded(&collection)?;
         drop(self.state.label_source(&trained, false)?);
-        let written = [Some(&request.documents.field), request.probability_field.as_ref()];
+        let written = [Some(&documents.field), probability_field.as_ref()];
         check_not_own_labels(&self.state, &trained, &collection, written)?;
         let permit = self.job_permit()?;
-        let ApplyRequest { documents: LabeledDocuments { field, filter, .. }, probability_field, threshold } = request;
+        let LabeledDocuments { field, filter, .. } = documents;
         let only = SearchFilter::from(filter.clone());
         let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&only, usize::MAX)? as u64);
         let total = collection.run(count).await?;

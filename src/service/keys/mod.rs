@@ -15,7 +15,7 @@ use subtle::ConstantTimeEq as _;
 use super::blocking::blocking;
 use super::error::Error;
 use super::state::Service;
-use crate::domain::{Caller, Key, KeyId, NewKey, Page, hex};
+use crate::domain::{Caller, CollectionName, Key, KeyId, Page, Scope, hex};
 use crate::new_id::new_uuid;
 use crate::storage::CatalogPart;
 use crate::store::StoredKey;
@@ -59,9 +59,14 @@ impl Service {
     /// Creates a key and its secret, which cannot be read again. The key is durable when this returns.
     ///
     /// The first key locks out callers without a key, so it must be able to create other keys and must never expire.
-    pub async fn create_key(&self, new: NewKey) -> Result<(Key, String), Error> {
+    pub async fn create_key(
+        &self,
+        name: String,
+        scope: Scope,
+        collections: Option<Vec<CollectionName>>,
+        expires_at_ms: Option<i64>,
+    ) -> Result<(Key, String), Error> {
         self.check_running()?;
-        let NewKey { name, scope, collections, expires_at_ms } = new;
         let id = KeyId::parse(&new_uuid().simple().to_string())?;
         let key = Key { id, name, scope, collections, created_at_ms: now_ms(), expires_at_ms };
         let changing = Arc::clone(&self.state.keyring.changing).lock_owned().await;
@@ -192,7 +197,6 @@ fn sha256(secret: &str) -> Sha {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Scope;
 
     #[test]
     fn keys_that_expired_long_ago_or_take_needed_room_are_removed_and_valid_ones_count() {
