@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::error::ClassifierError;
 use super::planned::ClassifierJobPlan;
-use super::texts::inputs_from_documents_patiently;
+use super::texts::{embed_texts_patiently, inputs_from_documents};
 use super::trained::{LabelScores, TrainedClassifier};
 use crate::domain::{
     ClassifierName, Document, DocumentId, Job, JobId, JobType, JobUnit, LabeledDocuments, Metadata, MetadataPath, Scope,
@@ -189,7 +189,8 @@ async fn step(
     let Some(last) = page.last().map(|one| one.document.id.clone()) else { return Ok(false) };
     let full = page.len() == DOCUMENTS_PER_STEP;
     let documents: Vec<Document> = page.iter().map(|one| one.document.clone()).collect();
-    let inputs = inputs_from_documents_patiently(context, &collection.row.name, page).await?;
+    let embed = |texts| embed_texts_patiently(context, texts);
+    let inputs = inputs_from_documents(&collection.row.name, page, embed).await?;
     let (classifier, threshold) = (Arc::clone(trained), plan.documents.threshold);
     let answers = blocking(move || {
         let mut neighbor_source = classifier.neighbor_source(&label_source, inputs.len())?;

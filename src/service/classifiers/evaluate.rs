@@ -15,7 +15,7 @@ use super::examples::example_name;
 use super::neighbor_source::{NeighborSource, labeled_filter};
 use super::persisted::{damaged_row, read_evaluation};
 use super::planned::ClassifierJobPlan;
-use super::texts::{embed_texts, inputs_from_documents, inputs_from_documents_patiently};
+use super::texts::{embed_texts, embed_texts_patiently, inputs_from_documents};
 use super::trained::TrainedClassifier;
 use crate::domain::{
     ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
@@ -177,7 +177,8 @@ impl Service {
         };
         let (found, expected) = collection.run(read).await?;
         let names = found.iter().map(|one| format!("document {}", one.document.id)).collect();
-        Ok(TestSet { inputs: inputs_from_documents(&self.state, &collection.row.name, found).await?, expected, names })
+        let embed = |texts| embed_texts(&self.state, texts);
+        Ok(TestSet { inputs: inputs_from_documents(&collection.row.name, found, embed).await?, expected, names })
     }
 }
 
@@ -236,7 +237,8 @@ async fn evaluate_all(
         });
         let (last, count, (found, expected)): (Option<DocumentId>, usize, _) = page.await?;
         let names = found.iter().map(|one| format!("document {}", one.document.id)).collect();
-        let inputs = inputs_from_documents_patiently(context, &collection.row.name, found).await?;
+        let embed = |texts| embed_texts_patiently(context, texts);
+        let inputs = inputs_from_documents(&collection.row.name, found, embed).await?;
         let (evaluator, near, threshold) = (Arc::clone(&trained), label_source.clone(), planned.threshold);
         evaluated = blocking(move || {
             let mut neighbor_source = evaluator.neighbor_source(&near, inputs.len())?;

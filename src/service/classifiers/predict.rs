@@ -47,7 +47,7 @@ impl Service {
                 let missing = |id| Error::DocumentNotFound { collection: name.clone(), id };
                 let documents = ids.into_iter().zip(found).map(|(id, found)| found.ok_or_else(|| missing(id)));
                 let documents = documents.collect::<Result<Vec<_>, _>>()?;
-                inputs_from_documents(&self.state, &collection.row.name, documents).await
+                inputs_from_documents(&collection.row.name, documents, |texts| embed_texts(&self.state, texts)).await
             }
         }
     }

@@ -47,42 +47,18 @@ pub(super) async fn embed_texts_patiently(
     Ok(split.means(embedded)?)
 }
 
-/// Returns the stored embeddings of documents, and embeds documents that have none yet.
-pub(super) async fn inputs_from_documents(
-    state: &Arc<State>,
+/// Returns the stored embeddings of documents. `embed` embeds the titles and texts of documents that have none yet.
+pub(super) async fn inputs_from_documents<E: From<Error>, F: Future<Output = Result<Vec<(Option<Language>, Embedding)>, E>>>(
     collection: &CollectionName,
     documents: Vec<EmbeddedDocument>,
-) -> Result<Vec<PredictionInput>, Error> {
-    let embedded = embed_texts(state, without_embedding(&documents)).await?;
-    with_embeddings(collection, documents, embedded)
-}
-
-/// Like `inputs_from_documents`, but for a job, which waits while the encoder's queue is full.
-pub(super) async fn inputs_from_documents_patiently(
-    context: &JobContext,
-    collection: &CollectionName,
-    documents: Vec<EmbeddedDocument>,
-) -> Result<Vec<PredictionInput>, JobError> {
-    let embedded = embed_texts_patiently(context, without_embedding(&documents)).await?;
-    Ok(with_embeddings(collection, documents, embedded)?)
-}
-
-/// Returns the titles and texts of the documents without an embedding.
-fn without_embedding(documents: &[EmbeddedDocument]) -> Vec<EmbedText> {
+    embed: impl FnOnce(Vec<EmbedText>) -> F,
+) -> Result<Vec<PredictionInput>, E> {
     let text = |document: &Document| EmbedText {
         context: PassageContext { title: document.title.clone(), headings: None },
         text: document.text.clone(),
     };
-    documents.iter().filter(|one| one.embedding.is_none()).map(|one| text(&one.document)).collect()
-}
-
-/// Combines documents with the embeddings of those that had none.
-fn with_embeddings(
-    collection: &CollectionName,
-    documents: Vec<EmbeddedDocument>,
-    embedded: Vec<(Option<Language>, Embedding)>,
-) -> Result<Vec<PredictionInput>, Error> {
-    let mut embedded = embedded.into_iter();
+    let pending = documents.iter().filter(|one| one.embedding.is_none()).map(|one| text(&one.document)).collect();
+    let mut embedded = embed(pending).await?.into_iter();
     let inputs = documents.into_iter().map(|EmbeddedDocument { document, embedding }| {
         let embedding = match embedding {
             Some(embedding) => embedding,
