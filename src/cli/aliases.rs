@@ -43,9 +43,7 @@ pub fn run(action: Action, client: &Client) -> Result<Outcome, CliError> {
             client.output.outcome(&set, &format!("alias {alias} points to collection {collection}"))?;
         }
         Action::Delete { alias, confirm } => {
-            confirm.prompt(&format!("delete alias {alias}"))?;
-            client.send(&Call::delete(&["aliases", alias.as_str()]))?;
-            client.output.note(&format!("deleted alias {alias}"));
+            confirm.delete(client, &["aliases", alias.as_str()], &format!("alias {alias}"))?;
         }
     }
     Ok(Outcome::Done)

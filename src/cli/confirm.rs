@@ -4,6 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::Args;
 
+use super::client::{Call, Client};
 use super::error::CliError;
 
 /// The option that skips the question.
@@ -15,6 +16,14 @@ pub struct ConfirmArgs {
 }
 
 impl ConfirmArgs {
+    /// Deletes what is at a path of the API, after the user has confirmed it.
+    pub fn delete(&self, client: &Client, path: &[&str], what: &str) -> Result<(), CliError> {
+        self.prompt(&format!("delete {what}"))?;
+        client.send(&Call::delete(path))?;
+        client.output.note(&format!("deleted {what}"));
+        Ok(())
+    }
+
     /// Asks the user to confirm `what`, and fails otherwise.
     pub fn prompt(&self, what: &str) -> Result<(), CliError> {
         if self.yes {

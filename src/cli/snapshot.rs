@@ -107,11 +107,7 @@ pub fn run(action: Action, client: &Client) -> Result<Outcome, CliError> {
         Action::Download(args) => download(client, &args)?,
         Action::Upload { file, id } => upload(client, &file, id)?,
         Action::Restore(args) => return restore(client, args),
-        Action::Delete { id, confirm } => {
-            confirm.prompt(&format!("delete snapshot {id}"))?;
-            client.send(&Call::delete(&["snapshots", &id]))?;
-            client.output.note(&format!("deleted snapshot {id}"));
-        }
+        Action::Delete { id, confirm } => confirm.delete(client, &["snapshots", &id], &format!("snapshot {id}"))?,
     }
     Ok(Outcome::Done)
 }

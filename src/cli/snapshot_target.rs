@@ -10,10 +10,10 @@ use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 use super::client::{Call, Client, Upload};
-use super::display::one_line;
 use super::error::CliError;
 use super::files;
-use super::output::{Column, Output, Unit, bytes, time};
+use super::listing::{self, ListColumn};
+use super::output::{Column, Output, Unit, bytes, format_cell, list_cell, time};
 use crate::domain::chain;
 use crate::domain::timestamps::rfc3339;
 use crate::targets::{StoredSnapshot, Target, TargetError};
@@ -47,28 +47,14 @@ impl TargetArgs {
 impl OpenTarget {
     /// Lists the snapshots at the target, newest first.
     pub fn list(&self, output: &Output) -> Result<(), CliError> {
-        let mut stored = self.wait(self.target.list())?;
-        stored.reverse();
-        if output.json {
-            return stored.iter().try_for_each(|about| output.object(&json!(about)));
-        }
-        if stored.is_empty() {
-            output.note("there are no snapshots");
-            return Ok(());
-        }
-        let columns = [Column::Text("ID"), Column::Text("CREATED"), Column::Text("COLLECTIONS"), Column::Number("SIZE")];
-        output.table(
-            &columns,
-            stored.iter().map(|about| {
-                let created = time(&json!(rfc3339(about.created_at_ms)));
-                vec![
-                    about.snapshot.to_string(),
-                    created,
-                    one_line(&about.collections.join(", ")),
-                    bytes(&json!(about.archive_bytes)),
-                ]
-            }),
-        )
+        let stored = self.wait(self.target.list())?;
+        let columns: [ListColumn; 4] = [
+            (Column::Text("ID"), "/snapshot", format_cell),
+            (Column::Text("CREATED"), "/created_at_ms", |ms| time(&json!(rfc3339(ms.as_i64().unwrap_or(0))))),
+            (Column::Text("COLLECTIONS"), "/collections", list_cell),
+            (Column::Number("SIZE"), "/archive_bytes", bytes),
+        ];
+        listing::print(output, "snapshots", &columns, |each| stored.iter().rev().try_for_each(|about| each(json!(about))))
     }
 
     /// Finds a snapshot by its id, or the newest as `latest`.

@@ -171,9 +171,7 @@ pub fn run(action: Action, client: &Client) -> Result<Outcome, CliError> {
         Action::Evaluate(args) => return evaluate(client, args),
         Action::Apply(args) => return apply(client, &args),
         Action::Delete { classifier, confirm } => {
-            confirm.prompt(&format!("delete classifier {classifier}"))?;
-            client.send(&Call::delete(&["classifiers", classifier.as_str()]))?;
-            client.output.note(&format!("deleted classifier {classifier}"));
+            confirm.delete(client, &["classifiers", classifier.as_str()], &format!("classifier {classifier}"))?;
         }
     }
     Ok(Outcome::Done)
