@@ -17,7 +17,7 @@ use super::request::PlannedCorpus;
 use super::results::ResultsFile;
 use super::steps::Exclusion;
 use super::texts::{EqualTexts, IdenticalTexts};
-use super::{Corpus, find_passages, open_corpus, remove_all_but_results};
+use super::{Corpus, find_passages, open_corpus, or_deleted, remove_all_but_results};
 use crate::domain::{
     CollectionName, DuplicateCluster, Job, JobStatus, JobType, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope,
     SearchFilter,
@@ -144,13 +144,7 @@ impl JobKind for DuplicatesJob {
     const NEEDS_FILES: bool = true;
 
     async fn run(context: &JobContext, plan: DuplicatesPlan) -> Result<(), JobError> {
-        let result = find(context, &plan).await;
-        if let Err(JobError::Failed(_)) = &result {
-            // If the collection was deleted, return that error instead.
-            context.sync_catalog().await?;
-            context.state()?.planned_collection(&plan.side)?;
-        }
-        result
+        or_deleted(context, find(context, &plan).await, &[&plan.side]).await
     }
 
     fn clean_up(folder: &Path, status: JobStatus) {

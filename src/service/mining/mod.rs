@@ -83,16 +83,7 @@ impl JobKind for MineJob {
     }
 
     async fn run(context: &JobContext, plan: MinePlan) -> Result<(), JobError> {
-        let result = mine(context, &plan).await;
-        // If a collection was deleted, return that error instead.
-        if let Err(JobError::Failed(_)) = &result {
-            context.sync_catalog().await?;
-            let state = context.state()?;
-            for side in [&plan.first, &plan.second].into_iter().filter(|side| side.collection.is_some()) {
-                state.planned_collection(side)?;
-            }
-        }
-        result
+        or_deleted(context, mine(context, &plan).await, &[&plan.first, &plan.second]).await
     }
 
     fn clean_up(folder: &Path, status: JobStatus) {
@@ -311,6 +302,18 @@ fn write(
         }
     }
     Ok(details)
+}
+
+/// Returns the error that a collection was deleted instead of another failure, if one was.
+async fn or_deleted(context: &JobContext, result: Result<(), JobError>, sides: &[&PlannedCorpus]) -> Result<(), JobError> {
+    if let Err(JobError::Failed(_)) = &result {
+        context.sync_catalog().await?;
+        let state = context.state()?;
+        for side in sides.iter().filter(|side| side.collection.is_some()) {
+            state.planned_collection(side)?;
+        }
+    }
+    result
 }
 
 /// Removes all files of a finished job except the results of one that succeeded.

@@ -45,11 +45,7 @@ pub struct MiningSettings {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sentences {
-    Collection {
-        name: CollectionName,
-        only: SearchFilter,
-        unit: MiningUnit,
-    },
+    Collection { name: CollectionName, only: SearchFilter, unit: MiningUnit },
     List(Vec<String>),
 }
 
