@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::embedding_file::EmbeddingFile;
 use super::size::Size;
-use super::texts::{BLANK, CODE, EqualTexts, IdenticalTexts, Texts, caseless_hash, groups};
+use super::texts::{BLANK, CODE, EqualTexts, Texts, caseless_hash, groups};
 use crate::domain::{Embedding, Language, Metric, MinedSentence, MiningUnit, PassageId, Quantization};
 use crate::index::{Index, IndexParameters};
 use crate::service::error::Error;
@@ -66,13 +66,13 @@ impl Corpus {
     pub(crate) fn open(
         source: Source,
         ids: Vec<u64>,
-        (equal, identical): (EqualTexts, IdenticalTexts),
+        equal: EqualTexts,
         check_canceled: impl Fn() -> Result<(), JobError>,
         mut record: impl FnMut(i64, Option<Language>),
     ) -> Result<Self, JobError> {
         let mut hashes = Vec::new();
         let mut hash = |text: &str| {
-            if identical == IdenticalTexts::Skip {
+            if equal.skip_identical {
                 hashes.push(caseless_hash(text));
             }
         };

@@ -16,7 +16,7 @@ use super::occurrences::Occurrences;
 use super::request::PlannedCorpus;
 use super::results::ResultsFile;
 use super::steps::Exclusion;
-use super::texts::{EqualTexts, IdenticalTexts};
+use super::texts::EqualTexts;
 use super::{Corpus, find_passages, open_corpus, or_deleted, remove_all_but_results};
 use crate::domain::{
     CollectionName, DuplicateCluster, Job, JobStatus, JobType, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope,
@@ -158,8 +158,8 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
         traits.documents.push(document);
         traits.languages.push(language);
     };
-    let equality = (EqualTexts::One, IdenticalTexts::Pair);
-    let (corpus, traits) = open_corpus(context, &plan.side, "side", equality, record).await?;
+    let equal = EqualTexts { deduplicate: true, skip_identical: false };
+    let (corpus, traits) = open_corpus(context, &plan.side, "side", equal, record).await?;
     let corpus = Arc::new(corpus);
     let mut steps = Steps::new(context);
     steps.details().insert(counted(plan.side.unit()).to_owned(), corpus.positions().into());

@@ -49,7 +49,7 @@ use embedding_file::EmbeddingFile;
 use request::{MinePlan, PlannedCorpus};
 use results::ResultsFile;
 use steps::Exclusion;
-use texts::{EqualTexts, IdenticalTexts};
+use texts::EqualTexts;
 
 const PAIRS: &str = "pairs.ndjson";
 const PAIRS_PER_READ: usize = 256;
@@ -93,10 +93,9 @@ impl JobKind for MineJob {
 
 async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     let (mut steps, settings) = (Steps::new(context), plan.settings);
-    let equal = if settings.deduplicate { EqualTexts::One } else { EqualTexts::Each };
-    let identical = if settings.skip_identical { IdenticalTexts::Skip } else { IdenticalTexts::Pair };
-    let (mut first, ()) = open_corpus(context, &plan.first, "first", (equal, identical), |_, _, _| ()).await?;
-    let (mut second, ()) = open_corpus(context, &plan.second, "second", (equal, identical), |_, _, _| ()).await?;
+    let equal = EqualTexts { deduplicate: settings.deduplicate, skip_identical: settings.skip_identical };
+    let (mut first, ()) = open_corpus(context, &plan.first, "first", equal, |_, _, _| ()).await?;
+    let (mut second, ()) = open_corpus(context, &plan.second, "second", equal, |_, _, _| ()).await?;
     corpus::mark_shared_codes(&mut first, &mut second);
     let (first, second) = (Arc::new(first), Arc::new(second));
     for (side, name) in [(&first, "first"), (&second, "second")] {
@@ -195,7 +194,7 @@ async fn open_corpus<T: Default + Send + 'static>(
     context: &JobContext,
     planned: &PlannedCorpus,
     side: &'static str,
-    equality: (EqualTexts, IdenticalTexts),
+    equal: EqualTexts,
     record: fn(&mut T, i64, Option<Language>),
 ) -> Result<(Corpus, T), JobError> {
     let state = context.state()?;
@@ -218,7 +217,7 @@ async fn open_corpus<T: Default + Send + 'static>(
         };
         let mut recorded = T::default();
         let record_one = |document, language| record(&mut recorded, document, language);
-        let corpus = Corpus::open(source, ids, equality, || canceled_by.check(), record_one)?;
+        let corpus = Corpus::open(source, ids, equal, || canceled_by.check(), record_one)?;
         Ok::<_, JobError>((corpus, recorded))
     });
     opened.await?
@@ -335,15 +334,16 @@ mod tests {
     #[test]
     fn known_pairs_that_are_excluded_because_of_their_texts_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
-        let opened = |side: &str, texts: &[&str], identical| {
+        let opened = |side: &str, texts: &[&str], skip_identical| {
             let ids = (0..texts.len() as u64).collect();
             let texts = super::texts::Texts::List(texts.iter().map(|text| (*text).to_owned()).collect());
             let source = Source::Texts { texts, embeddings: EmbeddingFile::open(folder.path().join(side), 2).unwrap() };
-            Corpus::open(source, ids, (EqualTexts::One, identical), || Ok(()), |_, _| ()).unwrap()
+            Corpus::open(source, ids, EqualTexts { deduplicate: true, skip_identical }, || Ok(()), |_, _| ()).unwrap()
         };
-        let known = |identical| {
-            let mut first = opened("first", &["Bonn", "gut", "Hund", "2024", "7", "30 Tage"], identical);
-            let mut second = opened("second", &["dog", " BONN", "good", "year 2024", "2024", "seven", "30", "7 days"], identical);
+        let known = |skip_identical| {
+            let mut first = opened("first", &["Bonn", "gut", "Hund", "2024", "7", "30 Tage"], skip_identical);
+            let mut second =
+                opened("second", &["dog", " BONN", "good", "year 2024", "2024", "seven", "30", "7 days"], skip_identical);
             corpus::mark_shared_codes(&mut first, &mut second);
             let pairs = [(0, 1), (1, 2), (2, 0), (2, 9), (3, 3), (4, 5), (5, 6)];
             let found = known_numbers(&pairs, &first, &second).unwrap();
@@ -352,7 +352,7 @@ mod tests {
             numbers
         };
         // `2024` is on both sides, so it is in no pair. `7` and `30` are only on one.
-        assert_eq!(known(IdenticalTexts::Skip), [(1, 2), (2, 0), (4, 5), (5, 6)]);
-        assert_eq!(known(IdenticalTexts::Pair), [(0, 1), (1, 2), (2, 0), (3, 3), (4, 5), (5, 6)]);
+        assert_eq!(known(true), [(1, 2), (2, 0), (4, 5), (5, 6)]);
+        assert_eq!(known(false), [(0, 1), (1, 2), (2, 0), (3, 3), (4, 5), (5, 6)]);
     }
 }

@@ -91,13 +91,13 @@ impl Texts {
     }
 }
 
-/// Whether texts that are identical on both sides may be a pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IdenticalTexts {
-    /// They may.
-    Pair,
-    /// They may not, because an untranslated copy is no translation.
-    Skip,
+/// What a job does with equal texts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EqualTexts {
+    /// Whether equal texts of a side count as one sentence.
+    pub(crate) deduplicate: bool,
+    /// Whether identical texts are never a pair, because an untranslated copy is no translation.
+    pub(crate) skip_identical: bool,
 }
 
 /// Returns a hash that texts share if they are equal apart from case and the white space around them; 0 for a blank text. If
@@ -124,24 +124,13 @@ fn is_number_or_code(text: &str) -> bool {
             && text.split_whitespace().all(|word| has_digit(word) || !word.bytes().any(|byte| byte.is_ascii_lowercase()))
 }
 
-/// How equal texts count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EqualTexts {
-    /// As one sentence.
-    One,
-    /// As one sentence each.
-    Each,
-}
-
 /// Groups equal texts. If each counts separately, still reads all texts and returns `None`.
 pub(crate) fn groups<T: AsRef<str>>(equal: EqualTexts, texts: impl Iterator<Item = T>) -> Result<Option<TextGroups>, Error> {
-    match equal {
-        EqualTexts::One => Ok(Some(TextGroups::of(texts)?)),
-        EqualTexts::Each => {
-            texts.for_each(drop);
-            Ok(None)
-        }
+    if equal.deduplicate {
+        return Ok(Some(TextGroups::of(texts)?));
     }
+    texts.for_each(drop);
+    Ok(None)
 }
 
 #[cfg(test)]
