@@ -38,34 +38,23 @@ impl Service {
     /// the next start removes. A repeated request returns the collection that the first one created, in its current state.
     pub async fn create_collection(&self, new: NewCollection, request: Option<RequestKey>) -> Result<CollectionView, Error> {
         self.check_running()?;
-        let NewCollection {
-            name,
-            description,
-            source,
-            metric,
-            quantization,
-            hnsw,
-            passages,
-            default_languages,
-            metadata_indexes,
-        } = new;
-        let (model, dimension) = self.resolve_source(source)?;
+        let (model, dimension) = self.resolve_source(new.source)?;
         let whole = PassageBounds::adjacent(self.model().tokens_max);
-        let passages = model.is_some().then(|| passages.unwrap_or(whole));
+        let passages = model.is_some().then(|| new.passages.unwrap_or(whole));
         let row = Collection {
             id: CollectionId(new_uuid().to_string()),
-            name,
-            description,
+            name: new.name,
+            description: new.description,
             model,
             dimension,
-            metric,
-            quantization,
-            hnsw,
+            metric: new.metric,
+            quantization: new.quantization,
+            hnsw: new.hnsw,
             passages,
-            default_languages,
+            default_languages: new.default_languages,
             created_at_ms: now_ms(),
         };
-        self.state.with_names_locked(move |state| state.create(row, metadata_indexes, request.as_ref())).await
+        self.state.with_names_locked(move |state| state.create(row, new.metadata_indexes, request.as_ref())).await
     }
 
     /// Lists the collections that the caller may see, by name. Also returns the last name on the page if there is a next page.
