@@ -247,5 +247,53 @@ fn types(scalar: &Scalar) -> &'static str {
 }
 
 #[cfg(test)]
-#[path = "filter_tests.rs"]
-mod tests;
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::store::clock::{register_clock, system_clock};
+
+    fn path(keys: &[&str]) -> MetadataPath {
+        MetadataPath::new(keys.iter().map(|&key| key.to_owned()).collect()).unwrap()
+    }
+
+    #[test]
+    fn filters_on_a_declared_path_use_its_index() {
+        let connection = Connection::open_in_memory().unwrap();
+        let table = "create table documents (metadata text, expires_at_ms integer, key integer primary key);
+                     create index documents_expiring on documents (expires_at_ms) where expires_at_ms is not null";
+        connection.execute_batch(table).unwrap();
+        register_clock(&connection, system_clock).unwrap();
+        let declared = [path(&["year"]), path(&["author's", "name"])];
+        for (number, path) in declared.iter().enumerate() {
+            let expression = index_expression(path, "metadata").unwrap();
+            connection.execute_batch(&format!("create index by_path_{number} on documents ({expression})")).unwrap();
+        }
+        let text = |text: &str| Scalar::Text(text.to_owned());
+        let check = |keys: &[&str], test: Test, expect: bool| {
+            let filter = Filter::Field(Field::Metadata(path(keys)), test);
+            let condition = compile(&filter.clone().into(), &declared);
+            let sql = format!("explain query plan select 1 from documents d where {}", condition.sql);
+            let mut statement = connection.prepare(&sql).unwrap();
+            let steps =
+                statement.query_map(rusqlite::params_from_iter(condition.values), |row| row.get::<_, String>("detail")).unwrap();
+            let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n");
+            assert_eq!(plan.contains("USING INDEX by_path_"), expect, "{filter:?}\n{plan}");
+        };
+        check(&["year"], Test::Eq(Scalar::Integer(2020)), true);
+        check(&["year"], Test::Eq(Scalar::Real(0.5)), true);
+        check(&["year"], Test::In(vec![Scalar::Integer(1), text("x"), Scalar::Bool(true)]), true);
+        check(&["year"], Test::Compare(Relation::Gte, Scalar::Integer(2020)), true);
+        check(&["author's", "name"], Test::Prefix("A".to_owned()), true);
+        check(&["author's", "name"], Test::Compare(Relation::Lt, text("x")), true);
+        check(&["year"], Test::Any(vec![Scalar::Integer(1)]), false);
+        check(&["other"], Test::Eq(Scalar::Integer(1)), false);
+    }
+
+    #[test]
+    fn a_path_that_sqlite_cannot_express_exactly_is_not_indexed() {
+        for keys in [["a\"b", "c"], ["a\\b", "c"], ["c", "a\0b"], ["\n", "c"]] {
+            assert_eq!(index_expression(&path(&keys), "metadata"), None, "{keys:?}");
+        }
+    }
+}

@@ -113,6 +113,26 @@ fn matching(stored: &[Document], filter: &Filter) -> Vec<String> {
     stored.iter().filter(|document| filter.matches(document)).map(|document| document.id.to_string()).collect()
 }
 
+fn path(keys: &[&str]) -> MetadataPath {
+    MetadataPath::new(keys.iter().map(|&key| key.to_owned()).collect()).unwrap()
+}
+
+fn equal(keys: &[&str], value: Scalar) -> Filter {
+    Filter::Field(Field::Metadata(path(keys)), Test::Eq(value))
+}
+
+fn text(text: &str) -> Scalar {
+    Scalar::Text(text.to_owned())
+}
+
+/// Checks whether the value at the path equals `value`.
+#[track_caller]
+fn check(engine: &Engine, metadata: Value, keys: &[&str], value: Scalar, expect: bool) {
+    engine.put(with(document("a", "text"), metadata.clone()));
+    let filter = equal(keys, value);
+    assert_eq!(found(engine, &filter) == ["a"], expect, "{metadata}: {filter:?}");
+}
+
 /// Checks that the engine agrees with the domain, on random filters and documents.
 fn check_meaning(engine: &Engine) {
     let config = ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
@@ -140,20 +160,103 @@ over_both_engines! {
     }
 
     fn sql_filters_agree_with_the_domain_with_indexes(engine) {
-        let path = |keys: &[&str]| MetadataPath::new(keys.iter().map(|&key| key.to_owned()).collect()).unwrap();
         engine.set_metadata_indexes(vec![path(&["a"]), path(&["b"]), path(&["a", "b"])]).unwrap();
         check_meaning(engine);
     }
 
-    fn a_document_matches_any_of_the_requested_languages(engine) {
+    fn a_document_matches_any_of_the_requested_languages_and_every_condition(engine) {
         for (name, code) in [("a", "fr"), ("b", "de"), ("c", "ja")] {
-            engine.put(PreparedDocument { language: language(code), ..document(name, "text") });
+            let document = with(document(name, "text"), json!({"year": 2020, "draft": false}));
+            engine.put(PreparedDocument { language: language(code), ..document });
         }
         engine.put(document("none", "text"));
-        let count = |codes: &[&str]| {
+        let count = |codes: &[&str], conditions: &[Filter]| {
             let languages = codes.iter().filter_map(|code| language(code)).collect();
-            engine.count_matching(&SearchFilter { languages, filter: Filter::default() }, 10).unwrap()
+            engine.count_matching(&SearchFilter { languages, filter: Filter::And(conditions.to_vec()) }, 10).unwrap()
         };
-        assert_eq!([count(&[]), count(&["fr"]), count(&["fr", "de"]), count(&["sv"])], [4, 1, 2, 0]);
+        assert_eq!([count(&[], &[]), count(&["fr"], &[]), count(&["fr", "de"], &[]), count(&["sv"], &[])], [4, 1, 2, 0]);
+        let (year, draft) = (equal(&["year"], Scalar::Integer(2020)), |value| equal(&["draft"], Scalar::Bool(value)));
+        let in_french = |value| count(&["fr"], &[year.clone(), draft(value)]);
+        assert_eq!([in_french(false), in_french(true), count(&["sv"], &[year.clone()])], [1, 0, 0]);
+    }
+
+    fn values_of_one_type_are_compared_by_value(engine) {
+        for (own, value, expect) in [
+            (json!("été"), text("été"), true),
+            (json!("été"), text("Été"), false),
+            (json!(""), text(""), true),
+            (json!("\0"), text("\0"), true),
+            (json!("x\0y"), text("x\0z"), false),
+            (json!(1), Scalar::Integer(1), true),
+            (json!(1.0), Scalar::Integer(1), true),
+            (json!(1), Scalar::Real(1.0), true),
+            (json!(0.1), Scalar::Real(0.1), true),
+            (json!(0.1), Scalar::Real(0.2), false),
+            (json!(i64::MIN), Scalar::Integer(i64::MIN), true),
+            (json!(i64::MAX), Scalar::Integer(i64::MAX - 1), false),
+            (json!(u64::MAX), Scalar::Integer(i64::MAX), false),
+            (json!(true), Scalar::Bool(true), true),
+            (json!(true), Scalar::Bool(false), false),
+            (json!(false), Scalar::Bool(false), true),
+        ] {
+            check(engine, json!({"a": own}), &["a"], value, expect);
+        }
+    }
+
+    fn values_of_different_types_are_never_equal(engine) {
+        for (own, value) in [
+            (json!("1"), Scalar::Integer(1)),
+            (json!(1), text("1")),
+            (json!(true), Scalar::Integer(1)),
+            (json!(1), Scalar::Bool(true)),
+            (json!("true"), Scalar::Bool(true)),
+            (json!(null), text("")),
+            (json!(null), Scalar::Bool(false)),
+            (json!(["x"]), text("[\"x\"]")),
+            (json!({"b": 1}), text("{\"b\":1}")),
+            (json!(1), Scalar::Real(f64::NAN)),
+        ] {
+            check(engine, json!({"a": own}), &["a"], value, false);
+        }
+    }
+
+    fn a_metadata_path_traverses_only_objects(engine) {
+        check(engine, json!({"a": {"b": {"c": 1}}}), &["a", "b", "c"], Scalar::Integer(1), true);
+        check(engine, json!({"a": {"b": 1}}), &["a", "c"], Scalar::Integer(1), false);
+        check(engine, json!({"a": "b"}), &["a", "b"], text("b"), false);
+        for keys in [&["a", "0"][..], &["a", "[0]"], &["a[0]"]] {
+            check(engine, json!({"a": [1]}), keys, Scalar::Integer(1), false);
+        }
+        check(engine, json!({}), &["a"], Scalar::Integer(1), false);
+    }
+
+    fn any_text_can_be_a_metadata_key(engine) {
+        let keys = [
+            " ", ".", "$", "a.b", "a[0]", "\"", "'", "\\", "\\\"", "a\"b", "\n", "\u{1}", "\u{7f}", "\0", "a\0b", "?", "?1", "été",
+            "日付", "ключ", "🙂", "\u{2028}", "\u{fffd}", "é", "') or true --",
+        ];
+        for (number, key) in keys.iter().enumerate() {
+            engine.put(with(document(&format!("{number}"), "text"), json!({*key: 1, "outer": {*key: "x"}})));
+            engine.put(with(document(&format!("{number} twice"), "text"), json!({*key: {*key: true}})));
+        }
+        for (number, key) in keys.iter().enumerate() {
+            assert_eq!(found(engine, &equal(&[key], Scalar::Integer(1))), [format!("{number}")], "{key:?}");
+            assert_eq!(found(engine, &equal(&["outer", key], text("x"))), [format!("{number}")], "{key:?}");
+            assert_eq!(found(engine, &equal(&[key, key], Scalar::Bool(true))), [format!("{number} twice")], "{key:?}");
+        }
+        check(engine, json!({"a\0b": 1, "a\0c": 2}), &["a\0c"], Scalar::Integer(2), true);
+        check(engine, json!({"a": "no object", "a\0": 1}), &["a", "\0"], Scalar::Integer(1), false);
+    }
+
+    fn any_value_under_any_path_is_found(engine) {
+        let config = ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() };
+        let run = TestRunner::new(config).run(&(prop::collection::vec(".+", 1..4), scalars()), |(keys, value)| {
+            let inside = |inner, key: &String| Value::Object(Map::from_iter([(key.clone(), inner)]));
+            engine.put(with(document("a", "text"), keys.iter().rev().fold(to_json(&value), inside)));
+            let path = Field::Metadata(MetadataPath::new(keys).unwrap());
+            prop_assert_eq!(found(engine, &Filter::Field(path, Test::Eq(value))), ["a"]);
+            Ok(())
+        });
+        run.unwrap();
     }
 }
