@@ -1,13 +1,14 @@
-//! Collects the rows that one transaction changes, column by column, and stores them in a few statements.
+//! Collects the rows that one transaction changes, and stores them column by column in a few statements.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use pgvector::Vector;
 
 use super::escape::{escape, filter_json, stored_json};
 use super::fault::Fault;
 use super::session::{Parameter, vector};
-use super::terms;
+use super::terms::{self, TermRow};
 use super::writing::Writing;
 use crate::domain::{Embedding, Language, PassageSpan, PassageTerms, TokenSet};
 use crate::store::PreparedDocument;
@@ -18,19 +19,13 @@ pub(super) struct Batch<'d> {
     removed: Vec<i64>,
     /// Those documents of `removed` that are removed with their passages.
     deleted: Vec<i64>,
-    tombstones: Tombstones,
+    /// The sequence, the document and the passage.
+    tombstones: Vec<(i64, i64, i64)>,
     documents: Vec<DocumentRow<'d>>,
-    passages: Passages,
-    renewed: Tokens,
-    added: Tokens,
-    terms: Terms,
-}
-
-#[derive(Default)]
-struct Tombstones {
-    sequences: Vec<i64>,
-    documents: Vec<i64>,
-    passages: Vec<i64>,
+    passages: Vec<PassageRow>,
+    renewed: Vec<TokenRow>,
+    added: Vec<TokenRow>,
+    terms: Vec<PassageTerm>,
 }
 
 /// The row of a document.
@@ -42,36 +37,30 @@ pub(super) struct DocumentRow<'d> {
     pub(super) updated_at_ms: i64,
 }
 
-#[derive(Default)]
-struct Passages {
-    documents: Vec<i64>,
-    ordinals: Vec<i64>,
-    passages: Vec<i64>,
-    begins: Vec<i64>,
-    ends: Vec<i64>,
-    headings: Vec<Option<String>>,
-    sequences: Vec<Option<i64>>,
-    embeddings: Vec<Option<Vector>>,
+struct PassageRow {
+    document: i64,
+    ordinal: i64,
+    passage: i64,
+    span: Range<i64>,
+    headings: Option<String>,
+    embedded: Option<(Vector, i64)>,
 }
 
-#[derive(Default)]
-struct Tokens {
-    documents: Vec<i64>,
-    passages: Vec<i64>,
+struct TokenRow {
+    document: i64,
+    passage: i64,
     /// Null until the passage is embedded.
-    tokens: Vec<Option<Vec<u8>>>,
-    words: Vec<Vec<u8>>,
-    lengths: Vec<i32>,
+    tokens: Option<Vec<u8>>,
+    words: Vec<u8>,
+    /// How many terms the passage has.
+    length: i32,
 }
 
-#[derive(Default)]
-struct Terms {
-    documents: Vec<i64>,
-    passages: Vec<i64>,
-    terms: Vec<String>,
-    lengths: Vec<i32>,
-    words: Vec<String>,
-    folded: Vec<String>,
+struct PassageTerm {
+    document: i64,
+    passage: i64,
+    length: i32,
+    row: TermRow,
 }
 
 impl<'d> Batch<'d> {
@@ -89,24 +78,25 @@ impl<'d> Batch<'d> {
         terms: &PassageTerms,
         tokens: &TokenSet,
     ) {
-        let rows = &mut self.passages;
-        rows.documents.push(document);
-        rows.ordinals.push(ordinal as i64);
-        rows.passages.push(passage);
-        rows.begins.push(span.range.start as i64);
-        rows.ends.push(span.range.end as i64);
-        rows.headings.push(span.headings.as_deref().map(|headings| escape(headings).into_owned()));
-        rows.sequences.push(embedded.map(|(_, sequence)| sequence));
-        rows.embeddings.push(embedded.map(|(embedding, _)| vector(embedding)));
-        let length = self.terms.add(document, passage, terms);
-        self.added.add(document, passage, terms, length);
-        self.added.tokens.push((!tokens.is_empty()).then(|| tokens.to_bytes()));
+        let span_of = span.range.start as i64..span.range.end as i64;
+        let headings = span.headings.as_deref().map(|headings| escape(headings).into_owned());
+        let embedded = embedded.map(|(embedding, sequence)| (vector(embedding), sequence));
+        self.passages.push(PassageRow { document, ordinal: ordinal as i64, passage, span: span_of, headings, embedded });
+        let tokens = (!tokens.is_empty()).then(|| tokens.to_bytes());
+        let row = self.add_terms(document, passage, terms, tokens);
+        self.added.push(row);
     }
 
     /// Replaces the terms of a passage that stays.
     pub(super) fn renew_terms(&mut self, document: i64, passage: i64, terms: &PassageTerms) {
-        let length = self.terms.add(document, passage, terms);
-        self.renewed.add(document, passage, terms, length);
+        let row = self.add_terms(document, passage, terms, None);
+        self.renewed.push(row);
+    }
+
+    fn add_terms(&mut self, document: i64, passage: i64, terms: &PassageTerms, tokens: Option<Vec<u8>>) -> TokenRow {
+        let (rows, length) = terms::term_rows(terms);
+        self.terms.extend(rows.into_iter().map(|row| PassageTerm { document, passage, length, row }));
+        TokenRow { document, passage, tokens, words: terms.plain.to_bytes(), length }
     }
 
     pub(super) fn remove_passages(&mut self, document: i64) {
@@ -119,18 +109,16 @@ impl<'d> Batch<'d> {
     }
 
     pub(super) fn add_tombstone(&mut self, document: i64, passage: i64, sequence: i64) {
-        self.tombstones.sequences.push(sequence);
-        self.tombstones.documents.push(document);
-        self.tombstones.passages.push(passage);
+        self.tombstones.push((sequence, document, passage));
     }
 
     pub(super) fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
         self.store_removals(writing)?;
         store_documents(&self.documents, writing)?;
-        self.passages.store(writing)?;
-        self.renewed.renew(writing)?;
-        self.added.store(writing)?;
-        self.terms.store(writing)
+        store_passages(&self.passages, writing)?;
+        renew_tokens(&self.renewed, writing)?;
+        store_tokens(&self.added, writing)?;
+        store_terms(&self.terms, writing)
     }
 
     fn store_removals(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
@@ -155,7 +143,9 @@ impl<'d> Batch<'d> {
         let sql = "insert into dragoman.tombstones (collection, sequence, document, passage)
                    select $1, * from unnest($2, $3, $4)";
         let rows = &self.tombstones;
-        writing.session.execute(sql, &[&writing.key, &rows.sequences, &rows.documents, &rows.passages]).map(drop)
+        let values: [Parameter<'_>; 4] =
+            [&writing.key, &column(rows, |row| row.0), &column(rows, |row| row.1), &column(rows, |row| row.2)];
+        writing.session.execute(sql, &values).map(drop)
     }
 }
 
@@ -195,113 +185,99 @@ fn store_documents(rows: &[DocumentRow<'_>], writing: &mut Writing<'_>) -> Resul
     writing.session.execute(&sql, &values).map(drop)
 }
 
-fn column<'r, 'd, T>(rows: &'r [DocumentRow<'d>], value: impl Fn(&'r DocumentRow<'d>) -> T) -> Vec<T> {
+fn column<'r, R, T>(rows: &'r [R], value: impl Fn(&'r R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
 }
 
-impl Passages {
-    fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
-        if self.passages.is_empty() {
-            return Ok(());
-        }
-        let sql = format!(
-            "insert into {} (collection, document, ordinal, passage, begins, ends, headings, embedded_sequence, embedding,
-                 writer)
-             select $1, *, $10 from unnest($2, $3::integer[], $4, $5, $6, $7, $8, $9)",
-            writing.names.passages
-        );
-        let values: [Parameter<'_>; 10] = [
-            &writing.key,
-            &self.documents,
-            &self.ordinals,
-            &self.passages,
-            &self.begins,
-            &self.ends,
-            &self.headings,
-            &self.sequences,
-            &self.embeddings,
-            &writing.writer,
-        ];
-        writing.passages += writing.session.execute(&sql, &values)? as i64;
-        Ok(())
+fn store_passages(rows: &[PassageRow], writing: &mut Writing<'_>) -> Result<(), Fault> {
+    if rows.is_empty() {
+        return Ok(());
     }
+    let sql = format!(
+        "insert into {} (collection, document, ordinal, passage, begins, ends, headings, embedded_sequence, embedding,
+             writer)
+         select $1, *, $10 from unnest($2, $3::integer[], $4, $5, $6, $7, $8, $9)",
+        writing.names.passages
+    );
+    let values: [Parameter<'_>; 10] = [
+        &writing.key,
+        &column(rows, |row| row.document),
+        &column(rows, |row| row.ordinal),
+        &column(rows, |row| row.passage),
+        &column(rows, |row| row.span.start),
+        &column(rows, |row| row.span.end),
+        &column(rows, |row| row.headings.as_deref()),
+        &column(rows, |row| row.embedded.as_ref().map(|(_, sequence)| *sequence)),
+        &column(rows, |row| row.embedded.as_ref().map(|(embedding, _)| embedding)),
+        &writing.writer,
+    ];
+    writing.passages += writing.session.execute(&sql, &values)? as i64;
+    Ok(())
 }
 
-impl Tokens {
-    fn add(&mut self, document: i64, passage: i64, terms: &PassageTerms, length: i32) {
-        self.documents.push(document);
-        self.passages.push(passage);
-        self.words.push(terms.plain.to_bytes());
-        self.lengths.push(length);
-    }
-
-    fn terms(&self) -> i64 {
-        self.lengths.iter().map(|length| i64::from(*length)).sum()
-    }
-
-    fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
-        if self.passages.is_empty() {
-            return Ok(());
-        }
-        let sql = format!(
-            "insert into {} (collection, document, passage, words, terms, tokens) select $1, * from unnest($2, $3, $4, $5, $6)",
-            writing.names.tokens
-        );
-        let values: [Parameter<'_>; 6] =
-            [&writing.key, &self.documents, &self.passages, &self.words, &self.lengths, &self.tokens];
-        writing.session.execute(&sql, &values)?;
-        writing.terms += self.terms();
-        Ok(())
-    }
-
-    /// Replaces the words of passages that stay, and removes their old terms.
-    fn renew(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
-        if self.passages.is_empty() {
-            return Ok(());
-        }
-        let names = writing.names;
-        let passages: [Parameter<'_>; 2] = [&self.documents, &self.passages];
-        let of = "(document, passage) in (select * from unnest($1, $2))";
-        let sql = format!("select coalesce(sum(terms), 0)::bigint from {} where {of}", names.tokens);
-        writing.terms += self.terms() - writing.session.query_number(&sql, &passages)? as i64;
-        writing.session.execute(&format!("delete from {} where {of}", names.terms), &passages)?;
-        let sql = format!(
-            "update {} t set words = n.words, terms = n.terms from unnest($1, $2, $3, $4) as n (document, passage, words, terms)
-             where t.document = n.document and t.passage = n.passage",
-            names.tokens
-        );
-        let [documents, passages] = passages;
-        writing.session.execute(&sql, &[documents, passages, &self.words, &self.lengths]).map(drop)
-    }
+fn number_of_terms(rows: &[TokenRow]) -> i64 {
+    rows.iter().map(|row| i64::from(row.length)).sum()
 }
 
-impl Terms {
-    /// Adds the terms of a passage. Returns how many there are.
-    fn add(&mut self, document: i64, passage: i64, terms: &PassageTerms) -> i32 {
-        let (rows, length) = terms::term_rows(terms);
-        for row in rows {
-            self.documents.push(document);
-            self.passages.push(passage);
-            self.terms.push(row.term);
-            self.lengths.push(length);
-            self.words.push(row.words);
-            self.folded.push(row.folded);
-        }
-        length
+fn store_tokens(rows: &[TokenRow], writing: &mut Writing<'_>) -> Result<(), Fault> {
+    if rows.is_empty() {
+        return Ok(());
     }
+    let sql = format!(
+        "insert into {} (collection, document, passage, words, terms, tokens) select $1, * from unnest($2, $3, $4, $5, $6)",
+        writing.names.tokens
+    );
+    let values: [Parameter<'_>; 6] = [
+        &writing.key,
+        &column(rows, |row| row.document),
+        &column(rows, |row| row.passage),
+        &column(rows, |row| row.words.as_slice()),
+        &column(rows, |row| row.length),
+        &column(rows, |row| row.tokens.as_deref()),
+    ];
+    writing.session.execute(&sql, &values)?;
+    writing.terms += number_of_terms(rows);
+    Ok(())
+}
 
-    fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
-        if self.terms.is_empty() {
-            return Ok(());
-        }
-        let sql = format!(
-            "insert into {} (collection, document, passage, term, length, words, folded)
-             select $1, n.document, n.passage, n.term, n.length, n.words::integer[], n.folded::integer[]
-             from unnest($2, $3, $4, $5, $6, $7) as n (document, passage, term, length, words, folded)",
-            writing.names.terms
-        );
-        let values: [Parameter<'_>; 7] =
-            [&writing.key, &self.documents, &self.passages, &self.terms, &self.lengths, &self.words, &self.folded];
-        writing.session.execute(&sql, &values).map(drop)
+/// Replaces the words of passages that stay, and removes their old terms.
+fn renew_tokens(rows: &[TokenRow], writing: &mut Writing<'_>) -> Result<(), Fault> {
+    if rows.is_empty() {
+        return Ok(());
     }
+    let names = writing.names;
+    let (documents, passages) = (column(rows, |row| row.document), column(rows, |row| row.passage));
+    let of = "(document, passage) in (select * from unnest($1, $2))";
+    let sql = format!("select coalesce(sum(terms), 0)::bigint from {} where {of}", names.tokens);
+    writing.terms += number_of_terms(rows) - writing.session.query_number(&sql, &[&documents, &passages])? as i64;
+    writing.session.execute(&format!("delete from {} where {of}", names.terms), &[&documents, &passages])?;
+    let sql = format!(
+        "update {} t set words = n.words, terms = n.terms from unnest($1, $2, $3, $4) as n (document, passage, words, terms)
+         where t.document = n.document and t.passage = n.passage",
+        names.tokens
+    );
+    let (words, lengths) = (column(rows, |row| row.words.as_slice()), column(rows, |row| row.length));
+    writing.session.execute(&sql, &[&documents, &passages, &words, &lengths]).map(drop)
+}
+
+fn store_terms(rows: &[PassageTerm], writing: &mut Writing<'_>) -> Result<(), Fault> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let sql = format!(
+        "insert into {} (collection, document, passage, term, length, words, folded)
+         select $1, n.document, n.passage, n.term, n.length, n.words::integer[], n.folded::integer[]
+         from unnest($2, $3, $4, $5, $6, $7) as n (document, passage, term, length, words, folded)",
+        writing.names.terms
+    );
+    let values: [Parameter<'_>; 7] = [
+        &writing.key,
+        &column(rows, |term| term.document),
+        &column(rows, |term| term.passage),
+        &column(rows, |term| term.row.term.as_str()),
+        &column(rows, |term| term.length),
+        &column(rows, |term| term.row.words.as_str()),
+        &column(rows, |term| term.row.folded.as_str()),
+    ];
+    writing.session.execute(&sql, &values).map(drop)
 }

@@ -60,12 +60,12 @@ sql_types! { _:
     Type::FLOAT4_ARRAY => Vec<Option<f32>>;
     Type::TEXT_ARRAY => &[&str], Vec<&str>, Option<Vec<&str>>, Vec<Option<&str>>, Vec<String>, Vec<Option<String>>, Vec<Cow<'_, str>>,
         Vec<Option<Cow<'_, str>>>;
-    Type::BYTEA_ARRAY => Vec<Vec<u8>>, Vec<Option<Vec<u8>>>;
+    Type::BYTEA_ARRAY => Vec<Vec<u8>>, Vec<Option<Vec<u8>>>, Vec<&[u8]>, Vec<Option<&[u8]>>;
 }
 
 sql_types! { vectors:
     vectors.one.clone() => Vector;
-    vectors.many.clone() => Vec<Vector>, Vec<Option<Vector>>;
+    vectors.many.clone() => Vec<Vector>, Vec<Option<&Vector>>;
 }
 
 pub(super) struct Session {
