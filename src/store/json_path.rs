@@ -1,9 +1,10 @@
 //! Finds one value in a JSON text without reading the others.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::DeserializeSeed;
-use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -15,7 +16,7 @@ pub(super) fn find_in_json(json: &str, keys: &[String]) -> Result<Option<Value>,
         if !found.trim_start().starts_with('{') {
             return if depth == 0 { Err(serde_json::Error::custom("not an object")) } else { Ok(None) };
         }
-        match Member(key).deserialize(&mut serde_json::Deserializer::from_str(found))? {
+        match serde_json::Deserializer::from_str(found).deserialize_map(Member(key))? {
             Some(value) => found = value.get(),
             None => return Ok(None),
         }
@@ -26,14 +27,6 @@ pub(super) fn find_in_json(json: &str, keys: &[String]) -> Result<Option<Value>,
 /// Reads the member of an object with this key.
 struct Member<'k>(&'k str);
 
-impl<'de> DeserializeSeed<'de> for Member<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
-        json.deserialize_map(self)
-    }
-}
-
 impl<'de> Visitor<'de> for Member<'_> {
     type Value = Option<&'de RawValue>;
 
@@ -43,8 +36,8 @@ impl<'de> Visitor<'de> for Member<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
         let mut found = None;
-        while let Some(is_wanted) = members.next_key_seed(IsKey(self.0))? {
-            match is_wanted {
+        while let Some(Key(key)) = members.next_key()? {
+            match key == self.0 {
                 true => found = Some(members.next_value()?),
                 false => drop(members.next_value::<IgnoredAny>()?),
             }
@@ -53,28 +46,9 @@ impl<'de> Visitor<'de> for Member<'_> {
     }
 }
 
-/// Reads a key, and tells whether it is this one.
-struct IsKey<'k>(&'k str);
-
-impl<'de> DeserializeSeed<'de> for IsKey<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<bool, D::Error> {
-        json.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for IsKey<'_> {
-    type Value = bool;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<bool, E> {
-        Ok(key == self.0)
-    }
-}
+/// A key, copied only if it is escaped.
+#[derive(Deserialize)]
+struct Key<'j>(#[serde(borrow)] Cow<'j, str>);
 
 #[cfg(test)]
 mod tests {
