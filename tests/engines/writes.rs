@@ -1,10 +1,12 @@
 //! Conditional writes, patches, and what is stored in the same transaction: idempotency records and checkpoints.
 
+use std::sync::atomic::Ordering;
+
 use dragoman::domain::{DocumentPatch, JobId, Metadata, PassageId, Precondition, RequestKey, Sequence};
 use dragoman::store::{Idempotent, PatchOutcome, Patched, PreparedDocument, ResplitText, StoreError, TextPatch};
 use serde_json::{Value, json};
 
-use crate::contract::{Engine, document, embedding, id, keys, language, over_both_engines, patch, with};
+use crate::contract::{Engine, clock, document, embedding, id, keys, language, over_both_engines, patch, with};
 
 fn patched(engine: &Engine, patch: DocumentPatch, resplit: Option<ResplitText>) -> dragoman::domain::Document {
     match engine.patch(&id("a"), patch, resplit, Precondition::None).unwrap() {
@@ -19,6 +21,52 @@ fn job(number: u8) -> JobId {
 
 fn request(key: &str, fingerprint: &str) -> RequestKey {
     RequestKey::new(key, fingerprint.to_owned()).unwrap()
+}
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+#[test]
+fn an_answer_is_found_for_its_request_for_one_day() {
+    clock!(NOW, clock);
+    for engine in Engine::both_at(clock) {
+        let answer_at = |now_ms, request: RequestKey, answer: &str| {
+            NOW.store(now_ms, Ordering::SeqCst);
+            engine.record_answer(&request, answer.to_owned()).unwrap();
+        };
+        let find_at = |now_ms, request: RequestKey| {
+            NOW.store(now_ms, Ordering::SeqCst);
+            engine.idempotency_record(&request)
+        };
+        answer_at(5_000, request("a", "1"), "done");
+        assert_eq!(find_at(6_000, request("a", "1")).unwrap().as_deref(), Some("done"));
+        assert_eq!(find_at(6_000, request("b", "1")).unwrap(), None);
+        let reused = find_at(6_000, request("a", "2"));
+        assert!(matches!(reused, Err(StoreError::KeyReused { .. })), "{reused:?}");
+        assert_eq!(find_at(5_000 + DAY_MS, request("a", "2")).unwrap(), None);
+        answer_at(5_000 + DAY_MS, request("a", "2"), "again");
+        assert_eq!(find_at(6_000 + DAY_MS, request("a", "2")).unwrap().as_deref(), Some("again"));
+
+        answer_at(5_000 + DAY_MS + 1, request("ahead", "1"), "done");
+        assert_eq!(find_at(5_000, request("ahead", "1")).unwrap(), None, "it is dated more than a day ahead");
+        answer_at(5_000, request("ahead", "2"), "again");
+        assert_eq!(find_at(5_000, request("ahead", "2")).unwrap().as_deref(), Some("again"));
+    }
+}
+
+#[test]
+fn the_oldest_answers_are_evicted_first_even_after_the_clock_jumps_back() {
+    clock!(NOW, clock);
+    for engine in Engine::both_at(clock) {
+        NOW.store(5_000_000, Ordering::SeqCst);
+        for number in 0..1_002 {
+            if number == 1_001 {
+                NOW.store(1_000, Ordering::SeqCst);
+            }
+            engine.record_answer(&request(&number.to_string(), "1"), "done".to_owned()).unwrap();
+        }
+        let known = |number: usize| engine.idempotency_record(&request(&number.to_string(), "1")).unwrap().is_some();
+        assert_eq!([known(0), known(1), known(2), known(1_001)], [false, false, true, true]);
+    }
 }
 
 over_both_engines! {
@@ -72,14 +120,6 @@ over_both_engines! {
         assert!(engine.upsert_for_job(&job(1), torn(), Box::new(|_| "done".to_owned())).is_err());
         assert_eq!(engine.idempotency_record(&request("k", "1")).unwrap(), None);
         assert_eq!(engine.job_checkpoint(&job(1)).unwrap(), None);
-    }
-
-    fn the_oldest_idempotency_records_are_evicted_first(engine) {
-        for number in 0..1_002 {
-            engine.record_answer(&request(&number.to_string(), "1"), "done".to_owned()).unwrap();
-        }
-        let known = |number: usize| engine.idempotency_record(&request(&number.to_string(), "1")).unwrap().is_some();
-        assert_eq!([known(0), known(1), known(2), known(1_001)], [false, false, true, true]);
     }
 
     fn a_job_reads_the_checkpoint_of_its_last_write(engine) {
