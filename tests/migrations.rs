@@ -313,7 +313,7 @@ fn newer_databases_are_refused_and_left_unchanged() {
 
 #[test]
 fn foreign_databases_are_refused_and_left_unchanged() {
-    for (kind, name) in [("catalog", "catalog.sqlite"), ("collection", "documents.sqlite")] {
+    for (kind, name, ours) in [("catalog", "catalog.sqlite", 0x4472_6143), ("collection", "documents.sqlite", 0x4472_6144)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         Connection::open(&path).unwrap().execute_batch("create table recipes (dish text)").unwrap();
@@ -321,7 +321,8 @@ fn foreign_databases_are_refused_and_left_unchanged() {
             set_pragma(&path, "application_id", application_id);
             let before = fs::read(&path).unwrap();
             let error = open(kind, folder.path());
-            assert!(matches!(error, StoreError::ForeignDatabase { found, .. } if found == application_id), "{error:?}");
+            let StoreError::ForeignDatabase { found, expected } = error else { panic!("{error:?}") };
+            assert_eq!((found, expected), (application_id, ours));
             assert_eq!(fs::read(&path).unwrap(), before);
         }
     }
