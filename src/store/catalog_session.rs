@@ -63,17 +63,22 @@ impl dyn CatalogSession + '_ {
 /// The columns of a row, by position.
 pub trait Columns {
     fn text(&self, column: usize) -> Result<String, StoreError>;
-
     fn optional_text(&self, column: usize) -> Result<Option<String>, StoreError>;
-
     fn integer(&self, column: usize) -> Result<i64, StoreError>;
-
     fn optional_integer(&self, column: usize) -> Result<Option<i64>, StoreError>;
-
     fn boolean(&self, column: usize) -> Result<bool, StoreError>;
-
     fn optional_bytes(&self, column: usize) -> Result<Option<Vec<u8>>, StoreError>;
 }
+
+/// Implements methods of `Columns` for a row whose method `get` reads a column of any type.
+macro_rules! columns {
+    ($($name:ident: $type:ty),+ $(,)?) => {
+        $(fn $name(&self, column: usize) -> Result<$type, StoreError> {
+            self.get(column)
+        })+
+    };
+}
+pub(crate) use columns;
 
 /// A value of a statement.
 #[derive(Debug, Clone)]

@@ -65,7 +65,7 @@ pub use caller::with_caller;
 pub use catalog::Catalog;
 pub(crate) use catalog::{FOLLOWING_JOBS, following_jobs};
 pub use catalog_import::CatalogContents;
-pub(crate) use catalog_session::{CatalogSession, CatalogValue, Columns, RowConsumer, catalog_json};
+pub(crate) use catalog_session::{CatalogSession, CatalogValue, Columns, RowConsumer, catalog_json, columns};
 pub use catalog_storage::{CatalogPart, CatalogStorage};
 pub(crate) use catalog_storage::{CatalogWork, Within};
 pub use classifier_records::{

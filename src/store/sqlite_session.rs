@@ -4,7 +4,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, ToSql, params, params_from_iter};
 
 use super::StoreError;
-use super::catalog_session::{CatalogSession, CatalogValue, Columns, RowConsumer, catalog_json};
+use super::catalog_session::{CatalogSession, CatalogValue, Columns, RowConsumer, catalog_json, columns};
 use super::classifier_records::{ClassifierText, TextEmbedding};
 use super::error::Fault;
 use crate::domain::{Embedding, Language, RequestKey};
@@ -106,27 +106,6 @@ impl SqliteRow<'_, '_> {
 }
 
 impl Columns for SqliteRow<'_, '_> {
-    fn text(&self, column: usize) -> Result<String, StoreError> {
-        self.get(column)
-    }
-
-    fn optional_text(&self, column: usize) -> Result<Option<String>, StoreError> {
-        self.get(column)
-    }
-
-    fn integer(&self, column: usize) -> Result<i64, StoreError> {
-        self.get(column)
-    }
-
-    fn optional_integer(&self, column: usize) -> Result<Option<i64>, StoreError> {
-        self.get(column)
-    }
-
-    fn boolean(&self, column: usize) -> Result<bool, StoreError> {
-        self.get(column)
-    }
-
-    fn optional_bytes(&self, column: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.get(column)
-    }
+    columns! { text: String, optional_text: Option<String>, integer: i64, optional_integer: Option<i64>, boolean: bool }
+    columns! { optional_bytes: Option<Vec<u8>> }
 }

@@ -7,7 +7,9 @@ use crate::domain::{Embedding, Language, RequestKey};
 use crate::storage::postgres::escape::{escape, unescape};
 use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::session::{Parameter, Session, SqlValue};
-use crate::store::{CatalogSession, CatalogValue, ClassifierText, Columns, RowConsumer, StoreError, TextEmbedding, catalog_json};
+use crate::store::{
+    CatalogSession, CatalogValue, ClassifierText, Columns, RowConsumer, StoreError, TextEmbedding, catalog_json, columns,
+};
 
 /// A connection for one operation.
 pub(super) struct ServerSession<'s> {
@@ -100,19 +102,5 @@ impl Columns for CatalogRow {
         Ok(text.map(unescape))
     }
 
-    fn integer(&self, column: usize) -> Result<i64, StoreError> {
-        self.get(column)
-    }
-
-    fn optional_integer(&self, column: usize) -> Result<Option<i64>, StoreError> {
-        self.get(column)
-    }
-
-    fn boolean(&self, column: usize) -> Result<bool, StoreError> {
-        self.get(column)
-    }
-
-    fn optional_bytes(&self, column: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        self.get(column)
-    }
+    columns! { integer: i64, optional_integer: Option<i64>, boolean: bool, optional_bytes: Option<Vec<u8>> }
 }
