@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageContext, PassageId, Precondition, Sequence, TokenSet};
 use dragoman::embed::passage_terms;
 use dragoman::store::{
-    Catalog, Change, DatabaseKind, DocumentStore, ForeignImport, PendingPassage, PreparedDocument, SearchFilter, StoreError,
-    StoreOptions, TermsOf, check_foreign, check_head,
+    Catalog, Change, DatabaseKind, DocumentStore, PendingPassage, PreparedDocument, SearchFilter, StoreError, StoreOptions,
+    TermsOf, check_foreign, check_head, import_foreign,
 };
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
@@ -359,8 +359,7 @@ fn databases_of_every_version_pass_the_archive_checks() {
 fn adopted(kind: DatabaseKind, fixture_name: &str, name: &str) -> TempDir {
     let (foreign, folder) = (fixture(fixture_name, "foreign"), tempfile::tempdir().unwrap());
     let (from, to) = (foreign.path().join("foreign"), folder.path().join(name));
-    let foreign_import = ForeignImport { kind, from: &from, to: &to, terms_of: OPTIONS.terms_of.clone() };
-    assert!(foreign_import.run(|| false).unwrap().is_empty());
+    assert!(import_foreign(kind, &from, &to, &OPTIONS.terms_of, || false).unwrap().is_empty());
     folder
 }
 

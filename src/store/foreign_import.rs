@@ -43,67 +43,66 @@ const CATALOG_TABLES: &[&str] = &["collections", "aliases", "classifiers", "clas
 // The last two are one table, before and after it was renamed.
 const COLLECTION_TABLES: &[&str] = &["documents", "passages", "kept_answers", "idempotency_records"];
 
-#[derive(Debug, Clone)]
-pub struct ForeignImport<'a> {
-    /// Which kind it should be.
-    pub kind: DatabaseKind,
-    /// Its file, which nobody else has open.
-    pub from: &'a Path,
-    /// The file to create, which must not exist.
-    pub to: &'a Path,
-    pub terms_of: TermsOf,
+/// Copies the rows of the database `from`, which nobody else has open and which should be of this kind, into the new file `to`.
+/// Returns the damage found in the first damaged rows. Damaged rows are copied unchanged, so that reading them reports the
+/// damage. A damaged embedding is left out and computed again. `stop` is checked regularly; once it returns true, this ends with
+/// `StoreError::Interrupted`. The file is durable when this returns.
+pub fn import_foreign(
+    kind: DatabaseKind,
+    from: &Path,
+    to: &Path,
+    terms_of: &TermsOf,
+    stop: impl Fn() -> bool + Clone + Send + 'static,
+) -> Result<Vec<StoreError>, StoreError> {
+    let foreign = ForeignDatabase::open(kind, from, stop.clone())?;
+    let damage = create(to).and_then(|ours| copy(kind, &foreign, ours, terms_of, stop));
+    let damage = damage.map_err(|fault| match fault.into_store_error(OPERATION) {
+        StoreError::Interrupted { operation } if foreign.took_too_long() => {
+            StoreError::Damaged { operation, source: cause("reading a row never ends") }
+        }
+        // Our own statements are correct, so if SQLite refuses something, the file is to blame.
+        StoreError::Sqlite { operation, source } => StoreError::Damaged { operation, source },
+        error => error,
+    })?;
+    sync(to)?;
+    Ok(damage)
 }
 
-impl ForeignImport<'_> {
-    /// Copies the rows. Returns the damage found in the first damaged rows. Damaged rows are copied unchanged, so that reading
-    /// them reports the damage. A damaged embedding is left out and computed again. `stop` is checked regularly; once it
-    /// returns true, this ends with `StoreError::Interrupted`. The file is durable when this returns.
-    pub fn run(&self, stop: impl Fn() -> bool + Clone + Send + 'static) -> Result<Vec<StoreError>, StoreError> {
-        let foreign = ForeignDatabase::open(self.kind, self.from, stop.clone())?;
-        let failed = |fault: Fault| match fault.into_store_error(OPERATION) {
-            StoreError::Interrupted { operation } if foreign.took_too_long() => {
-                StoreError::Damaged { operation, source: cause("reading a row never ends") }
-            }
-            // Our own statements are correct, so if SQLite refuses something, the file is to blame.
-            StoreError::Sqlite { operation, source } => StoreError::Damaged { operation, source },
-            error => error,
-        };
-        let damage = self.copy(&foreign, stop).map_err(failed)?;
-        sync(self.to)?;
-        Ok(damage)
+fn copy(
+    kind: DatabaseKind,
+    foreign: &ForeignDatabase,
+    mut ours: Connection,
+    terms_of: &TermsOf,
+    stop: impl Fn() -> bool + Send + 'static,
+) -> Result<Vec<StoreError>, Fault> {
+    let schema = kind.schema();
+    ours.progress_handler(STEPS_PER_CHECK, Some(stop))?;
+    apply(&mut ours, schema, foreign.version)?;
+    let tables = match kind {
+        DatabaseKind::Catalog => CATALOG_TABLES,
+        DatabaseKind::Collection => COLLECTION_TABLES,
+    };
+    let transaction = ours.transaction()?;
+    for table in tables {
+        copy_table(foreign, &transaction, table)?;
     }
-
-    fn copy(&self, foreign: &ForeignDatabase, stop: impl Fn() -> bool + Send + 'static) -> Result<Vec<StoreError>, Fault> {
-        let schema = self.kind.schema();
-        let mut ours = create(self.to)?;
-        ours.progress_handler(STEPS_PER_CHECK, Some(stop))?;
-        apply(&mut ours, schema, foreign.version)?;
-        let tables = match self.kind {
-            DatabaseKind::Catalog => CATALOG_TABLES,
-            DatabaseKind::Collection => COLLECTION_TABLES,
-        };
-        let transaction = ours.transaction()?;
-        for table in tables {
-            copy_table(foreign, &transaction, table)?;
-        }
-        if self.kind == DatabaseKind::Collection {
-            copy_state(foreign, &transaction)?;
-        }
-        transaction.commit()?;
-        migrate(&mut ours, schema)?;
-        if self.kind == DatabaseKind::Catalog {
-            return Ok(Vec::new());
-        }
-        let transaction = ours.transaction()?;
-        for (number, path) in (1..).zip(&foreign.indexes) {
-            declare(&transaction, path, number)?;
-        }
-        // Tokens are recomputed: those of an archive cannot be trusted.
-        transaction.execute("update token_fill set filled = 0, until = (select sequence from state)", [])?;
-        let damage = check_rows(&transaction, &self.terms_of)?;
-        transaction.commit()?;
-        Ok(damage)
+    if kind == DatabaseKind::Collection {
+        copy_state(foreign, &transaction)?;
     }
+    transaction.commit()?;
+    migrate(&mut ours, schema)?;
+    if kind == DatabaseKind::Catalog {
+        return Ok(Vec::new());
+    }
+    let transaction = ours.transaction()?;
+    for (number, path) in (1..).zip(&foreign.indexes) {
+        declare(&transaction, path, number)?;
+    }
+    // Tokens are recomputed: those of an archive cannot be trusted.
+    transaction.execute("update token_fill set filled = 0, until = (select sequence from state)", [])?;
+    let damage = check_rows(&transaction, terms_of)?;
+    transaction.commit()?;
+    Ok(damage)
 }
 
 /// Creates a new database without protection against a crash.

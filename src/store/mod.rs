@@ -82,7 +82,7 @@ pub use expired::Expired;
 pub(crate) use expiry::NextExpiry;
 pub(crate) use filter::prefix_upper_bound;
 pub use foreign::{DatabaseKind, check_foreign, check_head, has_documents};
-pub use foreign_import::ForeignImport;
+pub use foreign_import::import_foreign;
 pub use idempotency_records::Idempotent;
 pub(crate) use idempotency_records::{ANSWERS_MAX, KEPT_MS as RECORDS_KEPT_MS, replayed};
 pub(crate) use jobs::{JOB_COLUMNS, read_job};

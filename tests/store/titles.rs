@@ -1,7 +1,7 @@
 //! Titles and headings: stored with documents and passages, read back after a restart, and reported when damaged.
 
 use dragoman::domain::{DocumentPatch, Limits, Metadata, PassageContext, PassageId, PassageSpan};
-use dragoman::store::{DatabaseKind, DocumentStore, ForeignImport, PreparedDocument, ResplitText, SearchFilter, StoreError};
+use dragoman::store::{DatabaseKind, DocumentStore, PreparedDocument, ResplitText, SearchFilter, StoreError, import_foreign};
 use rusqlite::Connection;
 
 use crate::{OPTIONS, cut, document, embed, id, keys, patched, put, store, terms_of};
@@ -160,8 +160,7 @@ fn imports_with_oversized_titles_or_headings_are_refused() {
         let changed = Connection::open(&from).unwrap().execute(&format!("update {table} set {column} = ?1"), [long]);
         assert!(changed.unwrap() > 0);
         let to = folder.path().join("ours.sqlite");
-        let terms_of = terms_of();
-        let refused = ForeignImport { kind: DatabaseKind::Collection, from: &from, to: &to, terms_of }.run(|| false);
+        let refused = import_foreign(DatabaseKind::Collection, &from, &to, &terms_of(), || false);
         assert!(matches!(refused, Err(StoreError::CorruptRow { table: of, .. }) if of == table), "{table}: {refused:?}");
     }
 }

@@ -28,7 +28,7 @@ use crate::service::search;
 use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, Description, file_name, invalid, open_archive, unpack};
 use crate::service::snapshots::classifier_exists;
 use crate::service::state::{Listed, Service, State};
-use crate::store::{Catalog, DatabaseKind, ForeignImport, Replacement, SnapshotMetadata, StoreError, SwapState};
+use crate::store::{Catalog, DatabaseKind, Replacement, SnapshotMetadata, StoreError, SwapState, import_foreign};
 
 /// Time between two checks for cancellation while an index is built.
 const CHECK_PAUSE: Duration = Duration::from_millis(100);
@@ -425,8 +425,8 @@ impl Restore {
         let mut damage = Vec::with_capacity(databases.len());
         for (kind, name, to) in &databases {
             let (from, watched) = (path_of(name), context.clone());
-            let foreign_import = ForeignImport { kind: *kind, from: &from, to, terms_of: state.terms_of() };
-            damage.push(foreign_import.run(move || watched.check().is_err()).map_err(|error| to_archive_error(error.into()))?);
+            let found = import_foreign(*kind, &from, to, &state.terms_of(), move || watched.check().is_err());
+            damage.push(found.map_err(|error| to_archive_error(error.into()))?);
             std::fs::remove_file(&from).at(&self.folder)?;
         }
         let catalog = Catalog::open(&rows).map_err(|error| to_archive_error(error.into()))?;
