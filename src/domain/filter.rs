@@ -400,75 +400,7 @@ impl fmt::Display for MetadataPath {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::domain::{DocumentId, Language, Sequence};
-
-    fn document(metadata: Value) -> Document {
-        Document {
-            title: None,
-            id: DocumentId::parse("fr-1").unwrap(),
-            text: "Bonjour".to_owned(),
-            language: Language::parse("fr"),
-            language_confidence: None,
-            metadata: metadata.as_object().unwrap().clone(),
-            passages: 1,
-            indexed: true,
-            created_at_ms: 1_000,
-            updated_at_ms: 2_000,
-            expires_at_ms: None,
-            sequence: Sequence(1),
-        }
-    }
-
-    #[track_caller]
-    fn check(field: &str, test: Test, expect: bool) {
-        let document =
-            document(json!({"year": 2020, "price": 1.5, "open": true, "title": "Été", "tags": ["a", 1], "none": null}));
-        let filter = Filter::Field(Field::parse(field).unwrap(), test.clone());
-        assert_eq!(filter.matches(&document), expect, "{field} {test:?}");
-    }
-
-    fn text(text: &str) -> Scalar {
-        Scalar::Text(text.to_owned())
-    }
-
-    #[test]
-    fn a_value_of_another_type_never_matches() {
-        check("year", Test::Eq(Scalar::Real(2020.0)), true);
-        check("year", Test::Eq(text("2020")), false);
-        check("year", Test::Compare(Relation::Gt, text("")), false);
-        check("title", Test::Compare(Relation::Gt, Scalar::Integer(0)), false);
-        check("open", Test::Eq(Scalar::Integer(1)), false);
-        check("tags", Test::Eq(text("a")), false);
-        check("title", Test::Any(vec![text("Été")]), false);
-        check("year", Test::Prefix("20".to_owned()), false);
-    }
-
-    #[test]
-    fn missing_fields_match_only_negated_conditions() {
-        check("missing", Test::Eq(Scalar::Integer(1)), false);
-        check("missing", Test::Ne(Scalar::Integer(1)), true);
-        check("year", Test::Ne(text("2020")), true);
-        check("missing", Test::Exists(false), true);
-        check("none", Test::Exists(true), false);
-        check("tags", Test::Exists(true), true);
-    }
-
-    #[test]
-    fn each_operator_means_what_it_says() {
-        check("tags", Test::Any(vec![Scalar::Integer(2), Scalar::Integer(1)]), true);
-        check("tags", Test::Any(Vec::new()), false);
-        check("year", Test::In(vec![text("x"), Scalar::Integer(2020)]), true);
-        check("price", Test::Compare(Relation::Gt, Scalar::Integer(1)), true);
-        check("price", Test::Compare(Relation::Lte, Scalar::Real(1.5)), true);
-        check("title", Test::Prefix("Ét".to_owned()), true);
-        check("id", Test::Prefix("fr".to_owned()), true);
-        check("language", Test::In(vec![text("de"), text("fr")]), true);
-        check("created_at", Test::Compare(Relation::Lt, Scalar::Integer(1_001)), true);
-        check("updated_at", Test::Compare(Relation::Gte, Scalar::Integer(2_001)), false);
-    }
 
     #[test]
     fn numbers_are_compared_without_rounding() {

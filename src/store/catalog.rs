@@ -219,27 +219,6 @@ mod tests {
     }
 
     #[test]
-    fn a_data_directory_in_use_cannot_be_opened_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let catalog = Catalog::open(folder.path()).unwrap();
-        let error = Catalog::open(folder.path()).err().unwrap();
-        assert!(matches!(&error, StoreError::DataDirectoryInUse { path } if path == folder.path()), "{error:?}");
-        drop(catalog);
-        Catalog::open(folder.path()).unwrap();
-    }
-
-    #[test]
-    fn a_fifo_in_place_of_a_file_is_refused() {
-        for file in ["lock", "catalog.sqlite", "catalog.sqlite-wal"] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join(file);
-            rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
-            let error = Catalog::open(folder.path()).err().unwrap();
-            assert!(matches!(&error, StoreError::NotRegular { path: named } if *named == path), "{file}: {error:?}");
-        }
-    }
-
-    #[test]
     fn a_damaged_log_is_refused_and_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 
-use crate::contract::{Engine, document, language, over_both_engines, with};
+use crate::contract::{Engine, document, id, language, over_both_engines, with};
 
 /// The documents of one generated case.
 const DOCUMENTS: usize = 6;
@@ -133,6 +133,16 @@ fn check(engine: &Engine, metadata: Value, keys: &[&str], value: Scalar, expect:
     assert_eq!(found(engine, &filter) == ["a"], expect, "{metadata}: {filter:?}");
 }
 
+/// Checks whether one document passes the test, in the engine and by the domain's rules.
+#[track_caller]
+fn passes(engine: &Engine, field: &str, test: Test, expect: bool) {
+    let metadata = json!({"year": 2020, "price": 1.5, "open": true, "title": "Été", "tags": ["a", 1], "none": null});
+    engine.put(PreparedDocument { language: language("fr"), ..with(document("fr-1", "Bonjour"), metadata) });
+    let stored = engine.get(&id("fr-1")).unwrap().unwrap();
+    let filter = Filter::Field(Field::parse(field).unwrap(), test);
+    assert_eq!((filter.matches(&stored), found(engine, &filter) == ["fr-1"]), (expect, expect), "{filter:?}");
+}
+
 /// Checks that the engine agrees with the domain, on random filters and documents.
 fn check_meaning(engine: &Engine) {
     let config = ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
@@ -228,6 +238,39 @@ over_both_engines! {
             check(engine, json!({"a": [1]}), keys, Scalar::Integer(1), false);
         }
         check(engine, json!({}), &["a"], Scalar::Integer(1), false);
+    }
+
+    fn a_value_of_another_type_never_passes_a_test(engine) {
+        passes(engine, "year", Test::Eq(Scalar::Real(2020.0)), true);
+        passes(engine, "year", Test::Eq(text("2020")), false);
+        passes(engine, "year", Test::Compare(Relation::Gt, text("")), false);
+        passes(engine, "title", Test::Compare(Relation::Gt, Scalar::Integer(0)), false);
+        passes(engine, "open", Test::Eq(Scalar::Integer(1)), false);
+        passes(engine, "tags", Test::Eq(text("a")), false);
+        passes(engine, "title", Test::Any(vec![text("Été")]), false);
+        passes(engine, "year", Test::Prefix("20".to_owned()), false);
+    }
+
+    fn missing_fields_match_only_negated_conditions(engine) {
+        passes(engine, "missing", Test::Eq(Scalar::Integer(1)), false);
+        passes(engine, "missing", Test::Ne(Scalar::Integer(1)), true);
+        passes(engine, "year", Test::Ne(text("2020")), true);
+        passes(engine, "missing", Test::Exists(false), true);
+        passes(engine, "none", Test::Exists(true), false);
+        passes(engine, "tags", Test::Exists(true), true);
+    }
+
+    fn each_operator_means_what_it_says(engine) {
+        passes(engine, "tags", Test::Any(vec![Scalar::Integer(2), Scalar::Integer(1)]), true);
+        passes(engine, "tags", Test::Any(Vec::new()), false);
+        passes(engine, "year", Test::In(vec![text("x"), Scalar::Integer(2020)]), true);
+        passes(engine, "price", Test::Compare(Relation::Gt, Scalar::Integer(1)), true);
+        passes(engine, "price", Test::Compare(Relation::Lte, Scalar::Real(1.5)), true);
+        passes(engine, "title", Test::Prefix("Ét".to_owned()), true);
+        passes(engine, "id", Test::Prefix("fr".to_owned()), true);
+        passes(engine, "language", Test::In(vec![text("de"), text("fr")]), true);
+        passes(engine, "created_at", Test::Compare(Relation::Lt, Scalar::Integer(i64::MAX)), true);
+        passes(engine, "updated_at", Test::Compare(Relation::Gte, Scalar::Integer(i64::MAX)), false);
     }
 
     fn any_text_can_be_a_metadata_key(engine) {

@@ -59,8 +59,8 @@ fn a_folder_or_a_fifo_beside_a_database_damages_only_its_collection() {
 }
 
 #[test]
-fn a_server_does_not_start_with_a_fifo_in_place_of_its_lock_or_beside_its_catalog() {
-    for file in ["lock", "catalog.sqlite-wal"] {
+fn a_server_does_not_start_with_a_fifo_in_place_of_its_lock_or_catalog_or_beside_it() {
+    for file in ["lock", "catalog.sqlite", "catalog.sqlite-wal"] {
         let folder = tempfile::tempdir().unwrap();
         assert!(Program::start(folder.path(), MODEL).terminate().success());
         let path = folder.path().join(file);
