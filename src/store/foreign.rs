@@ -297,41 +297,6 @@ mod tests {
         path
     }
 
-    fn check(sql: &str, expect: Option<(&str, &str)>) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = database(folder.path(), sql);
-        check_head(DatabaseKind::Collection, &std::fs::read(&path).unwrap()).unwrap();
-        match (check_foreign(DatabaseKind::Collection, &path), expect) {
-            (Ok(()), None) => (),
-            (Err(StoreError::SchemaMismatch { kind, name, .. }), Some(expect)) => assert_eq!((&*kind, &*name), expect, "{sql}"),
-            (found, _) => panic!("{sql}: {found:?}"),
-        }
-    }
-
-    #[test]
-    fn schema_objects_unknown_to_the_migrations_are_refused() {
-        check("", None);
-        check("create index by_text on documents (text)", Some(("index", "by_text")));
-        check("create table more (a text)", Some(("table", "more")));
-        check("create view documents_too as select * from documents", Some(("view", "documents_too")));
-        let trigger = "create trigger lies after insert on documents begin delete from documents; end";
-        check(trigger, Some(("trigger", "lies")));
-        check("analyze", Some(("table", "sqlite_stat1")));
-        check("create virtual table words using fts5 (a)", Some(("table", "words")));
-    }
-
-    #[test]
-    fn a_metadata_index_must_match_its_path() {
-        let declared = "insert into metadata_indexes values ('year', 'documents_metadata_7')";
-        let index = |expression: &str| format!("{declared}; create index documents_metadata_7 on documents ({expression})");
-        check(&index("json_extract(metadata, '$.\"year\"')"), None);
-        check(&index("json_extract(metadata, '$.\"month\"')"), Some(("index", "documents_metadata_7")));
-        check(declared, Some(("index", "documents_metadata_7")));
-        let statement = "documents_metadata_7; drop table documents";
-        let row = format!("insert into metadata_indexes values ('year', '{statement}')");
-        check(&row, Some(("index", statement)));
-    }
-
     #[test]
     fn a_foreign_database_allows_only_plain_reads() {
         let folder = tempfile::tempdir().unwrap();
@@ -358,19 +323,5 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let odd = folder.path().join("a b?mode=memory&c=%20#é");
         check_foreign(DatabaseKind::Collection, &database(&odd, "")).unwrap();
-    }
-
-    #[test]
-    fn the_header_identifies_kind_and_version() {
-        let folder = tempfile::tempdir().unwrap();
-        let head = |sql| std::fs::read(database(folder.path(), sql)).unwrap();
-        let newer = head("pragma user_version = 99; pragma wal_checkpoint(truncate)");
-        let found = check_head(DatabaseKind::Collection, &newer);
-        assert!(matches!(found, Err(StoreError::NewerDatabase { found: 99, .. })), "{found:?}");
-        let found = check_head(DatabaseKind::Catalog, &newer);
-        assert!(matches!(found, Err(StoreError::ForeignDatabase { .. })), "{found:?}");
-        for head in [&b""[..], &newer[..99], &[7; 4096]] {
-            assert!(check_head(DatabaseKind::Collection, head).unwrap_err().is_damage());
-        }
     }
 }

@@ -217,6 +217,8 @@ async fn databases_with_unknown_or_missing_schema_objects_are_not_restored() {
     check(&database, "create view lies as select * from documents", &["view lies"]).await;
     check(&database, "create table more (a text)", &["table more"]).await;
     check(&database, "create index more on documents (text)", &["index more"]).await;
+    check(&database, "analyze", &["table sqlite_stat1"]).await;
+    check(&database, "create virtual table words using fts5 (a)", &["table words"]).await;
     check(&database, "drop trigger documents_deleted", &["documents_deleted", "missing"]).await;
     check(&database, "drop index documents_language", &["documents_language", "missing"]).await;
     check(&database, "drop table lexical_fill; create view lexical_fill as select 1 as id", &["view lexical_fill"]).await;
