@@ -148,19 +148,4 @@ mod tests {
         assert_eq!(report.absent.len(), Language::COUNT - 3);
         assert!(report.absent.contains(&"ja".to_owned()));
     }
-
-    #[test]
-    fn a_folder_without_files_returns_no_report() {
-        assert_eq!(measure_files(&[]).unwrap(), None);
-    }
-
-    #[test]
-    fn errors_name_the_file_with_misaligned_or_empty_lines() {
-        let check = |files: &[(&str, &str)], expect: &str| {
-            let error = measure_files(files).unwrap_err().to_string();
-            assert!(error.contains(expect), "{error}");
-        };
-        check(&[("flores.en.txt", "0\n90\n"), ("flores.fr.txt", "0\n")], "flores.fr.txt has 1 lines");
-        check(&[("flores.en.txt", "0\n\n90\n")], "flores.en.txt:2");
-    }
 }

@@ -1,4 +1,4 @@
-//! Tests of reading test collections: each format, mixed formats, and invalid lines.
+//! Tests of reading test collections: each format and mixed formats. `tests/cli/eval_search.rs` has invalid ones.
 
 use super::*;
 
@@ -34,21 +34,6 @@ fn read_files(files: Files<'_>, reading: &ReadOptions) -> Result<TestCollection,
         std::fs::write(path, content).unwrap();
     }
     read(folder.path(), reading)
-}
-
-/// Expects an error for `files` that ends with `expect`.
-#[track_caller]
-fn check_refused(files: Files<'_>, expect: &str) {
-    let error = read_files(files, &reading()).unwrap_err().to_string();
-    assert!(error.ends_with(expect), "{error}");
-}
-
-/// Expects an error if one of the files has this content instead.
-#[track_caller]
-fn check(layout: [(&str, &str); 3], name: &str, content: &str, expect: &str) {
-    let files = layout.map(|file| if file.0 == name { (name, content) } else { file });
-    assert_ne!(files, layout, "{name} is one of the files");
-    check_refused(&files, expect);
 }
 
 fn gains(read: &TestCollection, query: &str) -> Vec<(String, f64)> {
@@ -110,66 +95,4 @@ fn documents_and_judgments_that_are_not_requested_may_be_missing() {
     assert_eq!(read_files(&TREC[1..], &here).unwrap().documents, []);
     let unjudged = ReadOptions { judged: false, ..here };
     assert!(read_files(&TREC[1..2], &unjudged).unwrap().gains.is_empty());
-}
-
-#[test]
-fn errors_list_the_files_that_a_missing_or_duplicate_part_can_be_in() {
-    let end = "is not usable: expected documents in one of corpus.jsonl, documents.tsv, corpus.tsv, got none";
-    check_refused(&TREC[1..], end);
-    check_refused(&TREC[..2], "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none");
-    check_refused(&[], "expected queries in one of queries.jsonl, queries.tsv, topics.tsv, got none");
-    let twice = "expected one of corpus.jsonl, documents.tsv, corpus.tsv, got corpus.jsonl and corpus.tsv";
-    check_refused(&[BEIR[0], TREC[0], TREC[1], TREC[2]], twice);
-}
-
-#[test]
-fn errors_name_the_invalid_beir_line() {
-    for (content, expect) in [
-        ("{\"_id\": 5, \"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string, got 5"),
-        ("{\"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string that is not blank, got nothing"),
-        ("{\"_id\": \"d\", \"text\": \"a\", \"title\": [1]}\n", "corpus.jsonl:1: title: expected a string, got [1]"),
-        (
-            "{\"_id\": \"d\", \"text\": \"a\", \"metadata\": {\"language\": \"xx\"}}\n",
-            "corpus.jsonl:1: language: expected the tag of a known language, such as fr or pt-BR, got xx",
-        ),
-        (
-            "{\"_id\": \"d\", \"text\": \"a\"}\n{\"_id\": \"d\", \"text\": \"b\"}\n",
-            "corpus.jsonl:2: id: expected a unique id, got d, the same as line 1",
-        ),
-        ("", "corpus.jsonl:1: line: expected a JSON object, got the end of the file"),
-    ] {
-        check(BEIR, "corpus.jsonl", content, expect);
-    }
-    let error = read_files(&[("corpus.jsonl", "[1]\n"), BEIR[1], BEIR[2]], &reading()).unwrap_err().to_string();
-    assert!(error.contains("corpus.jsonl:1: line: expected a JSON object, got "), "{error}");
-    let blank = "{\"_id\": \"q\", \"text\": \"a\"}\n{\"_id\": \"r\", \"text\": \" \"}\n";
-    check(BEIR, "queries.jsonl", blank, "queries.jsonl:2: text: expected a string that is not blank, got nothing");
-    check(BEIR, "qrels/test.tsv", "q\td\t1\nq\te\tgood\n", "test.tsv:2: score: expected a number of at least 0, got good");
-    check(BEIR, "qrels/test.tsv", "a\tb\tc\nz\td\t1\n", "test.tsv:2: query id: expected an id of queries.jsonl, got z");
-    check(BEIR, "qrels/test.tsv", "q\td\t0\n", "is not usable: expected a document with a grade above 0, got none");
-}
-
-#[test]
-fn errors_name_the_invalid_trec_line() {
-    let four = "qrels.txt:1: line: expected 4 fields separated by white space (query id, 0, document id, grade), got 3";
-    check(TREC, "qrels.txt", "301 d 1\n", four);
-    check(TREC, "qrels.txt", "301 0 d high\n", "qrels.txt:1: grade: expected a number, got high");
-    check(TREC, "qrels.txt", "301 0 x 1\n", "qrels.txt:1: document id: expected an id of corpus.tsv, got x");
-    check(TREC, "topics.tsv", "301 warm rain\n", "topics.tsv:1: line: expected 2 tab-separated fields (id, text), got 1");
-}
-
-#[test]
-fn errors_name_the_invalid_line_of_the_plain_layout() {
-    check(
-        PLAIN,
-        "queries.tsv",
-        "q\txx\tRegen\n",
-        "queries.tsv:1: language: expected the tag of a known language, such as fr or pt-BR, got xx",
-    );
-    let twice = "documents.tsv:2: id: expected a unique id, got d, the same as line 1";
-    check(PLAIN, "documents.tsv", "d\tja\t雨\nd\tja\t雪\n", twice);
-    check(PLAIN, "qrels.tsv", "q\td\t1\nz\td\t1\n", "qrels.tsv:2: query id: expected an id of queries.tsv, got z");
-    check(PLAIN, "qrels.tsv", "q\tz\t1\n", "qrels.tsv:1: document id: expected an id of documents.tsv, got z");
-    check(PLAIN, "qrels.tsv", "q\td\t-1\n", "qrels.tsv:1: gain: expected a number of at least 0, got -1");
-    check(PLAIN, "qrels.tsv", "q\td\t1\nq\td\t2\n", "qrels.tsv:2: document id: expected each document once per query, got d");
 }

@@ -62,22 +62,3 @@ fn dev_is_preferred_for_tuning_and_test_may_be_absent() {
     assert_eq!((score.tuning_part.as_str(), score.test_gold), ("dev", None));
     assert_eq!(report.mean_f1, 100.0);
 }
-
-#[test]
-fn errors_name_the_file_and_line_of_invalid_ids() {
-    let check = |end: &str, content: &'static str, expect: &str| {
-        let mut files = part("dev");
-        files.iter_mut().filter(|(name, _)| name.ends_with(end)).for_each(|file| file.1 = content);
-        let error = measure_files(&as_strs(&files)).unwrap_err().to_string();
-        assert!(error.contains(expect), "{error}");
-    };
-    check(".gold", "d1\te1\nd9\te2\n", "de-en.dev.gold:2: first id: expected an id of the sentences, got d9");
-    check(".gold", "d1\tx\n", "de-en.dev.gold:1: second id: expected an id of the sentences, got x");
-    check(".de", "d1\t0\nd1\t120\n", "de-en.dev.de:2: id: expected a unique id, got d1, the same as line 1");
-    check(".en", "e1\n", "de-en.dev.en:1: line: expected 2 tab-separated fields (id, sentence), got 1");
-}
-
-#[test]
-fn a_folder_without_gold_pairs_for_tuning_returns_no_report() {
-    assert_eq!(measure_files(&[("de-en.dev.de", "d1\t0\n"), ("de-en.test.gold", "d1\te1\n")]).unwrap(), None);
-}

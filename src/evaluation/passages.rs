@@ -291,9 +291,4 @@ mod tests {
     fn tied_scores_rank_the_correct_passage_last() {
         assert_eq!((rank(&[0.5, 0.5, 0.1], 0), rank(&[0.5, 0.5, 0.1], 1), rank(&[0.5, 0.6, 0.1], 1)), (2, 2, 1));
     }
-
-    #[test]
-    fn a_folder_without_retrieval_files_returns_no_report() {
-        assert_eq!(measure_files(&[("short.de-en.tsv", "a\tb\n")], 10), None);
-    }
 }

@@ -144,15 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn invalid_lines_and_constant_scores_are_refused() {
-        for (content, expect) in [
-            ("5\t1\t2\nhigh\t1\t2\n", "sts.en-de.tsv:2: score: expected a number, got high"),
-            ("NaN\t1\t2\n", "sts.en-de.tsv:1: score: expected a number, got NaN"),
-            ("5\t1\n", "sts.en-de.tsv:1: line: expected 3 tab-separated fields (score, first sentence, second sentence), got 2"),
-            ("5\t1\t2\n5\t1\t9\n", "scores and cosines that are not all the same"),
-        ] {
-            let error = measure_file(content).unwrap_err().to_string();
-            assert!(error.contains(expect), "{error}");
-        }
+    fn constant_scores_are_refused() {
+        let error = measure_file("5\t1\t2\n5\t1\t9\n").unwrap_err().to_string();
+        assert!(error.contains("scores and cosines that are not all the same"), "{error}");
     }
 }

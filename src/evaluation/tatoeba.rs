@@ -172,22 +172,6 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_files_returns_no_report() {
-        assert_eq!(measure_files(&[("tatoeba.readme", "0\n")]).unwrap(), None);
-    }
-
-    #[test]
-    fn errors_name_the_missing_or_misaligned_file() {
-        let check = |files: &[(&str, &str)], expect: &str| {
-            let error = measure_files(files).unwrap_err().to_string();
-            assert!(error.contains(expect), "{error}");
-        };
-        check(&[("tatoeba.fra-eng.eng", "0\n")], "tatoeba.fra-eng.fra");
-        check(&[("tatoeba.fra-eng.fra", "0\n90\n"), ("tatoeba.fra-eng.eng", "0\n")], "tatoeba.fra-eng.eng has 1 lines");
-        check(&[("tatoeba.fra-eng.fra", "0\n\n"), ("tatoeba.fra-eng.eng", "0\n1\n")], "tatoeba.fra-eng.fra:2: sentence");
-    }
-
-    #[test]
     fn every_listed_code_maps_to_a_supported_language() {
         for code in TABLE_IV.split(' ').chain(OTHER_CODES.split(' ')) {
             assert!(language(code).is_some(), "{code}");

@@ -188,8 +188,19 @@ fn classification_is_not_evaluated_if_the_server_has_another_model() {
 fn check_file(task: &[&str], file: &str, content: &str, expect: &str) {
     let folder = tempfile::tempdir().unwrap();
     files(folder.path());
-    fs::write(folder.path().join(file), content).unwrap();
-    let told = run(NOWHERE, &[&["eval"], task, &["--data", folder.path().to_str().unwrap()]].concat());
+    check_folder(task, folder.path(), &[(file, content)], expect);
+}
+
+/// Does the same with these files alone.
+#[track_caller]
+fn check_files(task: &str, files: &[(&str, &str)], expect: &str) {
+    check_folder(&[task], tempfile::tempdir().unwrap().path(), files, expect);
+}
+
+#[track_caller]
+fn check_folder(task: &[&str], folder: &Path, files: &[(&str, &str)], expect: &str) {
+    files.iter().for_each(|(name, content)| fs::write(folder.join(name), content).unwrap());
+    let told = run(NOWHERE, &[&["eval"], task, &["--data", folder.to_str().unwrap()]].concat());
     assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
     assert!(told.err.trim_end().ends_with(expect), "{}", told.err);
 }
@@ -242,8 +253,72 @@ fn an_invalid_line_is_reported_before_the_server_is_contacted() {
 }
 
 #[test]
+fn missing_and_misaligned_files_are_named() {
+    let [french, english] = ["tatoeba.fra-eng.fra", "tatoeba.fra-eng.eng"];
+    let missing = "tatoeba.fra-eng.fra: No such file or directory (os error 2)";
+    check_files("tatoeba", &[(english, "0\n")], missing);
+    let shorter = "tatoeba.fra-eng.eng has 1 lines, but the files next to it have 2";
+    check_files("tatoeba", &[(french, "0\n90\n"), (english, "0\n")], shorter);
+    let blank = "tatoeba.fra-eng.fra:2: sentence: expected a sentence, got an empty line";
+    check_files("tatoeba", &[(french, "0\n\n"), (english, "0\n1\n")], blank);
+    let empty = "tatoeba.fra-eng.fra:1: sentence: expected a sentence, got the end of the file";
+    check_files("tatoeba", &[(french, ""), (english, "")], empty);
+    let blank = "flores.en.txt:2: sentence: expected a sentence, got an empty line";
+    check_files("pairs", &[("flores.en.txt", "0\n\n90\n")], blank);
+    let missing = "candidates.fr-en.en: No such file or directory (os error 2)";
+    check_files("retrieval", &[("candidates.fr-en.fr", "1 0\n0 1\n")], missing);
+}
+
+#[test]
+fn invalid_scored_pairs_are_named() {
+    for (content, expect) in [
+        ("5\t1\t2\nhigh\t1\t2\n", "sts.en-de.tsv:2: score: expected a number, got high"),
+        ("NaN\t1\t2\n", "sts.en-de.tsv:1: score: expected a number, got NaN"),
+        ("5\t1\n", "sts.en-de.tsv:1: line: expected 3 tab-separated fields (score, first sentence, second sentence), got 2"),
+        (
+            "5\t1\t2\t3\n",
+            "sts.en-de.tsv:1: line: expected 3 tab-separated fields (score, first sentence, second sentence), got 4",
+        ),
+        ("5\t1\t \n", "sts.en-de.tsv:1: second sentence: expected a value that is not blank, got nothing"),
+        ("", "sts.en-de.tsv:1: line: expected 3 tab-separated fields, got the end of the file"),
+    ] {
+        check_files("sts", &[("sts.en-de.tsv", content)], expect);
+    }
+}
+
+#[test]
+fn invalid_ids_of_sentences_are_named() {
+    let expect = "af-en.dev.gold:1: second id: expected an id of the sentences, got x";
+    check_file(&["mining"], "af-en.dev.gold", "a1\tx\n", expect);
+    let expect = "af-en.dev.af:2: id: expected a unique id, got a1, the same as line 1";
+    check_file(&["mining"], "af-en.dev.af", "a1\t0\na1\t120\n", expect);
+    let expect = "af-en.dev.en:1: line: expected 2 tab-separated fields (id, sentence), got 1";
+    check_file(&["mining"], "af-en.dev.en", "e1\n", expect);
+}
+
+#[test]
+fn invalid_labeled_texts_are_named() {
+    for (file, content, expect) in [
+        (
+            "sib200.ja.tsv",
+            "dev\t0\tsports\t試合に勝った。\nvalid\t1\tsports\t負けた。\n",
+            "sib200.ja.tsv:2: part: expected train, dev or test, got valid",
+        ),
+        ("sib200.ja.tsv", "train\t0\tsports\t試合に勝った。\n", "expected lines of the split dev, got none"),
+        ("en.test", "CCAT\tA.\nno label\n", "en.test:2: line: expected label<TAB>text, got no tab"),
+        ("en.test", "CCAT\t \n", "en.test:1: line: expected label<TAB>text, got a blank label or text"),
+    ] {
+        check_files("classification", &[(file, content)], expect);
+    }
+}
+
+#[test]
 fn a_folder_without_data_files_is_reported() {
     let folder = tempfile::tempdir().unwrap();
+    // Files that belong to others, which are missing.
+    for name in ["tatoeba.readme", "candidates.fr-en.en", "de-en.dev.de", "de-en.test.gold"] {
+        fs::write(folder.path().join(name), "0\n").unwrap();
+    }
     for task in TASKS {
         let told = run(NOWHERE, &["eval", task, "--data", folder.path().to_str().unwrap()]);
         assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");

@@ -293,6 +293,87 @@ fn an_existing_collection_is_searched_and_not_deleted() {
     assert!(told.err.contains("collection_not_found"), "{}", told.err);
 }
 
+/// Evaluates these files; expects an error that ends with this text.
+#[track_caller]
+fn check_files(files: &[(&str, &str)], expect: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let told = run(NOWHERE, &["eval", "search", "--data", folder.path().to_str().unwrap()]);
+    assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
+    assert!(told.err.trim_end().ends_with(expect), "{}", told.err);
+}
+
+/// Expects an error if one of the files has this content instead.
+#[track_caller]
+fn check_file(layout: [(&str, &str); 3], name: &str, content: &str, expect: &str) {
+    let files = layout.map(|file| if file.0 == name { (name, content) } else { file });
+    assert_ne!(files, layout, "{name} is one of the files");
+    check_files(&files, expect);
+}
+
+#[test]
+fn a_missing_or_duplicate_part_is_reported_with_its_possible_files() {
+    let end = "is not usable: expected documents in one of corpus.jsonl, documents.tsv, corpus.tsv, got none";
+    check_files(&TREC[1..], end);
+    check_files(&TREC[..2], "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none");
+    check_files(&[], "expected queries in one of queries.jsonl, queries.tsv, topics.tsv, got none");
+    let twice = "expected one of corpus.jsonl, documents.tsv, corpus.tsv, got corpus.jsonl and corpus.tsv";
+    check_files(&[BEIR[0], TREC[0], TREC[1], TREC[2]], twice);
+}
+
+#[test]
+fn errors_name_the_invalid_beir_line() {
+    for (content, expect) in [
+        ("{\"_id\": 5, \"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string, got 5"),
+        ("{\"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string that is not blank, got nothing"),
+        ("{\"_id\": \"d\", \"text\": \"a\", \"title\": [1]}\n", "corpus.jsonl:1: title: expected a string, got [1]"),
+        (
+            "{\"_id\": \"d\", \"text\": \"a\", \"metadata\": {\"language\": \"xx\"}}\n",
+            "corpus.jsonl:1: language: expected the tag of a known language, such as fr or pt-BR, got xx",
+        ),
+        (
+            "{\"_id\": \"d\", \"text\": \"a\"}\n{\"_id\": \"d\", \"text\": \"b\"}\n",
+            "corpus.jsonl:2: id: expected a unique id, got d, the same as line 1",
+        ),
+        ("", "corpus.jsonl:1: line: expected a JSON object, got the end of the file"),
+        ("[1]\n", "corpus.jsonl:1: line: expected a JSON object, got invalid type: integer `1`, expected a string at column 2"),
+    ] {
+        check_file(BEIR, "corpus.jsonl", content, expect);
+    }
+    let blank = "{\"_id\": \"q\", \"text\": \"a\"}\n{\"_id\": \"r\", \"text\": \" \"}\n";
+    check_file(BEIR, "queries.jsonl", blank, "queries.jsonl:2: text: expected a string that is not blank, got nothing");
+    let judgments = "qrels/test.tsv";
+    check_file(BEIR, judgments, "q1\td1\t1\nq1\td2\tgood\n", "test.tsv:2: score: expected a number of at least 0, got good");
+    check_file(BEIR, judgments, "a\tb\tc\nz\td1\t1\n", "test.tsv:2: query id: expected an id of queries.jsonl, got z");
+    check_file(BEIR, judgments, "q1\td1\t0\n", "is not usable: expected a document with a grade above 0, got none");
+}
+
+#[test]
+fn errors_name_the_invalid_trec_line() {
+    let four = "qrels.txt:1: line: expected 4 fields separated by white space (query id, 0, document id, grade), got 3";
+    check_file(TREC, "qrels.txt", "301 d1 1\n", four);
+    check_file(TREC, "qrels.txt", "301 0 d1 high\n", "qrels.txt:1: grade: expected a number, got high");
+    check_file(TREC, "qrels.txt", "301 0 x 1\n", "qrels.txt:1: document id: expected an id of corpus.tsv, got x");
+    check_file(TREC, "topics.tsv", "301 rain\n", "topics.tsv:1: line: expected 2 tab-separated fields (id, text), got 1");
+}
+
+#[test]
+fn errors_name_the_invalid_line_of_the_plain_layout() {
+    let unknown = "queries.tsv:1: language: expected the tag of a known language, such as fr or pt-BR, got xx";
+    check_file(PLAIN, "queries.tsv", "q1\txx\tRegen\n", unknown);
+    let twice = "documents.tsv:2: id: expected a unique id, got d, the same as line 1";
+    check_file(PLAIN, "documents.tsv", "d\tja\t雨\nd\tja\t雪\n", twice);
+    check_file(PLAIN, "qrels.tsv", "q1\td1\t1\nz\td1\t1\n", "qrels.tsv:2: query id: expected an id of queries.tsv, got z");
+    check_file(PLAIN, "qrels.tsv", "q1\tz\t1\n", "qrels.tsv:1: document id: expected an id of documents.tsv, got z");
+    check_file(PLAIN, "qrels.tsv", "q1\td1\t-1\n", "qrels.tsv:1: gain: expected a number of at least 0, got -1");
+    let again = "qrels.tsv:2: document id: expected each document once per query, got d1";
+    check_file(PLAIN, "qrels.tsv", "q1\td1\t1\nq1\td1\t2\n", again);
+}
+
 #[test]
 fn invalid_arguments_are_refused_before_any_file_is_read() {
     let cases: [(&[&str], &str); 9] = [
