@@ -318,33 +318,6 @@ mod tests {
     }
 
     #[test]
-    fn a_document_counts_once_in_each_bucket_of_its_values() {
-        let values = [(1, 1.0), (1, 2.0), (1, 12.0), (2, 3.0), (3, -0.5)].map(|(key, n)| (key, NumberOrTime::Number(n)));
-        let expect = [(Scalar::Integer(-10), 1), (Scalar::Integer(0), 2), (Scalar::Integer(10), 1)];
-        assert_eq!(histogram(HistogramInterval::Width(10.0), &values), expect);
-    }
-
-    #[test]
-    fn values_of_the_wrong_kind_fall_into_no_bucket() {
-        assert_eq!(histogram(HistogramInterval::Day, &[(1, NumberOrTime::Number(5.0))]), []);
-        assert_eq!(histogram(HistogramInterval::Width(1.0), &[(1, NumberOrTime::Time(5))]), []);
-    }
-
-    #[test]
-    fn stats_cover_numbers_if_any_and_otherwise_dates() {
-        let mut summary = ValueSummary::new(None);
-        assert_eq!(summary.stats(), FacetStats { count: 0, min: None, max: None, sum: None, mean: None });
-        summary.add(1, NumberOrTime::Time(0));
-        let epoch = Some(Scalar::Text("1970-01-01T00:00:00.000Z".to_owned()));
-        assert_eq!(summary.stats(), FacetStats { count: 1, min: epoch.clone(), max: epoch, sum: None, mean: None });
-        summary.add(1, NumberOrTime::Number(-1.5));
-        summary.add(1, NumberOrTime::Number(4.0));
-        let (min, max) = (Some(Scalar::Real(-1.5)), Some(Scalar::Integer(4)));
-        assert_eq!(summary.stats(), FacetStats { count: 2, min, max, sum: Some(2.5), mean: Some(1.25) });
-        assert_eq!(summary.histogram(), None);
-    }
-
-    #[test]
     fn stats_distinguish_integers_that_are_the_same_float() {
         let stats = |integers: &[i64], reals: &[f64]| {
             let mut summary = ValueSummary::new(None);
@@ -361,14 +334,6 @@ mod tests {
         let end = 9_223_372_036_854_775_808.0;
         assert_eq!(stats(&[i64::MAX, i64::MIN], &[end, -end]).0, Scalar::Integer(i64::MIN));
         assert_eq!(stats(&[i64::MAX], &[end]), (Scalar::Integer(i64::MAX), Scalar::Real(end), 2.0 * end));
-    }
-
-    #[test]
-    fn the_number_of_buckets_is_bounded() {
-        let mut summary = ValueSummary::new(Some(HistogramInterval::Width(1.0)));
-        let max = HistogramInterval::BUCKETS_MAX;
-        assert!((0..max).all(|n| summary.add(0, NumberOrTime::Number(n as f64))));
-        assert!(!summary.add(0, NumberOrTime::Number(max as f64)));
     }
 
     proptest! {

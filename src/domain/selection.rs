@@ -181,21 +181,3 @@ pub struct DocumentPatch {
     /// Maximum levels of the resulting metadata.
     pub metadata_depth_max: usize,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn preconditions_check_presence_and_version() {
-        let version = |number| Some(Sequence(number));
-        let check = |precondition: &Precondition, version, expect| assert_eq!(precondition.holds(version), expect);
-        check(&Precondition::None, None, true);
-        check(&Precondition::Present, None, false);
-        check(&Precondition::Present, version(1), true);
-        check(&Precondition::Absent, version(1), false);
-        check(&Precondition::Version(vec![Sequence(1), Sequence(2)]), version(2), true);
-        check(&Precondition::Version(vec![Sequence(1)]), version(2), false);
-        check(&Precondition::Version(Vec::new()), None, false);
-    }
-}

@@ -38,7 +38,7 @@ async fn an_idempotency_key_cannot_be_reused_for_another_request() {
     let delete = keyed(&server, &format!("{DOCUMENTS}/delete"), "k", &json!({"filter": {"and": []}})).await;
     delete.assert_error(409, "idempotency_conflict", "", &["a different request"]);
     assert_eq!(server.get(&format!("{DOCUMENTS}/a")).await.body["text"], "Il pleut.");
-    for bad in ["", &"x".repeat(256)] {
+    for bad in ["", "\u{e9}", "a\tb", &"x".repeat(256)] {
         keyed(&server, DOCUMENTS, bad, &body).await.assert_error(422, "invalid_request", "idempotency-key", &["1 to 255"]);
     }
 }

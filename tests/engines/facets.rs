@@ -21,7 +21,37 @@ fn bucket(from: Scalar, documents: u64) -> FacetBucket {
     FacetBucket { from, documents }
 }
 
+/// Stores a document for each value of `n`, and returns the counted values.
+fn counted(engine: &Engine, values: &[serde_json::Value]) -> Vec<(serde_json::Value, u64)> {
+    for (place, value) in values.iter().enumerate() {
+        engine.put(with(document(&place.to_string(), "text"), json!({"n": value})));
+    }
+    let request = FacetRequest { limit: 9, stats: false, ..request("n", None) };
+    let facets = engine.facets(&SearchFilter::default(), &[request], 1_000).unwrap();
+    facets.counts[0].values.iter().map(|one| (json!(one.value), one.documents)).collect()
+}
+
 over_both_engines! {
+    fn each_document_counts_once_per_value(engine) {
+        let found = counted(engine, &[json!(["a", "b", "a"]), json!(["b", null, ["c"], {}])]);
+        assert_eq!(found, [(json!("b"), 2), (json!("a"), 1)]);
+    }
+
+    fn equal_numbers_are_one_value(engine) {
+        let found = counted(engine, &[json!(1), json!(1.0), json!(-0.0), json!(0), json!(1.5), json!("1")]);
+        assert_eq!(found, [(json!(0), 2), (json!(1), 2), (json!(1.5), 1), (json!("1"), 1)]);
+    }
+
+    fn large_numbers_are_different_values(engine) {
+        assert_eq!(counted(engine, &[json!(i64::MAX), json!(u64::MAX), json!(1e300)]).len(), 3);
+    }
+
+    fn equally_frequent_values_are_in_order(engine) {
+        let found = counted(engine, &[json!("b"), json!(true), json!(10), json!("B"), json!(2.5), json!(false), json!(-3)]);
+        let expect = [json!(false), json!(-3), json!(2.5), json!(10), json!("B"), json!("b"), json!(true)];
+        assert_eq!(found.into_iter().map(|(value, _)| value).collect::<Vec<_>>(), expect);
+    }
+
     fn numeric_facets_have_statistics_and_histograms(engine) {
         let values = [json!(1), json!([2, 2.5, 12, "no", true, null]), json!(-0.5), json!("7"), json!(null), json!(true), json!({"n": 9})];
         for (place, value) in values.into_iter().enumerate() {

@@ -189,8 +189,21 @@ fn config_check_reports_invalid_settings() {
         check(&["--config", file.to_str().unwrap()], &[])
     };
     for (text, words) in [
-        ("treads = 3", "treads is unknown"),
+        ("treads = 3", "dragoman.toml has an invalid setting: treads is unknown, the nearest name is threads;"),
+        ("colour = 'red'", "colour is unknown;"),
+        ("config = 'other.toml'", "config is unknown"),
+        ("[limits]\npage_max = 3", "limits is unknown"),
+        ("threads = 'many'", "threads: invalid value 'many'"),
+        ("threads = 1025", "whole number of at most 1024"),
+        ("threads = [1, 2]", "threads must be a string, a number or a boolean, got array"),
+        ("threads = 1\nthreads = 2\n", "is not valid TOML: line 2: duplicate key"),
+        ("\nthreads = 1\n\n  threads = 2", "line 4: duplicate key"),
+        ("threads = 1\nadmin_key = 'geheim geheim", "is not valid TOML: line 2"),
         ("page_max = 0", "page_max: invalid value '0'"),
+        ("page_max = 0", "whole number of at least 1"),
+        ("batch_tokens_max = 0", "whole number of at least 1"),
+        ("durability = 'none'", "durability: invalid value 'none'"),
+        ("cors_origins = [1]", "cors_origins must be a list of strings"),
         ("write_queue_max = 65537", "write_queue_max: invalid value '65537'"),
         ("jobs_queued_max = '18446744073709551615'", "jobs_queued_max: invalid value '18446744073709551615'"),
         ("log = 'dragoman=loudly'", "dragoman=loudly"),
@@ -208,6 +221,8 @@ fn config_check_reports_invalid_settings() {
         assert_eq!(good, words.is_empty(), "{text:?} says {said:?}");
         assert!(said.contains(words), "{text:?} says {said:?}");
     }
+    let (_, _, said) = check(&["--config", "no/such/file.toml"], &[]);
+    assert!(said.contains("no/such/file.toml"), "{said}");
 }
 
 #[test]
