@@ -202,26 +202,3 @@ pub struct DocumentPage {
     /// Where the next page begins, if there is one.
     pub next: Option<DocumentId>,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_title_is_one_nonblank_line_within_the_length_limit() {
-        let check = |title: &str, expect: Option<&str>| {
-            let problem = check_title(title).err();
-            assert!(problem.as_deref().unwrap_or_default().contains(expect.unwrap_or_default()), "{title:?}: {problem:?}");
-            assert_eq!(problem.is_some(), expect.is_some(), "{title:?}");
-        };
-        check("Fahrplan für Dezember – gültig ab 14.12.", None);
-        check("時刻表\u{200d}", None);
-        check(&"é".repeat(TITLE_CHARS_MAX), None);
-        check(&"é".repeat(TITLE_CHARS_MAX + 1), Some("at most 1000 characters, got 1001"));
-        check("", Some("not be blank"));
-        check(" \u{3000}", Some("not be blank"));
-        check("two\nlines", Some("got one at character 4"));
-        check("a\u{2028}b", Some("character 2"));
-        check("\0", Some("character 1"));
-    }
-}

@@ -186,8 +186,13 @@ async fn an_invalid_title_is_refused_and_nothing_is_written() {
     let server = Server::with_documents(documents()).await;
     for (title, words) in [
         (json!("x".repeat(1_001)), &["at most 1000 characters", "got 1001"][..]),
+        (json!("é".repeat(1_001)), &["at most 1000 characters", "got 1001"]),
+        (json!(""), &["not be blank"]),
         (json!(" "), &["not be blank"]),
-        (json!("two\nlines"), &["control characters", "character 4"]),
+        (json!(" \u{3000}"), &["not be blank"]),
+        (json!("two\nlines"), &["control characters", "got one at character 4"]),
+        (json!("a\u{2028}b"), &["character 2"]),
+        (json!("\0"), &["character 1"]),
         (json!(["a"]), &["string"]),
     ] {
         let body = json!({"documents": [{"id": "new", "title": title, "text": "Bread"}]});
@@ -199,9 +204,10 @@ async fn an_invalid_title_is_refused_and_nothing_is_written() {
     server.post(DOCUMENTS, &null).await.assert_error(422, "invalid_request", "/documents/0/title", &["must not be null"]);
     assert_eq!(server.get(PATH).await.body["title"], "Fishing in Lervik");
     assert_eq!(server.get(&format!("{DOCUMENTS}/new")).await.status, 404);
-    let longest = "é".repeat(1_000);
-    assert_eq!(server.put(PATH, &json!({"title": longest, "text": TEXT})).await.status, 200);
-    assert_eq!(server.get(PATH).await.body["title"], longest);
+    for title in ["Fahrplan für Dezember – gültig ab 14.12.", "時刻表\u{200d}", &"é".repeat(1_000)] {
+        assert_eq!(server.put(PATH, &json!({"title": title, "text": TEXT})).await.status, 200);
+        assert_eq!(server.get(PATH).await.body["title"], title);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
