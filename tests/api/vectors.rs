@@ -243,6 +243,8 @@ async fn own_vectors_support_the_searches_that_need_no_model() {
         search(body).await.assert_error(422, code, place, words);
     };
     refuse(json!({"vector": [1, 2]}), "invalid_request", "/vector", &["must have 3 values", "got 2"]).await;
+    let range = "must have numbers from -65504 to 65504 for the quantization f16, got -70000";
+    refuse(json!({"vector": [1, 2, -70_000]}), "invalid_request", "/vector", &[range]).await;
     refuse(json!({"vector": [1, 2, 1e9]}), "invalid_request", "/vector", &["65504"]).await;
     refuse(json!({"query": "Hund", "mode": "hybrid"}), "no_model", "", &["3 values"]).await;
     refuse(json!({"vector": [1, 2, 3], "margin": {}}), "invalid_request", "/margin", &["cosine", "l2"]).await;
