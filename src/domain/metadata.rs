@@ -135,18 +135,4 @@ mod tests {
         check(json!({}), false);
         assert!(loses_value(&object(json!({"x": {"a": 5}})), &object(json!({"x": {"a": {"b": null}}}))));
     }
-
-    #[test]
-    fn a_nul_character_in_a_key_is_found_at_any_depth() {
-        assert!(has_nul_in_key(&object(json!({"a": [{"b\0": 1}]}))));
-        assert!(!has_nul_in_key(&object(json!({"a": [{"b": "\0"}]}))));
-    }
-
-    #[test]
-    fn depth_counts_objects_and_arrays() {
-        let check = |value: Value, expect: usize| assert_eq!(depth(&object(value)), expect);
-        check(json!({}), 1);
-        check(json!({"a": 1}), 1);
-        check(json!({"a": [{"b": 1}], "c": {}}), 3);
-    }
 }

@@ -134,8 +134,11 @@ async fn patch_honors_if_match_and_refuses_invalid_or_oversized_changes() {
     check(json!({"language": "und"}), "unknown_language", "/language", &["must name a language", "PUT the document"]).await;
     check(json!({"title": " "}), "invalid_request", "/title", &["not be blank", "null"]).await;
     check(json!({"metadata": {"a\0": 1}}), "invalid_request", "/metadata", &["U+0000"]).await;
+    check(json!({"metadata": {"a": [{"b\0": 1}]}}), "invalid_request", "/metadata", &["U+0000"]).await;
     check(json!({"text": "a"}), "invalid_request", "/text", &["unknown field `text`"]).await;
     assert_eq!(server.get(PATH).await.body["metadata"], json!({"a": "x".repeat(40), "b": 1}));
+    let three_levels = json!({"metadata": {"d": [{"b": "\0"}]}});
+    assert_eq!(server.patch(PATH, &three_levels).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
