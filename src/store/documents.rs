@@ -149,22 +149,30 @@ impl DocumentStore {
 
     /// Other writes of the collection wait in the meantime, reads do not.
     pub fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
-        self.set_metadata_indexes_as_part(paths, None)
+        self.declare_indexes(paths, |_| Ok(()))
     }
 
     /// Like `set_metadata_indexes`, as the first part of a change. Stores the rest of the change in the same transaction, until
     /// `finish_change`. `None` means that there is no rest.
-    pub fn set_metadata_indexes_as_part(&self, paths: Vec<MetadataPath>, rest: Option<String>) -> Result<(), StoreError> {
+    pub fn set_metadata_indexes_of_change(&self, paths: Vec<MetadataPath>, rest: Option<String>) -> Result<(), StoreError> {
+        self.declare_indexes(paths, move |transaction| metadata_indexes::set_unfinished_change(transaction, rest.as_deref()))
+    }
+
+    fn declare_indexes(
+        &self,
+        paths: Vec<MetadataPath>,
+        record: impl FnOnce(&WriteTransaction<'_>) -> Result<(), Fault> + Send + 'static,
+    ) -> Result<(), StoreError> {
         let _declaring = self.declaring.lock();
         let set = self.write_patiently("declaring metadata indexes", move |transaction| {
-            metadata_indexes::set_unfinished_change(transaction, rest.as_deref())?;
+            record(transaction)?;
             metadata_indexes::set(transaction, &paths)
         })?;
         *self.indexes.write() = set;
         Ok(())
     }
 
-    /// Returns the rest of the change that `set_metadata_indexes_as_part` began, until `finish_change`.
+    /// Returns the rest of the change that `set_metadata_indexes_of_change` began, until `finish_change`.
     pub fn unfinished_change(&self) -> Result<Option<String>, StoreError> {
         self.read("reading an unfinished change", metadata_indexes::unfinished_change)
     }

@@ -18,21 +18,37 @@ use crate::store::StoreError;
 
 impl CollectionHandle {
     /// Changes a collection durably and returns it. Creating a metadata index on a large collection takes a while. In the
-    /// meantime, other writes wait, and so does whatever creates, replaces or deletes a collection.
+    /// meantime, its other writes wait. If the catalog changes, too, so does whatever creates, replaces or deletes a collection.
     pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
         self.service.check_running()?;
         let state = Arc::clone(&self.service.state);
+        let (has_indexes, rest) = (change.metadata_indexes.is_some(), without_indexes(&change));
         // Held until the end of the change, even if the caller goes away.
-        let naming = Arc::new(Arc::clone(&state.names_lock).lock_owned().await);
-        let has_indexes = change.metadata_indexes.is_some();
+        let changing = Arc::clone(&self.open().changing).lock_owned().await;
+        let naming = match rest == CollectionChange::default() {
+            true => None,
+            false => Some(Arc::clone(&state.names_lock).lock_owned().await),
+        };
+        let locks = Arc::new((changing, naming));
         let work = move |collection: &Arc<OpenCollection>| {
-            let _naming = &naming;
-            state.change(collection, &change)?;
+            let _locks = &locks;
+            match &change.metadata_indexes {
+                Some(paths) if rest == CollectionChange::default() => {
+                    state.check_emergency_space()?;
+                    collection.store.set_metadata_indexes(paths.clone())?;
+                }
+                _ => state.change(collection, &change)?,
+            }
             let current = state.current_collection(collection)?;
             view(&current)
         };
         if has_indexes { Ok(self.write(work).await?.1) } else { self.open().run(work).await }
     }
+}
+
+/// Returns the part of a change that the catalog has.
+fn without_indexes(change: &CollectionChange) -> CollectionChange {
+    CollectionChange { metadata_indexes: None, ..change.clone() }
 }
 
 impl State {
@@ -95,18 +111,15 @@ impl State {
         update: impl FnMut(&Collection) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let store = &collection.embedded()?.store;
-        let rest = CollectionChange { metadata_indexes: None, ..change.clone() };
-        if rest == CollectionChange::default() {
-            return Ok(store.set_metadata_indexes(paths)?);
-        }
+        let rest = without_indexes(change);
         let before = store.metadata_indexes();
         // Serializing text and numbers to JSON cannot fail.
-        store.set_metadata_indexes_as_part(paths, Some(serde_json::to_string(&rest).unwrap_or_default()))?;
+        store.set_metadata_indexes_of_change(paths, Some(serde_json::to_string(&rest).unwrap_or_default()))?;
         // The catalog's part always survives power loss, so this one must, too.
         let changed = store.sync().map_err(Error::from).and_then(|()| self.change_row(collection, &rest, update));
         let ended = match &changed {
             Ok(()) => store.finish_change(),
-            Err(_) => store.set_metadata_indexes(before),
+            Err(_) => store.set_metadata_indexes_of_change(before, None),
         };
         if let Err(error) = ended {
             let error = with_causes(&error);

@@ -74,6 +74,8 @@ pub(crate) struct OpenCollection {
     /// Locked for reading during a write, and for writing while the collection is replaced, so that no write is lost between
     /// the two collections.
     pub(crate) writes: Arc<tokio::sync::RwLock<()>>,
+    /// Held while its settings change, so that changes do not mix.
+    pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
     /// The re-embedded collection that has replaced this one and receives its writes.
     pub(crate) replacement: OnceLock<Arc<OpenCollection>>,
     /// Whether a restore has put another collection in its place.
@@ -158,6 +160,7 @@ impl OpenCollection {
             changed: Notify::new(),
             write_slots: Arc::new(Semaphore::new(limits.write_queue_max)),
             writes: Arc::default(),
+            changing: Arc::default(),
             restored_over: AtomicBool::new(false),
             replacement: OnceLock::new(),
             worker: Mutex::new(None),
