@@ -1,7 +1,8 @@
 // The console as people use it, page by page, in a browser, against a real server. Each test goes on from what those before it made.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
 import { Server, Stage, until } from './stage.mjs';
@@ -172,6 +173,24 @@ test('the request can be copied in three languages', async () => {
   await stage.sees('Copied');
   assert.ok((await stage.page.evaluate(() => navigator.clipboard.readText())).includes('tomatoes'));
   await stage.look('request');
+  await stage.page.keyboard.press('Escape');
+});
+
+test('the request is copied in a page without TLS, too', async () => {
+  await stage.press('Copy the request');
+  await stage.page.waitForSelector('pre.code');
+  await stage.page.evaluate(async () => {
+    await navigator.clipboard.writeText('something else');
+    // As in an insecure context.
+    Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true });
+  });
+  await stage.press('Copy');
+  await stage.sees('Copied');
+  const copied = await stage.page.evaluate(() => {
+    delete navigator.clipboard;
+    return navigator.clipboard.readText();
+  });
+  assert.equal(copied.trim(), (await stage.page.$eval('pre.code', (code) => code.textContent)).trim());
   await stage.page.keyboard.press('Escape');
 });
 
@@ -404,6 +423,78 @@ test('documents are browsed by filter, written, changed and deleted', async () =
   await until('it is gone', async () => (await fetch(`${server.base}/v1/collections/island/documents/lamp`)).status === 404);
 });
 
+test('an edited document keeps its expiry, and loses what was removed from its metadata', async () => {
+  const path = '/v1/collections/island/documents/notice';
+  const expires_at = '2099-01-01T00:00:00.000Z';
+  await server.call('PUT', path, { text: 'The pier is closed.', language: 'de', expires_at, metadata: { author: { name: 'Ada', age: 36 }, draft: true } });
+  await stage.visit('#/collections/island/documents');
+  await stage.press('Edit notice');
+  await stage.write('Metadata', '{"author": {"name": "Ada"}}');
+  await stage.press('Save');
+  await until('the metadata is changed', async () => (await server.call('GET', path)).metadata.draft === undefined);
+  assert.deepEqual((await server.call('GET', path)).metadata, { author: { name: 'Ada' } });
+  await until('the dialog is closed', async () => (await stage.count('dialog')) === 0);
+  await stage.press('Edit notice');
+  await stage.write('Text', 'The pier is open again.');
+  await stage.write('Language', '');
+  await stage.press('Save');
+  await until('the text is changed', async () => (await server.call('GET', path)).text === 'The pier is open again.');
+  const { expires_at: kept, language } = await server.call('GET', path);
+  assert.deepEqual([kept, language], [expires_at, 'en']);
+  await until('the dialog is closed', async () => (await stage.count('dialog')) === 0);
+  await stage.press('Open notice');
+  await stage.sees('Expires: 1 Jan 2099');
+  await stage.page.keyboard.press('Escape');
+});
+
+test('an editor does not undo what somebody else has changed meanwhile', async () => {
+  const path = '/v1/collections/island/documents/notice';
+  await stage.press('Edit notice');
+  await stage.page.waitForSelector('dialog textarea');
+  await server.call('PATCH', path, { metadata: { author: 'Grace' } });
+  await stage.write('Text', 'The pier is closed again.');
+  await stage.press('Save');
+  await stage.sees('The document has changed meanwhile. Open it again.');
+  const { text, metadata } = await server.call('GET', path);
+  assert.deepEqual([text, metadata], ['The pier is open again.', { author: 'Grace' }]);
+  await stage.page.keyboard.press('Escape');
+  await server.call('DELETE', path);
+});
+
+test('long names and words widen neither a page nor a dialog', async () => {
+  const name = `long.${'w'.repeat(59)}`;
+  const id = `https://example.com/${'path-'.repeat(90)}`;
+  await server.call('POST', '/v1/collections', { name, description: `A word of ${'y'.repeat(200)} letters` });
+  await server.call('POST', `/v1/collections/${name}/documents`, { documents: [{ id, title: 'z'.repeat(300), text: 'The pier is closed.', metadata: { url: id } }] });
+  const fits = async () => assert.ok(await stage.page.$eval('dialog', (dialog) => dialog.scrollWidth <= dialog.clientWidth), 'the dialog is too narrow');
+  await stage.visit('#/collections');
+  await stage.sees(name);
+  await stage.look('long-collections');
+  await stage.visit(`#/collections/${name}`);
+  await until('the document is listed', async () => (await stage.count('.documents > li')) === 1);
+  await stage.look('long-documents');
+  await stage.press(`Open ${id}`);
+  await stage.page.waitForSelector('dialog .passage.whole');
+  await stage.look('long-document');
+  await fits();
+  await stage.page.keyboard.press('Escape');
+  await stage.visit(`#/collections/${name}/about`);
+  await stage.press('Delete this collection');
+  await stage.page.waitForSelector('dialog');
+  await stage.look('long-delete');
+  await fits();
+  await stage.write(`Type ${name} to confirm`, name);
+  await stage.press('Delete it');
+  await stage.sees(`${name} is deleted.`);
+});
+
+test('a filter that rows cannot show is shown as JSON', async () => {
+  const filter = { field: 'city', in: ['Paris, France', 'Rome'] };
+  await stage.visit(`#/search/island?q=ferry&a=${encodeURIComponent(JSON.stringify({ filter }))}`);
+  await stage.page.waitForSelector('textarea[aria-label="Filter as JSON"]');
+  assert.deepEqual(JSON.parse(await stage.page.$eval('textarea[aria-label="Filter as JSON"]', (text) => text.value)), filter);
+});
+
 test('a collection shows its languages, and its settings can be changed', async () => {
   await stage.visit('#/collections/island/about');
   await stage.sees('Documents by language');
@@ -487,6 +578,19 @@ test('snapshots are made, and a collection comes back under another name', async
   await stage.sees('Restored.');
   assert.equal((await server.call('GET', '/v1/collections/island-copy')).documents, 30);
   await stage.look('snapshots');
+});
+
+test('an archive whose name has no id is uploaded, in a page without TLS, too', async () => {
+  const [{ id }] = (await server.call('GET', '/v1/snapshots')).snapshots;
+  const archive = Buffer.from(await (await fetch(`${server.base}/v1/snapshots/${id}/archive`)).arrayBuffer());
+  const file = join(server.folder, 'backup.tar.zst');
+  writeFileSync(file, archive);
+  await stage.page.evaluate(() => Object.defineProperty(crypto, 'randomUUID', { value: undefined }));
+  await (await stage.page.$('input[type=file]')).uploadFile(file);
+  await stage.sees('The archive is complete and stored.');
+  const { snapshots } = await server.call('GET', '/v1/snapshots');
+  assert.equal(snapshots.length, 2);
+  await server.call('DELETE', `/v1/snapshots/${snapshots.find((one) => one.id !== id).id}`);
 });
 
 test('a collection is deleted only when its name is typed', async () => {

@@ -16,7 +16,7 @@ const headersFor = type => ({...(key !== null && {authorization: `Bearer ${key}`
 
 // An error response of the server, as in RFC 9457. Its story says what is wrong with each member.
 function problem(status, body) {
-	const message = body?.detail || body?.title || `status ${status}`;
+	const message = status === 412 ? 'The document has changed meanwhile. Open it again.' : body?.detail || body?.title || `status ${status}`;
 	const story = body?.errors?.map(({pointer, parameter, detail}) => `${pointer || parameter || 'request'}: ${detail}`).join('\n') || message;
 	return Object.assign(new Error(message), {status, story});
 }
@@ -28,13 +28,14 @@ export const path = (...parts) => `/v1/${parts.map(part => encodeURIComponent(pa
 
 // Sends a request and returns its response. `body` is sent as JSON, unless `type` names another media type.
 // Asks for a key if the server requires one, and retries with it.
-export async function send(method, target, {body, type, encoding, query, signal} = {}) {
+export async function send(method, target, {body, type, encoding, version, query, signal} = {}) {
 	const url = new URL(target, location.origin);
 	for (const [name, value] of Object.entries(query ?? {})) if ((value ?? '') !== '') url.searchParams.set(name, value);
 	for (;;) {
 		const used = key;
 		const headers = headersFor(body !== undefined && (type ?? 'application/json'));
 		if (encoding) headers['content-encoding'] = encoding;
+		if (version) headers['if-match'] = `"${version}"`;
 		const answer = await fetch(url, {...FETCH, method, headers, signal, body: type ? body : JSON.stringify(body)}).catch(error => {
 			if (error.name === 'AbortError') throw error;
 			wentAway();
@@ -125,8 +126,7 @@ function askForKey(refused) {
 	return asking;
 }
 
-// Finds out what the key may do by three requests that change nothing: a list of keys, a nameless collection, an impossible job.
-// Only whether they are forbidden counts.
+// Finds out what the key may do by three requests that change nothing. Only whether they are forbidden counts.
 export async function probe() {
 	const allowed = async (method, target, body) => {
 		const {status} = await fetch(target, {...FETCH, method, headers: headersFor('application/json'), body});

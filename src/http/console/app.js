@@ -1,4 +1,4 @@
-// Starts the console: routing to pages, asking for the key, and the notice when the server is unreachable.
+// Starts the console: routing to pages, asking for the key, the notice when the server is unreachable.
 // An address is #/page/argument/…?settings; it never contains a key.
 
 import {ended, get, hasKey, pause, probe, server, session, useKey} from './api.js';
@@ -8,7 +8,7 @@ const PAGES = ['search', 'collections', 'jobs', 'mining', 'classifiers', 'models
 const main = document.getElementById('main');
 let leaving = new AbortController();
 
-// Shows the page that the address names. Each page is a module with `show(page)`, loaded when it is first needed.
+// Shows the page that the address names. Each page is a module with `show(page)`, loaded when first needed.
 async function route() {
 	leaving.abort();
 	leaving = new AbortController();

@@ -1,4 +1,4 @@
-// Classifiers: training one from a metadata field, trying it out, and its errors by language.
+// Classifiers: training from a metadata field, trying, errors by language.
 
 import {call, get, metadataOf, path, post} from './api.js';
 import {ask, button, busy, card, confirmed, empty, facts, fill, h, head, hint, may, meter, passage, pickCollection, select, table, tell, tongue} from './dom.js';
@@ -75,7 +75,7 @@ function attempt(target) {
 	}, 'primary')), answer);
 }
 
-// The confusion matrix on the documents that the classifier learned from, for all languages or one; a cell opens its documents.
+// The confusion matrix on the documents that it learned from, in all languages or one; a cell opens its documents.
 function quality(target, source) {
 	const place = h('div.stack');
 	const evaluate = async (code, languages) => {
@@ -84,7 +84,7 @@ function quality(target, source) {
 		const {all, transfer, confusion} = result;
 		const known = languages ?? result.languages;
 		const choose = select([['', 'All languages'], ...known.filter(one => one.language).map(one => [one.language, `${languageName(one.language)}: ${percent(one.scores.accuracy)}`])], code, value => busy(choose, () => evaluate(value, known)), {label: 'Language'});
-		fill(place, choose, h('p', `Accuracy on ${plural(all.examples, 'document')}: ${percent(all.accuracy)}, macro-F1 ${percent(all.macro_f1)}${transfer ? `; the other languages are ${percent(transfer.gap)} below ${languageName(transfer.from)}` : ''}.`),
+		fill(place, choose, h('p', `Accuracy on ${plural(all.examples, 'document')}: ${percent(all.accuracy)}, macro-F1 ${percent(all.macro_f1)}${transfer ? `; the other languages are ${percent(Math.abs(transfer.gap))} ${transfer.gap < 0 ? 'above' : 'below'} ${languageName(transfer.from)}` : ''}.`),
 			confusion && matrix(result, (expected, answered) => errors(target, source, filter, expected, answered)));
 	};
 	const judge = button('Evaluate', () => {

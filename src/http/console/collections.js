@@ -1,6 +1,6 @@
-// Collections: the list, a form for a new one, and the page of each: documents, map, imports, languages, settings.
+// Collections: the list, a new one, the page of each: documents, map, imports, languages, settings.
 
-import {call, download, get, path, post, send} from './api.js';
+import {call, download, get, path, post} from './api.js';
 import {ask, busy, button, card, confirmed, empty, facts, failed, fieldsOf, fill, h, head, hint, icon, languageBar, may, meter, select, stats, table, tell, tongue, written} from './dom.js';
 import {browse, writeDocument} from './documents.js';
 import {showJob} from './jobs.js';
@@ -32,7 +32,7 @@ async function showAll({main, signal}) {
 		known.push(...answer.collections);
 		cursor = answer.next_cursor;
 	};
-	// Shows the first matches, and loads more pages until there are enough of them or no more.
+	// Shows the first matches, and loads pages until there are enough of them or no more.
 	const draw = async () => {
 		const part = written(filter).toLowerCase();
 		const fitting = known.filter(one => one.name.toLowerCase().includes(part));
@@ -45,7 +45,7 @@ async function showAll({main, signal}) {
 		if (lacks) {
 			await (reading ??= read(READ_ON).finally(() => { reading = undefined; }));
 			await draw();
-		} else if (fitting.length === 0) fill(grid, part ? hint('No name contains this text.') : empty('No collections yet', 'A collection holds documents under one name, embedded by one model.', may('admin') && button('Create a collection', create, 'primary')));
+		} else if (fitting.length === 0) fill(grid, part ? hint('No name contains this text.') : empty('No collections yet', '', may('admin') && button('Create a collection', create, 'primary')));
 	};
 	await read(PAGE);
 	await draw();
@@ -120,7 +120,7 @@ function showImport(name, body, take, first) {
 	}, '', {sign: 'add'})));
 }
 
-// Sends files one after the other, and shows the job of each until all of its documents can be found.
+// Sends files one by one, and shows the job of each until all of its documents can be found.
 async function importFiles(name, files, refresh) {
 	const list = document.getElementById('imports');
 	for (const file of files) {

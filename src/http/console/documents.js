@@ -1,4 +1,4 @@
-// Documents of a collection: browsing with a filter, and writing, changing and deleting them.
+// Documents of a collection: browsing, filtering, writing, deleting.
 
 import {call, get, path, post} from './api.js';
 import {ask, button, confirmed, empty, failed, fill, h, may, passage, said, select, tongue} from './dom.js';
@@ -68,7 +68,7 @@ export async function browse({signal}, collection, body, refresh) {
 			order = value;
 			filterBy(filter);
 		}, {label: 'Order'}),
-		may('write') && button('Document', async () => {
+		may('write') && collection.model && button('Document', async () => {
 			if (await writeDocument(name)) await Promise.all([read(true), refresh()]);
 		}, '', {sign: 'add', label: 'New document'})),
 	h('details', h('summary', 'Filter'), filters), count, h('h2.sr', 'Documents'), list, foot);
@@ -78,13 +78,14 @@ export async function browse({signal}, collection, body, refresh) {
 // Asks for a document (a new one, or a new version of `known`) and stores it.
 export function writeDocument(collection, known) {
 	const target = path('collections', collection, 'documents');
-	const {metadata: before = {}, language, language_confidence: detected} = known ?? {};
+	const {metadata: before = {}, language, language_confidence: detected, version, expires_at} = known ?? {};
+	const own = detected === undefined && language || '';
 	return ask(known ? `Edit ${known.id}` : 'New document', {
 		id: !known && ['Id', {}, 'If empty, the server assigns one.'],
 		title: ['Title', {value: known?.title ?? ''}],
 		text: known?.text !== '' && ['Text', h('textarea', {rows: 8, value: known?.text ?? '', autofocus: true, required: !known})],
-		language: ['Language', {value: detected === undefined && language || '', placeholder: 'detected'}],
-		metadata: ['Metadata', h('textarea.mono', {rows: 4, spellcheck: 'false', value: JSON.stringify(before, null, 2)})],
+		language: ['Language', {value: own, placeholder: 'detected'}],
+		metadata: ['Metadata', h('textarea.json', {dir: 'ltr', rows: 4, spellcheck: 'false', value: JSON.stringify(before, null, 2)})],
 	}, 'Save', async ({metadata = '{}', text = '', ...given}) => {
 		const after = JSON.parse(metadata);
 		if (!known) {
@@ -93,9 +94,14 @@ export function writeDocument(collection, known) {
 			return result;
 		}
 		const one = `${target}/${encodeURIComponent(known.id)}`;
-		if (text !== (known.text ?? '').trim()) return call('PUT', one, {body: {...given, metadata: after, text}});
-		// An unchanged text keeps its embedding. Removed fields are null in the patch.
-		const gone = Object.fromEntries(Object.keys(before).map(name => [name, null]));
-		return call('PATCH', one, {body: {title: null, ...given, metadata: {...gone, ...after}}});
+		if (text !== (known.text ?? '').trim() || own && !given.language) return call('PUT', one, {version, body: {...given, metadata: after, text, expires_at}});
+		// A patch works without the collection's model.
+		return call('PATCH', one, {version, body: {title: null, ...given, metadata: patch(before, after)}});
 	}, 'wide');
 }
+
+// The merge patch from one object to another: what differs, with null for removed members.
+const patch = (before, after) => Object.fromEntries(Object.keys({...before, ...after}).filter(name => JSON.stringify(before[name]) !== JSON.stringify(after[name])).map(name => {
+	const [old, now] = [before[name], after[name]];
+	return [name, old?.constructor === Object && now?.constructor === Object ? patch(old, now) : now ?? null];
+}));

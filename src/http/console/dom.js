@@ -1,4 +1,4 @@
-// Elements without a framework, and the few parts that all pages share: icons, messages, dialogs, meters, copy buttons.
+// Elements without a framework, and the parts that pages share: icons, messages, dialogs, meters, copy buttons.
 
 import {session} from './api.js';
 import {endonym, hue, languageName, number, pieces} from './text.js';
@@ -204,10 +204,11 @@ export function languageBar(counts) {
 
 export const meter = value => h('span.meter', {'aria-hidden': 'true'}, h('i', {vars: {part: Math.max(0, Math.min(1, value || 0))}}));
 
-// A button that copies the result of `text()`.
-export function copier(text) {
+// A button that copies the text of `place`. Without TLS, there is no clipboard API.
+export function copier(place) {
 	const one = button('Copy', async () => {
-		await navigator.clipboard.writeText(text());
+		getSelection().selectAllChildren(place);
+		await (navigator.clipboard?.writeText(place.textContent) ?? document.execCommand('copy'));
 		one.lastChild.textContent = 'Copied';
 		setTimeout(() => { one.lastChild.textContent = 'Copy'; }, 1500);
 	}, 'small');
@@ -224,7 +225,7 @@ export const facts = (...parts) => h('p.facts', parts.flat().map(one => (typeof 
 
 export const stats = (kind, pairs) => h(kind, pairs.map(([name, value]) => h('div', h('dt', name), h('dd', value))));
 
-// A table that scrolls on a narrow screen. Rows are lists of cells; columns whose name begins with # hold numbers.
+// A table that scrolls. Rows are lists of cells; columns whose name begins with # hold numbers.
 export function table(label, columns, rows) {
 	const kinds = columns.map(one => (one.startsWith('#') ? '.num' : ''));
 	const line = row => h('tr', row.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : h(`td${kinds[at]}`, cell))));

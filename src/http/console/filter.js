@@ -9,11 +9,13 @@ const OPERATORS = [
 const nameOf = operator => OPERATORS.find(([name]) => name === operator)?.[1];
 const alone = operator => ['exists', 'missing'].includes(operator);
 
-// The editor row for a leaf of a filter; nothing if a row cannot express it.
+// The row for a leaf of a filter; nothing if a row cannot express it.
 function row({field, ...rest}) {
 	const [[operator, value] = [], more] = Object.entries(rest);
 	if (typeof field !== 'string' || more || !nameOf(operator)) return null;
 	if (operator === 'exists') return {field, operator: value ? 'exists' : 'missing', value: ''};
+	// Lists are split at commas.
+	if (value?.some?.(one => String(one).includes(','))) return null;
 	return {field, operator, value: [value].flat().map(show).join(', ')};
 }
 
@@ -59,7 +61,7 @@ export function also(filter, condition) {
 	return list.some(one => JSON.stringify(one) === JSON.stringify(condition)) ? filter : {and: [...list, condition]};
 }
 
-// An editor for `filter`. `changed` gets the new filter, or nothing if there is none. `fields` are suggested names.
+// An editor for `filter`. `changed` gets the new filter, if there is one. `fields` are suggested names.
 export function filterEditor(filter, changed, fields = []) {
 	const names = h('datalist', {id: fresh()}, [...new Set(['language', 'id', 'created_at', 'updated_at', ...fields])].map(name => h('option', {value: name})));
 	const place = h('div.rows');
@@ -84,7 +86,7 @@ export function filterEditor(filter, changed, fields = []) {
 	};
 	const asJson = () => {
 		const now = list ? compose(list) : filter;
-		const text = h('textarea.mono', {rows: 4, spellcheck: 'false', label: 'Filter as JSON', value: now ? JSON.stringify(now, null, 1) : '', onchange: () => {
+		const text = h('textarea.json', {dir: 'ltr', rows: 4, spellcheck: 'false', label: 'Filter as JSON', value: now ? JSON.stringify(now, null, 1) : '', onchange: () => {
 			note.textContent = '';
 			try {
 				filter = text.value.trim() === '' ? undefined : JSON.parse(text.value);

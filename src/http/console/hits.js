@@ -1,4 +1,4 @@
-// Hits as cards: language, score, title and passage with their marks, and why it was found.
+// Hits as cards: language, score, title and passage with marks, and why it was found.
 
 import {get, path} from './api.js';
 import {button, busy, dialog, facts, fill, h, hint, icon, marked, meter, passage, said, tongue} from './dom.js';
@@ -39,7 +39,7 @@ function card(hit, context) {
 			h('span.score', {title: `score ${hit.score}`}, meter(relative), h('b', score(hit.score)), h('span.sr', ' score'))),
 		hit.title && said('h3', hit.language, marked(hit.title, hit.title_marks)),
 		hit.passage?.text ? passage(hit.passage.text, hit.passage.marks, hit.language) : noText(),
-		h('footer', h('span.id', {title: 'id of the document'}, hit.id), chips(hit.metadata, narrow),
+		h('footer', h('span.id', {title: hit.id}, hit.id), chips(hit.metadata, narrow),
 			h('span.tools', why, alike && button('Similar', () => alike(hit.id), 'small', {title: 'Documents like this one'}), open)),
 		reasons));
 }
@@ -64,14 +64,14 @@ export function chips(metadata, narrow, most = 6) {
 	}), entries.length > most && h('span.chip', `+${entries.length - most}`));
 }
 
-// Why a hit was found: each kind of evidence with its rank and score, the matching words, the languages.
+// Why a hit was found: the evidence with ranks and scores, the matching words, the languages.
 function explain({language, title, title_marks, passage: found, explanation = {}, score: total}, {tops, mode, asked}) {
 	const lists = EVIDENCE.filter(([list]) => mode === 'full' || (mode === 'hybrid' ? list !== 'late' : list === mode));
 	const by = EVIDENCE.filter(([list]) => explanation[list]).map(([list, name]) => `${name.toLowerCase()} (${ordinal(explanation[list].rank)} in its list)`);
 	const words = new Set([...pieces(title, title_marks), ...pieces(found?.text, found?.marks)].filter(one => one.marked).map(one => one.text));
 	return [
 		h('p', by.length === 0 ? 'This mode gives no explanation.' : `Found by ${by.join(', ').replace(/, ([^,]*)$/, ' and $1')}.`,
-			asked && language && asked !== language && ` You asked in ${languageName(asked)}; this document is in ${languageName(language)}. Nothing was translated: both are points in one space, close together.`),
+			asked && language && asked !== language && ` You asked in ${languageName(asked)}; this document is in ${languageName(language)}. Nothing was translated: their embeddings are close.`),
 		h('dl', lists.map(([list, name, title, unit]) => {
 			const one = explanation[list];
 			return h(one ? 'div' : 'div.not', h('dt', {title}, name),
@@ -94,7 +94,7 @@ export const openDocument = (collection, id, found) => reading(id, async () => {
 	const parts = marked(one.text, found && [found], 'mark.soft');
 	setTimeout(() => parts.find(part => part.scrollIntoView)?.scrollIntoView({block: 'center'}));
 	return [
-		facts(tongue(one.language), one.language_confidence !== undefined && `Language detected: ${Math.round(one.language_confidence * 100)} % sure`, `Passages: ${number(one.passages)}`, `Written: ${when(one.updated_at)}`, `Version: ${number(one.version)}`,
+		facts(tongue(one.language), one.language_confidence !== undefined && `Language detected: ${Math.round(one.language_confidence * 100)} % sure`, `Passages: ${number(one.passages)}`, `Written: ${when(one.updated_at)}`, `Version: ${number(one.version)}`, one.expires_at && `Expires: ${when(one.expires_at)}`,
 			!one.indexed && h('span.state.warn', 'not embedded yet')),
 		one.title && said('h3', one.language, one.title), said('p.passage.whole', one.language, parts),
 		h('h3', 'Metadata'), h('pre', {tabindex: '0'}, JSON.stringify(one.metadata, null, 2))];

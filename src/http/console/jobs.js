@@ -1,4 +1,4 @@
-// Jobs: progress, counts, errors and actions; also the card of a single job, which other pages show.
+// Jobs: progress, counts, errors and actions; also the card of a job, which other pages show.
 
 import {ended, follow, get, lines, path, pause, post} from './api.js';
 import {button, dialog, empty, facts, failed, fill, h, head, hint, may, select, table, tell} from './dom.js';
@@ -84,7 +84,7 @@ const showFailed = job => reading('What failed', async () => {
 		more && hint(`The first ${FAILED_SHOWN}. All of them: GET ${target}?status=failed`)];
 });
 
-// Shows a job in `place` until it ends, and returns it; reports failures.
+// Shows a job in `place` until it ends, reports a failure, and returns it.
 export async function showJob(place, job, signal) {
 	const one = card(job);
 	fill(place, h('ul.jobs', one.element));

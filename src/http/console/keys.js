@@ -37,7 +37,8 @@ async function create() {
 		expires_at: ['Expires', {type: 'date'}],
 	}, 'Create', ({collections, expires_at: day, ...values}) => post('/v1/keys', {...values, ...(collections.length > 0 && {collections}), ...(day && {expires_at: new Date(`${day}T00:00:00`)})}));
 	if (!made) return false;
-	await dialog('Copy the key now', close => h('div', h('p', 'The server stores only its hash, so it cannot be shown again.'), h('div.secret', h('code', made.secret), copier(() => made.secret)),
+	const secret = h('code', made.secret);
+	await dialog('Copy the key now', close => h('div', h('p', 'The server stores only its hash, so it cannot be shown again.'), h('div.secret', secret, copier(secret)),
 		h('footer', button('Done', () => close(true), 'primary'))));
 	// From the first key on, the server requires one: this page uses the new key.
 	if (!session.guarded) await useKey(made.secret);

@@ -1,4 +1,4 @@
-// The map of a collection: each document is a point near similar ones, with colors, a lasso, a query dropped on it, and a list.
+// The map of a collection: a point for each document, with colors, a lasso, a query and a list.
 
 import {ended, get, metadataOf, path, post} from './api.js';
 import {button, check, empty, facts, failed, fill, h, hint, icon, may, passage, select, tongue, vector, written} from './dom.js';
@@ -124,7 +124,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		await show();
 	}
 
-	// Colors the points: the groups that are shown, with those in focus in front.
+	// Colors the points of the groups that are shown; those in focus are in front.
 	function color() {
 		const value = property => getComputedStyle(document.documentElement).getPropertyValue(property);
 		const [muted, light, chroma] = [value('--muted'), value('--tongue-l'), value('--tongue-c')];
@@ -138,7 +138,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		scatter.paint(colors);
 	}
 
-	// The legend: how many of each group are in focus; a click hides a group or shows it, one with Shift shows it alone.
+	// The legend: how many of each group are in focus. A click hides or shows a group, one with Shift shows it alone.
 	function count() {
 		const counts = groups.map(() => 0);
 		for (const rank of focus ? focus.members.map(at => group[at]) : group) counts[rank] += 1;
@@ -209,7 +209,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		scatter.redraw();
 	}
 
-	// After each frame: elements on top of the points move with them, and the list is updated once the map rests.
+	// After each frame: elements on top of points move along; once the map rests, the list is updated.
 	function drawn() {
 		const put = (element, place) => {
 			element.hidden = !place;

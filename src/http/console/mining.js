@@ -1,4 +1,4 @@
-// Mining translation pairs: starting a job, and reviewing its pairs one by one with the keyboard.
+// Mining translation pairs: starting a job, and reviewing its pairs.
 
 import {get, lines, path, post, save} from './api.js';
 import {button, empty, failed, field, fieldsOf, fill, h, head, hint, may, passage, pickCollection, said, select, tongue} from './dom.js';
@@ -53,7 +53,7 @@ async function review({main, signal}, id) {
 
 function decide(place, id, pairs, more, signal) {
 	const slot = `dragoman.review.${id}`;
-	// Stores only the positions of pairs and the decisions, for a reload; no text and no key.
+	// Stores only positions and decisions, for a reload; no text and no key.
 	const decided = new Map(JSON.parse(sessionStorage.getItem(slot) ?? '[]'));
 	const [low, high] = [pairs.at(-1).score, pairs[0].score];
 	let at = Math.max(0, pairs.findIndex((_, place) => !decided.has(place)));
@@ -61,7 +61,7 @@ function decide(place, id, pairs, more, signal) {
 	const queue = h('ol.queue.card');
 	const now = h('article', {'aria-live': 'polite'});
 	const slider = h('input', {type: 'range', min: low, max: high, step: (high - low) / 500 || 0.001, value: low, oninput: () => draw()});
-	// Pairs come in the order of their scores, the best first.
+	// Best pairs first.
 	const kept = () => pairs.filter(pair => pair.score >= Number(slider.value) - 1e-9).length;
 	const state = place => decided.has(place) && h(`span.state.${TONES[decided.get(place)]}`, decided.get(place));
 
@@ -97,7 +97,7 @@ function decide(place, id, pairs, more, signal) {
 
 	addEventListener('keydown', event => {
 		if (event.target.closest('input[type=text], textarea, select, dialog') || event.ctrlKey || event.metaKey || event.altKey) return;
-		const decision = {a: 'accepted', r: 'rejected', u: 'back', ...(event.target !== slider && {ArrowRight: 'accepted', ArrowLeft: 'rejected'})}[event.key];
+		const decision = {a: 'accepted', r: 'rejected', u: 'back', ...(event.target !== slider && {arrowright: 'accepted', arrowleft: 'rejected'})}[event.key.toLowerCase()];
 		if (!decision) return;
 		event.preventDefault();
 		take(decision);

@@ -1,4 +1,4 @@
-// The loaded model: its languages, limits and measured quality; and two sentences to compare.
+// The loaded model: languages, limits, measured quality; two sentences to compare.
 
 import {get, post} from './api.js';
 import {button, card, field, fill, h, head, meter, stats, table, tongue} from './dom.js';

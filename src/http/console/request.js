@@ -1,4 +1,4 @@
-// The page's last search as code to copy: curl, Python, TypeScript. A key appears in it only as a variable.
+// The last search as code to copy. A key appears in it only as a variable.
 
 import {session} from './api.js';
 import {copier, dialog, h} from './dom.js';
@@ -56,5 +56,5 @@ export function showRequest(path, body) {
 		if (step) pick(chosen + step, true);
 	}}, label));
 	pick(chosen);
-	return dialog('The request', () => h('div', h('div.tabs', {role: 'tablist', label: 'Language of the program'}, tabs), code, h('footer', copier(() => code.textContent))), 'wide');
+	return dialog('The request', () => h('div', h('div.tabs', {role: 'tablist', label: 'Language of the program'}, tabs), code, h('footer', copier(code))), 'wide');
 }

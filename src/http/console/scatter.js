@@ -92,11 +92,11 @@ export function plot(canvas, on) {
 
 	const cell = place => clamp(0, Math.floor((place + 1) / 2 * side), side - 1);
 
-	// Takes four bytes for each point: red, green, blue, and how strongly it shows: 0 is hidden, 255 large and above the others.
+	// Takes four bytes for each point: red, green, blue, and strength: 0 is hidden, 255 large and above the others.
 	function paint(bytes) {
 		colors = bytes;
 		const count = members.length;
-		// In a shuffled order, so that the last documents of the collection do not cover the others.
+		// Shuffled, so that the last documents of the collection do not cover the others.
 		const step = count % 7919 === 0 ? 7907 : 7919;
 		const order = Array.from({length: count}, (_, at) => at * step % count).filter(at => colors[at * 4 + 3] > 0);
 		const strong = at => colors[at * 4 + 3] === 255;

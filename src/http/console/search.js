@@ -1,4 +1,4 @@
-// The search page: a query in any language, hits in all, why each was found, and two settings side by side.
+// The search page: a query in any language, hits in all, two settings side by side.
 
 import {get, path, post} from './api.js';
 import {busy, button, empty, failed, fill, form, h, hint, icon, languageBar, pickCollection, said, tell, written} from './dom.js';
@@ -10,7 +10,7 @@ import {endonym, hue, languageName, link, number, plural, spoken} from './text.j
 
 const LISTED = 200;
 const TYPING_MS = 280;
-// The collection that was searched last, for when the page is opened again without one.
+// The collection that was searched last, for when the page is opened without one.
 let lastCollection = '';
 
 export async function show(page) {
@@ -42,7 +42,7 @@ function search({main, query, signal}, collection, known) {
 	let timer;
 	let columns;
 	let tally;
-	// Without a model, or with the embedding of a document as the query, only embeddings are compared.
+	// Without a model, or with a document as the query, only embeddings are compared.
 	const vectors = () => Boolean(like) || !model;
 	const bodies = () => sides.map(settings => requestOf(like || question, settings, {vectors: vectors()}));
 
@@ -151,7 +151,7 @@ function search({main, query, signal}, collection, known) {
 	}
 
 	function draw(answers, asked) {
-		// A focused hit keeps the focus; if it is gone, the first one gets it.
+		// A focused hit keeps the focus, or the first one gets it.
 		const held = document.activeElement.closest('.hit')?.dataset.id;
 		const places = answers.map(({value}) => new Map(value?.hits.map((hit, at) => [hit.id, at + 1])));
 		answers.forEach(({value: answer, reason}, at) => {

@@ -1,4 +1,4 @@
-// The settings of a search: their defaults, their form in the address, the panel that changes them, and the request.
+// The settings of a search: defaults, form in the address, panel, and request.
 
 import {check, field, fill, h, select, tongue} from './dom.js';
 import {filterEditor, inWords} from './filter.js';

@@ -29,7 +29,7 @@ function remembered(find, known = new Map()) {
 // A language's English name; its code if the language is unknown.
 export const languageName = remembered(code => (code ? nameIn('en', code) || code : 'No language'));
 
-// A language's own name for itself, or nothing if the browser does not know it.
+// A language's own name, or nothing if the browser does not know it.
 export const endonym = remembered(code => {
 	const name = code ? nameIn(code, code) : '';
 	return name === languageName(code) && code !== 'en' ? '' : name;
@@ -42,7 +42,7 @@ export function hue(code) {
 	return code ? Math.round((place * 137.508) % 360) : 0;
 }
 
-// Counts by language, most frequent first, except the count of documents without a language.
+// Counts by language, most frequent first, except that of documents without one.
 export const spoken = counts => counts.filter(one => one.language).sort((a, b) => b.documents - a.documents);
 
 export const counted = counts => spoken(counts).map(one => [one.language, `${languageName(one.language)} (${number(one.documents)})`]);
@@ -70,7 +70,6 @@ export const link = (...parts) => `#/${parts.map(encodeURIComponent).join('/')}`
 
 export const when = timestamp => new Date(timestamp).toLocaleString('en-GB', {dateStyle: 'medium', timeStyle: 'short'});
 
-// How long ago something happened.
 export function ago(timestamp) {
 	const seconds = (new Date(timestamp) - Date.now()) / 1000;
 	for (const [unit, size] of [['day', 86400], ['hour', 3600], ['minute', 60]]) {
