@@ -488,6 +488,19 @@ test('long names and words widen neither a page nor a dialog', async () => {
   await stage.sees(`${name} is deleted.`);
 });
 
+test('vectors without texts are searched by the id of a document', async () => {
+  await server.call('POST', '/v1/collections', { name: 'vectors', dimension: 2 });
+  await server.call('POST', '/v1/collections/vectors/documents', { documents: [{ id: 'a', vector: [1, 0] }, { id: 'b', vector: [1, 1] }, { id: 'c', vector: [0, 1], text: 'Le chat dort sur le canapé.' }] });
+  await stage.visit('#/search/vectors');
+  await stage.write('Question', 'a', 'searchbox');
+  await stage.sees('2 hits in 1 language');
+  await stage.sees('A vector without a text.');
+  await stage.visit('#/collections/vectors');
+  await until('the documents are listed', async () => (await stage.count('.documents > li')) === 3);
+  assert.equal(await stage.count('button[aria-label="New document"]'), 0);
+  await server.call('DELETE', '/v1/collections/vectors');
+});
+
 test('a filter that rows cannot show is shown as JSON', async () => {
   const filter = { field: 'city', in: ['Paris, France', 'Rome'] };
   await stage.visit(`#/search/island?q=ferry&a=${encodeURIComponent(JSON.stringify({ filter }))}`);

@@ -14,7 +14,7 @@ let gone = false;
 const FETCH = {cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer'};
 const headersFor = type => ({...(key !== null && {authorization: `Bearer ${key}`}), ...(type && {'content-type': type})});
 
-// An error response of the server, as in RFC 9457. Its story says what is wrong with each member.
+// An error response, as in RFC 9457. Its story says what is wrong with each member.
 function problem(status, body) {
 	const message = status === 412 ? 'The document has changed meanwhile. Open it again.' : body?.detail || body?.title || `status ${status}`;
 	const story = body?.errors?.map(({pointer, parameter, detail}) => `${pointer || parameter || 'request'}: ${detail}`).join('\n') || message;

@@ -183,7 +183,7 @@ function search({main, query, signal}, collection, known) {
 		});
 		if (held) (results.querySelector(`.hit[data-id=${CSS.escape(held)}]`) ?? results.querySelector('.hit') ?? box).focus();
 		const {hits, took_ms: took} = answers[0].value ?? {};
-		fill(says, hits && [like && ['Documents like ', h('bdi', like), ': '], [`${plural(hits.length, 'hit')} in ${plural(new Set(hits.map(hit => hit.language)).size, 'language')}`, `${took.toFixed(1)} ms`,
+		fill(says, hits && [like && ['Documents like ', h('bdi', like), ': '], [`${plural(hits.length, 'hit')} in ${plural(new Set(hits.flatMap(hit => hit.language ?? [])).size, 'language')}`, `${took.toFixed(1)} ms`,
 			asked?.language && `asked in ${languageName(asked.language)}${asked.confidence ? ` (${Math.round(asked.confidence * 100)} % sure)` : ''}`].filter(Boolean).join(' · ')]);
 		count(answers.flatMap(({value}) => value?.hits ?? []));
 	}
