@@ -187,10 +187,11 @@ impl State {
         let detail = "its training was canceled".to_owned();
         let canceled = JobFailure { code: Code::ClassifierNotReady, detail };
         let failure = if status == JobStatus::Canceled { Some(&canceled) } else { error };
-        Ok(match failure {
+        match failure {
             Some(failure) => self.catalog.finish_failed_training(job, status, failure, now_ms())?,
             None => self.catalog.finish_job(job, status, None, now_ms())?,
-        })
+        }
+        Ok(())
     }
 
     /// Records a failure for each training without a job. Only earlier versions, which accepted the job after the classifier, can have

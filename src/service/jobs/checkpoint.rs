@@ -12,7 +12,7 @@ use crate::storage::RecordFn;
 
 /// Returns what stores the checkpoint that `next` makes from the outcomes of a batch, and a receiver of this checkpoint, which has
 /// it once the batch is committed.
-pub(crate) fn following<T, C: Serialize + Send + 'static>(
+pub(crate) fn following<T: 'static, C: Serialize + Send + 'static>(
     next: impl FnOnce(&[T]) -> C + Send + 'static,
 ) -> (RecordFn<T>, Receiver<C>) {
     let (sender, receiver) = sync_channel(1);

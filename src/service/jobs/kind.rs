@@ -139,7 +139,7 @@ pub(super) fn at_checkpoint<J: JobKind>(state: &State, job: &Job) -> Result<Job,
     Ok(reached.map_or_else(
         || job.clone(),
         |(done, details)| {
-            let progress = JobProgress { done, ..job.progress.clone() };
+            let progress = JobProgress { done, ..job.progress };
             Job { progress, details: stored::write(&details), ..job.clone() }
         },
     ))
