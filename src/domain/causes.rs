@@ -15,9 +15,9 @@ pub fn chain(error: &dyn Error) -> String {
     text.replace('\n', " ")
 }
 
-/// The error and its causes, as a field of a log event.
-pub fn with_causes(error: &(impl Error + 'static)) -> &(dyn Error + 'static) {
-    error
+/// The error and its causes, as a field of a log event. As an error, it would have no causes in a log of JSON.
+pub fn with_causes(error: &(impl Error + 'static)) -> String {
+    chain(error)
 }
 
 /// The message of a panic, if it has one.
