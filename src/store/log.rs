@@ -26,11 +26,15 @@ const PAGE_SIZES: RangeInclusive<usize> = 512..=1 << 16;
 /// Position of the page size in a database's own header.
 const PAGE_SIZE_AT: usize = 16;
 
-/// Refuses a log that lost acknowledged changes. Nobody may have the database open.
+/// Refuses a log that lost acknowledged changes. Makes the log durable: a process that was killed may have written a commit
+/// without syncing it, and from now on clients see that commit. Nobody may have the database open.
 pub(super) fn check(database: &Path) -> Result<(), StoreError> {
     let path = log_path(database);
     let lost = match File::open(&path) {
-        Ok(file) => find_lost(BufReader::with_capacity(1 << 20, file), || page_size(database)),
+        Ok(file) => {
+            let synced = file.sync_all();
+            synced.and_then(|()| find_lost(BufReader::with_capacity(1 << 20, file), || page_size(database)))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     };
