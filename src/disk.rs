@@ -1,9 +1,9 @@
-//! How much room a disk has left, and how to open only regular files.
+//! How much room a disk has left, how to open only regular files, and how to create folders durably.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 /// Returns the number of bytes that this process may still write to the disk of `folder`.
 pub fn free_bytes(folder: &Path) -> io::Result<u64> {
@@ -35,4 +35,29 @@ pub(crate) fn open_with_length(path: &Path) -> io::Result<(File, u64)> {
     let file = open_file(path)?;
     let bytes = file.metadata()?.len();
     Ok((file, bytes))
+}
+
+/// Creates a folder with its parents durably, so that a crash of the machine does not lose it and its content. An error comes
+/// with the path that it is about.
+pub(crate) fn create_folder(path: &Path, mode: u32) -> Result<(), (PathBuf, io::Error)> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = parent(path);
+    create_folder(parent, mode)?;
+    match DirBuilder::new().mode(mode).create(path) {
+        // Another process may have created it in the meantime.
+        Err(error) if !path.is_dir() => Err((path.to_owned(), error)),
+        _ => sync(parent).map_err(|error| (parent.to_owned(), error)),
+    }
+}
+
+/// Makes a file or the entries of a folder durable.
+pub(crate) fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Returns the folder of a path, which is the working directory if the path is only a name.
+pub(crate) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -17,12 +17,15 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt as 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::disk::{create_folder, sync};
 use crate::domain::timestamps::rfc3339;
 use crate::domain::{SnapshotId, hex};
 
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
 const S3: &str = "s3://";
+/// Mode of a folder that the server creates: snapshots contain all users' texts.
+const FOLDER_MODE: u32 = 0o700;
 /// Name of the object that is written and deleted to check write access.
 const PROBE: &str = "dragoman.probe";
 /// Format version of descriptions.
@@ -148,9 +151,8 @@ impl Target {
     }
 
     fn folder(name: &str) -> Result<Self, TargetError> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(name);
-        made.map_err(|source| TargetError::File { operation: format!("make the folder {name}"), source })?;
+        create_folder(std::path::Path::new(name), FOLDER_MODE)
+            .map_err(|(_, source)| TargetError::File { operation: format!("make the folder {name}"), source })?;
         let store = LocalFileSystem::new_with_prefix(name).map_err(failed("use", name))?.with_fsync(true);
         Ok(Self { store: Arc::new(store), prefix: Path::default(), name: name.to_owned(), is_local: true })
     }
@@ -315,9 +317,12 @@ impl Target {
 
     async fn delete(&self, path: &Path) -> Result<(), TargetError> {
         match self.store.delete(path).await {
-            Err(object_store::Error::NotFound { .. }) => Ok(()),
-            deleted => deleted.map_err(failed("remove", path.as_ref())),
+            Err(object_store::Error::NotFound { .. }) => return Ok(()),
+            deleted => deleted.map_err(failed("remove", path.as_ref()))?,
         }
+        // Unlike writing, deleting from a folder syncs nothing. A power loss must not undo the first of two deletions only.
+        let synced = if self.is_local { sync(std::path::Path::new(&self.name)) } else { Ok(()) };
+        synced.map_err(|source| TargetError::File { operation: format!("sync the folder {}", self.name), source })
     }
 
     fn archive(&self, id: &SnapshotId) -> Path {

@@ -9,6 +9,7 @@ use tempfile::TempPath;
 use super::error::CliError;
 use super::lines::{Line, Lines};
 use super::output::{Output, stdout_error};
+use crate::disk::{parent, sync};
 
 const BUFFER_BYTES: usize = 1 << 18;
 const PIECE_BYTES: usize = 1 << 16;
@@ -133,7 +134,7 @@ impl Target {
         Ok(Self { writer: BufWriter::with_capacity(BUFFER_BYTES, file), path: path.to_owned(), partial })
     }
 
-    /// Flushes the file to disk and renames it.
+    /// Flushes the file to disk and renames it durably.
     pub fn finish(self) -> Result<(), CliError> {
         let failed = self.write_error();
         self.rename().map_err(failed)
@@ -144,6 +145,8 @@ impl Target {
         if let Some(partial) = self.partial {
             self.writer.get_ref().sync_all()?;
             partial.persist(&self.path)?;
+            // A folder that may be written but not read cannot be synced.
+            let _ = sync(parent(&self.path));
         }
         Ok(())
     }

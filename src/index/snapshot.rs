@@ -258,7 +258,7 @@ fn crc32_file(path: &Path) -> Result<u32, IndexError> {
 
 /// Makes a file's content, or a folder's entries, survive a power loss.
 fn sync(path: &Path) -> Result<(), IndexError> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(file_error(path))
+    crate::disk::sync(path).map_err(file_error(path))
 }
 
 fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> IndexError {

@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use super::blocking::blocking;
 use super::directory_watch;
 use super::error::Error;
-use super::folders::{AtPath, CATALOG, COLLECTIONS_DIR, sync_dir};
+use super::folders::{AtPath, CATALOG, COLLECTIONS_DIR, create_dir_durably};
 use super::jobs::{Jobs, collections_built_by, takeover};
 use super::state::{BrokenCollection, Listed, Parts, Service, State};
 use super::upload_receiver::Uploads;
@@ -87,7 +87,7 @@ impl Service {
         let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
         let (memory_bytes, uploads_max) = (limits.in_flight_bytes_max, limits.uploads_max);
         let collections_dir = data_dir.join(COLLECTIONS_DIR);
-        create_collections_dir(&data_dir, &collections_dir).at(&collections_dir)?;
+        create_dir_durably(&collections_dir).at(&collections_dir)?;
         let rows = all_rows(&*catalog)?;
         let unfinished = catalog.unfinished_jobs()?;
         orphaned::sweep(&collections_dir, &rows, &collections_built_by(&unfinished))?;
@@ -272,14 +272,6 @@ fn check_writable(folder: &Path) -> Result<(), Error> {
         if let Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) = access(path.as_path(), Access::WRITE_OK) {
             return Err(Error::File { path, source: errno.into() });
         }
-    }
-    Ok(())
-}
-
-fn create_collections_dir(data_dir: &Path, collections_dir: &Path) -> std::io::Result<()> {
-    if !collections_dir.is_dir() {
-        std::fs::create_dir_all(collections_dir)?;
-        sync_dir(data_dir)?;
     }
     Ok(())
 }

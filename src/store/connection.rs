@@ -1,6 +1,5 @@
 //! Opens database files: creates their folders durably, migrates them, and configures the write-ahead log and durability.
 
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use super::StoreError;
 use super::clock::{register_clock, system_clock};
 use super::error::Fault;
 use super::migrate::{Schema, applied, check_schema, migrate};
+use crate::disk;
 
 /// How long a statement waits for a lock. Within one server nobody waits for a lock, but a backup program may hold one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,9 +41,12 @@ const READER_CACHE_KIB: i64 = 4 << 10;
 /// while.
 const WAL_BYTES_KEPT: i64 = 64 << 20;
 
+/// Mode of new folders, from which the system takes the bits of the umask.
+const FOLDER_MODE: u32 = 0o777;
+
 /// Opens or creates a database for writing and migrates it. With `power_safe`, a commit waits until the disk has it.
 pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Result<Connection, StoreError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = disk::parent(path);
     create_folder(folder)?;
     let fresh = !path.exists();
     let open = || -> Result<Connection, Fault> {
@@ -168,24 +171,15 @@ fn keep_statements(connection: &Connection) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Creates a folder with its parents durably, so that a crash of the machine does not lose it and its content.
+/// Creates a folder with its parents durably.
 pub(super) fn create_folder(path: &Path) -> Result<(), StoreError> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    create_folder(parent)?;
-    match fs::create_dir(path) {
-        // Another process may have created it in the meantime.
-        Err(error) if !path.is_dir() => Err(file_error(path, error)),
-        _ => sync(parent),
-    }
+    disk::create_folder(path, FOLDER_MODE).map_err(|(path, error)| file_error(&path, error))
 }
 
 /// Makes a file or the entries of a folder durable. An empty path is the working directory.
 pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    File::open(path).and_then(|file| file.sync_all()).map_err(|error| file_error(path, error))
+    disk::sync(path).map_err(|error| file_error(path, error))
 }
 
 /// Makes an error that names the file. A full or read-only disk gets a different error.
@@ -200,6 +194,7 @@ pub(super) fn file_error(path: &Path, error: io::Error) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::super::migrate::COLLECTION;

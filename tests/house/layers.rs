@@ -11,13 +11,13 @@ pub type Layers = &'static [(&'static str, &'static [&'static str])];
 pub const SERVER: Layers = &[
     ("lib", &[]),
     ("domain", &[]),
+    ("disk", &[]),
     ("bundle", &["domain"]),
     ("text", &["bundle", "domain"]),
-    ("store", &["domain"]),
+    ("store", &["disk", "domain"]),
     ("vectors", &[]),
     ("parallel", &[]),
     ("compression", &["domain"]),
-    ("disk", &[]),
     ("new_id", &[]),
     ("table", &["domain"]),
     ("threads", &[]),
@@ -29,7 +29,7 @@ pub const SERVER: Layers = &[
     ("evaluation", &["parallel", "classify", "mining", "domain"]),
     ("projection", &["classify", "mining", "domain"]),
     ("embed", &["text", "bundle", "ranking", "domain"]),
-    ("targets", &["domain"]),
+    ("targets", &["disk", "domain"]),
     (
         "service",
         &[
@@ -52,7 +52,7 @@ pub const SERVER: Layers = &[
     ),
     ("http", &["service", "compression", "new_id", "domain"]),
     ("server", &["http", "disk"]),
-    ("cli", &["embed", "evaluation", "text", "bundle", "targets", "compression", "new_id", "table", "domain"]),
+    ("cli", &["embed", "evaluation", "text", "bundle", "targets", "compression", "disk", "new_id", "table", "domain"]),
     ("config", &["cli", "domain"]),
     ("telemetry", &["config", "threads"]),
     (

@@ -23,7 +23,7 @@ use crate::domain::{
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::folders::{AtPath, read_file, replace_durably};
+use crate::service::folders::{AtPath, create_dir_durably, read_file, replace_durably};
 use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
@@ -286,7 +286,7 @@ async fn write_result(
         let evaluation = evaluated.evaluation(&evaluator)?;
         let (partial, complete) = (folder.join("evaluation.partial"), folder.join(RESULT));
         let text = serde_json::to_vec(&evaluation).map_err(|_| damaged_row("an evaluation cannot be written"))?;
-        std::fs::create_dir_all(&folder).and_then(|()| replace_durably(&partial, &complete, &text)).at(&complete)?;
+        create_dir_durably(&folder).and_then(|()| replace_durably(&partial, &complete, &text)).at(&complete)?;
         Ok(evaluation)
     });
     let all = evaluation.await?.all;

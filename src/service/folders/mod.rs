@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-pub(crate) use crate::disk::{open_file, open_regular, open_with_length, read_file};
+pub(crate) use crate::disk::{open_file, open_regular, open_with_length, read_file, sync as sync_dir};
 use crate::service::error::Error;
 
 /// The catalog in the data directory, and in an archive.
@@ -29,11 +29,16 @@ impl<T> AtPath<T> for io::Result<T> {
     }
 }
 
-/// Syncs a folder, so that changes of its entries survive a power loss.
-pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+/// Creates a folder in an existing one durably. If it exists already, the process that created it may have been killed before
+/// it was durable.
+pub(crate) fn create_dir_durably(path: &Path) -> io::Result<()> {
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
+        _ => path.parent().map_or(Ok(()), sync_dir),
+    }
 }
 
+/// Writes a new file and makes its content durable, but not its name.
 pub(crate) fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = create_file(path)?;
     file.write_all(content)?;

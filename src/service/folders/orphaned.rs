@@ -63,8 +63,9 @@ pub(crate) fn unmark(folder: &Path) {
 pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     let database = folder.join(DATABASE);
     // A folder in its place holds no documents.
-    if !database.is_dir() {
-        ignore_not_found(std::fs::remove_file(database))?;
+    if !database.is_dir() && ignore_not_found(std::fs::remove_file(database))? {
+        // A power loss must not restore the documents without the mark.
+        sync_dir(folder)?;
     }
     ignore_not_found(std::fs::remove_dir_all(folder)).map(drop)
 }

@@ -31,7 +31,7 @@ use tokio::sync::watch;
 
 use super::documents;
 use super::error::Error;
-use super::folders::AtPath;
+use super::folders::{AtPath, create_dir_durably};
 use super::state::{Service, State};
 use crate::domain::{CollectionId, Job, JobFailure, JobFilter, JobId, JobStatus, JobType, Page, with_causes};
 use crate::store::system_clock as now_ms;
@@ -166,7 +166,7 @@ impl Service {
     pub(super) fn resume_jobs(&self) -> Result<(), Error> {
         let state = &self.state;
         let folder = state.data_dir.join(JOBS_DIR);
-        std::fs::create_dir_all(&folder).at(&folder)?;
+        create_dir_durably(&folder).at(&folder)?;
         state.prune_old_jobs()?;
         let unfinished = state.catalog.unfinished_jobs()?;
         let ids: Vec<JobId> = unfinished.iter().map(|job| job.id.clone()).collect();

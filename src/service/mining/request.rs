@@ -9,7 +9,7 @@ use super::texts::Texts;
 use crate::domain::{CollectionId, CollectionName, KeyId, MiningUnit, SearchFilter};
 use crate::mining::{Margin, Strategy};
 use crate::service::error::Error;
-use crate::service::folders::{AtPath, read_file, read_json, write_durably};
+use crate::service::folders::{AtPath, read_file, read_json, sync_dir, write_durably};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct MineRequest {
@@ -109,7 +109,7 @@ impl PlannedCorpus {
     }
 }
 
-/// Writes the sentences of a corpus into the job's folder: its texts, or the keys of its passages.
+/// Writes the sentences of a corpus durably into the job's folder: its texts, or the keys of its passages.
 pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: Option<&Texts>) -> Result<(), Error> {
     // Serializing text to JSON cannot fail.
     let (name, content): (_, Vec<u8>) = match texts {
@@ -118,7 +118,7 @@ pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: Option<
         Some(Texts::Cut { sentences, .. }) => ("sentences", serde_json::to_vec(sentences).unwrap_or_default()),
     };
     let path = folder.join(format!("{side}.{name}"));
-    write_durably(&path, &content).at(&path)
+    write_durably(&path, &content).and_then(|()| sync_dir(folder)).at(&path)
 }
 
 pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {

@@ -19,7 +19,9 @@ use futures::Stream;
 
 use super::classifiers::ClassifierError;
 use super::error::Error;
-use super::folders::{AtPath, SNAPSHOTS_DIR, ignore_not_found, read_file, rename_durably, sync_dir, write_durably};
+use super::folders::{
+    AtPath, SNAPSHOTS_DIR, create_dir_durably, ignore_not_found, read_file, rename_durably, sync_dir, write_durably,
+};
 use super::state::{Service, State};
 use super::upload_receiver::{UploadBounds, receive};
 use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId, with_causes};
@@ -106,8 +108,9 @@ impl Service {
                 }
                 for path in [state.snapshot_file(&id, DESCRIPTION), state.snapshot_archive(&id)] {
                     ignore_not_found(std::fs::remove_file(&path)).at(&path)?;
+                    state.sync_snapshots()?;
                 }
-                state.sync_snapshots()
+                Ok(())
             })
             .await
     }
@@ -150,7 +153,7 @@ impl Service {
     /// Creates the folder of the snapshots and removes partial files. In the background, writes missing descriptions again.
     pub(crate) fn prepare_snapshots(&self) -> Result<(), Error> {
         let folder = self.state.snapshots_dir();
-        std::fs::create_dir_all(&folder).at(&folder)?;
+        create_dir_durably(&folder).at(&folder)?;
         let mut undescribed = Vec::new();
         for entry in std::fs::read_dir(&folder).at(&folder)? {
             let path = entry.at(&folder)?.path();
@@ -254,7 +257,8 @@ impl State {
         let (path, new) = (self.snapshot_file(id, DESCRIPTION), archive.with_extension("description.partial"));
         let publish = || {
             write_durably(&new, &serde_json::to_vec_pretty(description)?)?;
-            std::fs::rename(archive, self.snapshot_archive(id))?;
+            // Durable first: a power loss that keeps only the description would leave a snapshot without data.
+            rename_durably(archive, &self.snapshot_archive(id))?;
             rename_durably(&new, &path)
         };
         publish().at(&path)
@@ -320,6 +324,7 @@ impl State {
         Ok(ids)
     }
 
+    /// Makes changes of the folder's entries durable.
     fn sync_snapshots(&self) -> Result<(), Error> {
         let folder = self.snapshots_dir();
         sync_dir(&folder).at(&folder)

@@ -207,7 +207,8 @@ fn note_path(service: &Service) -> PathBuf {
 fn write_note(service: &Service, note: &Note) -> Result<(), Error> {
     let path = note_path(service);
     let json = serde_json::to_vec(note).map_err(std::io::Error::other);
-    json.and_then(|json| write_durably(&path, &json)).at(&path)
+    json.and_then(|json| write_durably(&path, &json)).at(&path)?;
+    service.state.sync_snapshots()
 }
 
 impl State {
