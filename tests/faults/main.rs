@@ -12,6 +12,7 @@ mod full;
 mod full_jobs;
 mod lost_directory;
 mod not_regular;
+mod power;
 mod read_only;
 mod saved_index;
 

@@ -227,7 +227,16 @@ impl Client {
 
     /// Returns status and body, or an error if the server is gone.
     pub fn try_delete(&self, path: &str) -> Result<(u16, Value), ureq::Error> {
-        answer(self.keyed(self.agent.delete(format!("{}{path}", self.base))).call())
+        self.try_delete_with(path, &[])
+    }
+
+    /// The same with headers.
+    pub fn try_delete_with(&self, path: &str, headers: &[(&str, &str)]) -> Result<(u16, Value), ureq::Error> {
+        let mut request = self.keyed(self.agent.delete(format!("{}{path}", self.base)));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        answer(request.call())
     }
 
     /// Sends a request with a JSON body and headers; returns status and body, or an error if the server is gone.
