@@ -6,18 +6,19 @@
 use std::fmt;
 
 use serde::Deserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::body_schemas::{BodySchema, SchemaViolation, VIOLATIONS_MAX, allows, alternatives, resolve_reference, types};
 use crate::service::json::pointer_token;
 
-/// Approximate bytes of an object, which may be a struct, or of an array, with room for the first values inside.
+/// Approximate bytes of an object, which may be a struct, or of an array, with room for the first values inside. A value that
+/// should not be here takes as much, because of its error.
 const COMPOUND_BYTES: u64 = 512;
 /// Approximate bytes of any other value, in addition to its text. Numbers in a list of numbers take no more than their text.
 const VALUE_BYTES: u64 = 96;
 
-/// What a scan found. If the body is not JSON, up to where it is not.
+/// What a scan found: in the whole body, or up to where it is not JSON or takes too much memory.
 #[derive(Debug, Default, PartialEq)]
 pub struct BodyScan {
     /// Bytes that the parsed body takes in addition to its texts.
@@ -27,8 +28,9 @@ pub struct BodyScan {
 }
 
 impl BodySchema<'_> {
-    pub fn scan(self, json: &[u8]) -> BodyScan {
-        let mut progress = Progress { document: self.document, pointer: String::new(), scan: BodyScan::default() };
+    /// Scans a body until its values take more than `bytes_max`.
+    pub fn scan(self, json: &[u8], bytes_max: u64) -> BodyScan {
+        let mut progress = Progress { document: self.document, bytes_max, pointer: String::new(), scan: BodyScan::default() };
         let place = Place { progress: &mut progress, schema: self.schema };
         // Whoever parses the body reports why it is not JSON.
         let _ = place.deserialize(&mut serde_json::Deserializer::from_slice(json));
@@ -38,6 +40,7 @@ impl BodySchema<'_> {
 
 struct Progress<'a> {
     document: &'a Value,
+    bytes_max: u64,
     /// JSON pointer to the current value.
     pointer: String,
     scan: BodyScan,
@@ -71,9 +74,14 @@ impl<'a> Place<'_, 'a> {
         scanned
     }
 
-    fn add_value<E>(self) -> Result<(), E> {
-        self.progress.scan.parsed_bytes += VALUE_BYTES;
-        Ok(())
+    fn add<E: Error>(&mut self, bytes: u64) -> Result<(), E> {
+        self.progress.scan.parsed_bytes += bytes;
+        if self.progress.scan.parsed_bytes > self.progress.bytes_max { Err(E::custom("too much memory")) } else { Ok(()) }
+    }
+
+    fn add_leaf<E: Error>(mut self, type_names: &[&str]) -> Result<(), E> {
+        let fits = type_names.iter().any(|name| self.schema_of(name).is_some());
+        self.add(if fits { VALUE_BYTES } else { COMPOUND_BYTES })
     }
 }
 
@@ -92,36 +100,36 @@ impl<'de> Visitor<'de> for Place<'_, '_> {
         f.write_str("any valid JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
         if self.schema_of("null").is_none() && self.progress.scan.nulls.len() < VIOLATIONS_MAX {
             let null = SchemaViolation::null(&self.progress.pointer);
             self.progress.scan.nulls.push(null);
         }
-        self.add_value()
+        self.add_leaf(&["null"])
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        self.add_value()
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        self.add_leaf(&["boolean"])
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        self.add_value()
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        self.add_leaf(&["integer", "number"])
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        self.add_value()
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        self.add_leaf(&["integer", "number"])
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        self.add_value()
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        self.add_leaf(&["number"])
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        self.add_value()
+    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+        self.add_leaf(&["string"])
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<(), A::Error> {
-        self.progress.scan.parsed_bytes += COMPOUND_BYTES;
+        self.add(COMPOUND_BYTES)?;
         let schema = self.schema_of("array").and_then(|schema| schema.get("items")).unwrap_or(&ANYTHING);
         if types(schema) == ["number"] {
             while elements.next_element::<IgnoredAny>()?.is_some() {}
@@ -136,7 +144,7 @@ impl<'de> Visitor<'de> for Place<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
-        self.progress.scan.parsed_bytes += COMPOUND_BYTES;
+        self.add(COMPOUND_BYTES)?;
         let schema = self.schema_of("object").unwrap_or(&ANYTHING);
         let (known, others) = (schema.get("properties"), schema.get("additionalProperties").unwrap_or(&ANYTHING));
         while let Some(name) = members.next_key::<String>()? {
@@ -153,7 +161,7 @@ mod tests {
 
     fn scan(operation: &str, json: &str) -> BodyScan {
         let description = crate::http::description();
-        description.body_schema(description.operations.get(operation).unwrap()).scan(json.as_bytes())
+        description.body_schema(description.operations.get(operation).unwrap()).scan(json.as_bytes(), u64::MAX)
     }
 
     #[test]
@@ -165,7 +173,7 @@ mod tests {
         let in_documents = |documents: String| format!(r#"{{"documents": [{documents}]}}"#);
         check(in_documents(r#"{"text": "Bonjour"}"#.to_owned()), 3 * COMPOUND_BYTES);
         check(in_documents(vec!["{}"; 1_000].join(",")), 1_000 * COMPOUND_BYTES);
-        check(in_documents(vec!["1"; 1_000].join(",")), 1_000 * VALUE_BYTES);
+        check(in_documents(vec!["1"; 1_000].join(",")), 1_000 * COMPOUND_BYTES);
         let metadata = |value: String| in_documents(format!(r#"{{"metadata": {{"a": {value}}}}}"#));
         let size = size_of::<Value>() as u64;
         check(metadata(format!("[{}]", vec!["0"; 1_000].join(","))), 1_000 * size);
@@ -179,5 +187,12 @@ mod tests {
         let torn = format!(r#"{{"documents": [{}"#, "{},".repeat(1_000));
         assert!(scan("upsert_documents", &torn).parsed_bytes > 1_000 * COMPOUND_BYTES);
         assert_eq!(scan("upsert_documents", ""), BodyScan::default());
+    }
+
+    #[test]
+    fn a_scan_ends_when_the_values_take_too_much_memory() {
+        let json = format!("[{}]", vec!["0"; 1_000_000].join(","));
+        let scan = BodySchema::without_references(&Value::Null).scan(json.as_bytes(), 10_000);
+        assert!((10_001..20_000).contains(&scan.parsed_bytes), "{}", scan.parsed_bytes);
     }
 }

@@ -243,20 +243,20 @@ pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, 
 /// Parses JSON against its schema, if there is enough memory. The error names all violations. Null is accepted only where the
 /// schema allows it.
 pub fn read_json<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>) -> Result<T, ApiError> {
-    let scan = schema.scan(json);
-    let (memory, bytes) = (RequestMemory::current(), scan.parsed_bytes);
+    let memory = RequestMemory::current();
     let max = memory.bytes_max();
-    if bytes > max {
-        let detail = format!("the values in the body take about {bytes} bytes of memory, but may take {max}: send fewer at once");
+    let scan = schema.scan(json, max);
+    if scan.parsed_bytes > max {
+        let detail = format!("the values in the body take more than {max} bytes of memory: send fewer at once");
         return Err(ApiError::new(Code::BodyTooLarge, detail));
     }
-    memory.add_body(bytes).map_err(limit_error)?;
+    memory.add_body(scan.parsed_bytes).map_err(limit_error)?;
     read_scanned(json, schema, scan)
 }
 
 /// Parses a part of a body whose memory has been counted already.
 pub fn read_part<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>) -> Result<T, ApiError> {
-    read_scanned(json, schema, schema.scan(json))
+    read_scanned(json, schema, schema.scan(json, u64::MAX))
 }
 
 fn read_scanned<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>, scan: BodyScan) -> Result<T, ApiError> {
