@@ -4,6 +4,7 @@ pub mod context;
 pub mod diacritics;
 pub mod error;
 mod graphemes;
+pub mod keyboard;
 pub mod language;
 pub mod literal_parts;
 pub mod marks;

@@ -8,7 +8,7 @@ use crate::domain::{
 };
 use crate::embed::{
     DependentToken, Embedder, MARKED_BYTES_MAX, QueryError, QueryText, as_typed, dependent_tokens, fragments, literal_parts,
-    plain_title, punctuation, query_words, spellings, with_known_umlauts,
+    plain_title, punctuation, query_words, retyped, spellings, with_known_umlauts,
 };
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
@@ -77,7 +77,14 @@ pub(super) fn parse_words(request: &SearchRequest, embedder: &Embedder) -> Resul
 
 /// Returns a query as the model reads it.
 fn as_read(text: &str, embedder: &Embedder) -> String {
-    with_known_umlauts(text, |word| embedder.knows(word)).unwrap_or_else(|| text.to_owned())
+    respelled(text, embedder).unwrap_or_else(|| text.to_owned())
+}
+
+/// Returns a query with words that the model only knows in another spelling, or typed with another setting of the keyboard.
+fn respelled(text: &str, embedder: &Embedder) -> Option<String> {
+    let is_known = |word| embedder.knows(word);
+    let tokens = |text: &str| embedder.pieces(text).map_or(usize::MAX, |pieces| pieces.len());
+    retyped(text, is_known, tokens).or_else(|| with_known_umlauts(text, is_known))
 }
 
 /// Resolves a request. `embedded` has the embeddings of the request's texts.
@@ -141,7 +148,7 @@ impl ResolvedQuery {
     fn read_words(&mut self, query: &QueryText, language: Option<Language>, embedder: &Embedder) -> Result<(), Error> {
         // The model does not read more, either.
         let [whole, topic] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
-        let respelled = with_known_umlauts(topic, |word| embedder.knows(word));
+        let respelled = respelled(topic, embedder);
         let read = respelled.as_deref().unwrap_or(topic);
         let pieces = embedder.pieces(read)?;
         let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
