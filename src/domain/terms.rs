@@ -196,8 +196,10 @@ pub struct TermPhrase {
 /// A part of a query that a passage should have exactly as written, or in another spelling.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiteralPart {
-    /// The ways to write it; at least one.
+    /// The ways to write it; at least one, unless it is a date.
     pub phrases: Vec<TermPhrase>,
+    /// The dates that it may mean. Each may also be written with its month in words (`text::dates::in_words`).
+    pub dates: Vec<CalendarDate>,
     /// The position of its first word in the query, from 0.
     pub at: usize,
     /// Its words by their numbers (`text::plain_words::word_key`).
@@ -206,6 +208,17 @@ pub struct LiteralPart {
     pub share: f32,
     /// When to search for it.
     pub condition: SearchCondition,
+}
+
+/// A date of which a query names at least the month and another part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CalendarDate {
+    /// The day of the month, 1 to 31.
+    pub day: Option<u8>,
+    /// The month, 1 to 12.
+    pub month: u8,
+    /// The year.
+    pub year: Option<u16>,
 }
 
 /// When to search for a part of a query as written. Words are given by their numbers (`text::plain_words::word_key`).

@@ -33,6 +33,7 @@ use crate::bundle::{Bundle, TRANSLATIONS};
 use crate::domain::{DetectedLanguage, Embedded, Language, ModelInfo, PassageBounds, PassageSpan, PassageTerms, TokenSet};
 use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
+pub use crate::text::dates::in_words as date_in_words;
 pub use crate::text::keyboard::retyped;
 pub use crate::text::literal_parts::{literal_parts, plain_title};
 pub use crate::text::marks::{MARKED_BYTES_MAX, PassageWords, TermMatcher, merge_marks, overlap};

@@ -1,14 +1,15 @@
 //! Finds the parts of a query that people expect to be found exactly as written, even if the model does not know them:
-//! numbers and codes of several groups ("2.1.10", "AB-1234"), with or without the "v" of versions ("v2.3"), a few characters
-//! of a script without spaces ("豆"), and the beginning of a word that is still being typed ("espr").
+//! numbers and codes of several groups ("2.1.10", "AB-1234"), with or without the "v" of versions ("v2.3"), dates, a few
+//! characters of a script without spaces ("豆"), and the beginning of a word that is still being typed ("espr").
 
 use unicode_normalization::char::is_combining_mark;
 
+use super::dates::{DateInWords, dates_in_numbers, dates_in_words, in_numbers};
 use super::plain_words::{for_each_word, plain_key};
 use super::runs::{Class, Run, class, exact, normalized, runs, truncate_term};
 use super::spellings::beginnings;
 use super::terms::phrase;
-use crate::domain::terms::{LiteralPart, SearchCondition, TermPhrase};
+use crate::domain::terms::{CalendarDate, LiteralPart, SearchCondition, TermPhrase};
 
 /// Maximum number of words of a query with literal parts. In a longer query, such as a log, a part would be too small a share.
 const QUERY_WORDS_MAX: usize = 32;
@@ -33,10 +34,6 @@ const AFTER: &str = ".,;:!?…";
 const NAME_SIGNS: [char; 2] = ['+', '#'];
 /// Maximum number of sizes of a thing.
 const DIMENSIONS_MAX: usize = 3;
-/// Number of digits of a date without separators.
-const COMPACT_DATE: usize = 8;
-/// Maximum number of characters of a date in numbers.
-const DATE_MAX: usize = 10;
 /// Minimum number of digits of a number that may be written in groups.
 const GROUPED_MIN: usize = 4;
 /// Minimum number of characters of a code that is often written in groups of four, such as an account number.
@@ -66,6 +63,7 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
     let mut parts: Vec<LiteralPart> =
         words.flat_map(|(text, words, at)| parts_of_word(text, &words, at, share)).take(PARTS_MAX).collect();
     parts.extend(amounts(&normal, share));
+    parts.extend(dates_with_names(&normal, share));
     parts.extend(beginning(&normal, count, share));
     parts
 }
@@ -73,10 +71,10 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
 /// Returns the literal parts of the text between two spaces, which has these runs, the first of them at the position `at` of
 /// the query. `share` is the share of one word.
 fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<LiteralPart> {
-    let part = |mut phrases: Vec<TermPhrase>, at: usize, runs: &[Run<'_>], condition| {
+    let part = |mut phrases: Vec<TermPhrase>, dates, at: usize, runs: &[Run<'_>], condition| {
         phrases.retain(|phrase| phrase.terms.len() <= GROUPS_MAX);
         let (words, share) = (word_keys(runs), share * runs.len() as f32);
-        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, words, share, condition })
+        (!phrases.is_empty()).then_some(LiteralPart { phrases, dates, at, words, share, condition })
     };
     let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
     if has_digits && runs.iter().all(|run| run.class == Class::Word) {
@@ -85,14 +83,15 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<Lit
         let other = as_written.as_ref().and_then(|as_written| other_version(text, as_written));
         let numbers = runs.iter().filter(|run| run.text.contains(char::is_numeric)).count();
         let condition = if numbers > 1 { SearchCondition::Number } else { SearchCondition::Always };
-        let ways = as_written.into_iter().chain(other).chain(grouped(text)).chain(ungrouped(text)).chain(dates(text));
+        let (dates, in_numbers) = dates(text);
+        let ways = as_written.into_iter().chain(other).chain(grouped(text)).chain(ungrouped(text)).chain(in_numbers);
         let ways = ways.chain(dimensions(text));
-        return part(ways.collect(), at, runs, condition).into_iter().collect();
+        return part(ways.collect(), dates, at, runs, condition).into_iter().collect();
     }
     let is_short = |run: &Run<'_>| run.class == Class::Unspaced && run.characters().len() <= UNSPACED_MAX;
     let short = (at..).zip(runs).filter(|(_, run)| is_short(run));
     let short = short.filter_map(|(at, run)| {
-        part(phrase(run.text).into_iter().collect(), at, std::slice::from_ref(run), SearchCondition::Always)
+        part(phrase(run.text).into_iter().collect(), Vec::new(), at, std::slice::from_ref(run), SearchCondition::Always)
     });
     short.collect()
 }
@@ -125,6 +124,7 @@ fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
         let joined = is_amount.then(|| TermPhrase::single_word([first, second].concat()));
         Some(LiteralPart {
             phrases: std::iter::once(TermPhrase { terms, prefix: false, folded: true }).chain(joined).collect(),
+            dates: Vec::new(),
             at,
             words: vec![plain_key(first), plain_key(second)],
             share: 2.0 * share,
@@ -142,6 +142,7 @@ fn beginning(normal: &str, count: usize, share: f32) -> Option<LiteralPart> {
     let word = plain_key(last.text);
     is_long.then_some(LiteralPart {
         phrases,
+        dates: Vec::new(),
         at: count - 1,
         words: vec![word],
         share,
@@ -186,7 +187,7 @@ fn grouped(text: &str) -> impl Iterator<Item = TermPhrase> {
     });
     let is_code = text.len() >= CODE_MIN && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let fours = is_code.then(|| groups(text, 4).collect());
-    [thousands, fours].into_iter().flatten().map(|terms| TermPhrase { terms, prefix: false, folded: false })
+    [thousands, fours].into_iter().flatten().map(written)
 }
 
 /// Returns the ways to write a number of groups of thousands without these: "1.099,00" as 1099.
@@ -207,43 +208,37 @@ fn ungrouped(text: &str) -> impl Iterator<Item = TermPhrase> {
     let exact = whole.clone().map(|whole| std::iter::once(whole).chain(decimals.map(ToOwned::to_owned)).collect());
     let rounded = whole.filter(|_| decimals.is_some_and(|decimals| decimals.bytes().all(|digit| digit == b'0')));
     let ways: [Option<Vec<String>>; 2] = [exact, rounded.map(|whole| vec![whole])];
-    ways.into_iter().flatten().map(|terms| TermPhrase { terms, prefix: false, folded: false })
+    ways.into_iter().flatten().map(written)
 }
 
-/// Returns the other ways to write a date: with the year first or last, and with and without zeros before day and month. After
-/// slashes, either number may be the month. Eight digits may be a date with the year first.
-fn dates(text: &str) -> Vec<TermPhrase> {
-    let is_compact = text.len() == COMPACT_DATE && text.bytes().all(|byte| byte.is_ascii_digit());
-    let groups: Vec<&str> = match is_compact {
-        true => vec![&text[..4], &text[4..6], &text[6..]],
-        false => text.split(['.', '-', '/']).collect(),
-    };
-    let [first, second, third] = groups[..] else { return Vec::new() };
-    if text.len() > DATE_MAX || !groups.iter().all(|group| group.parse::<u16>().is_ok()) {
-        return Vec::new();
-    }
-    let (year, day, month) = match (first.len(), third.len()) {
-        (4, 1..=2) => (first, third, second),
-        (1..=2, 4) => (third, first, second),
-        _ => return Vec::new(),
-    };
-    let is_day = |text: &str, max: u16| text.parse::<u16>().is_ok_and(|number| (1..=max).contains(&number));
-    let mut orders = vec![(day, month)];
-    orders.extend((text.contains('/')).then_some((month, day)));
-    let mut ways: Vec<Vec<String>> = Vec::new();
-    for (day, month) in orders.into_iter().filter(|(day, month)| is_day(day, 31) && is_day(month, 12)) {
-        for width in [1, 2] {
-            let [day, month] = [day, month].map(|number| format!("{:0>width$}", number.trim_start_matches('0')));
-            ways.extend([vec![day.clone(), month.clone(), year.to_owned()], vec![year.to_owned(), month.clone(), day.clone()]]);
-            if text.contains('/') {
-                ways.push(vec![month, day, year.to_owned()]);
-            }
-        }
-    }
+/// Returns the dates that a text in numbers may mean, and the other ways to write them in numbers.
+fn dates(text: &str) -> (Vec<CalendarDate>, Vec<TermPhrase>) {
+    let dates = dates_in_numbers(text);
+    let given: Vec<&str> = text.split(['.', '-', '/']).collect();
+    let mut ways: Vec<Vec<String>> = dates.iter().flat_map(|date| in_numbers(date, text.contains('/'))).collect();
     ways.sort_unstable();
     ways.dedup();
-    ways.retain(|way| is_compact || !way.iter().zip(&groups).all(|(own, given)| own == given));
-    ways.into_iter().map(|terms| TermPhrase { terms, prefix: false, folded: false }).collect()
+    ways.retain(|way| *way != given);
+    (dates, ways.into_iter().map(written).collect())
+}
+
+/// Returns the parts that are dates with the month in words. `share` is the share of one word.
+fn dates_with_names(normal: &str, share: f32) -> Vec<LiteralPart> {
+    let words: Vec<Run<'_>> = runs(normal).collect();
+    let found = dates_in_words(&words).into_iter().take(PARTS_MAX);
+    let part = |DateInWords { at, length, dates }: DateInWords| LiteralPart {
+        phrases: dates.iter().flat_map(|date| in_numbers(date, false)).map(written).collect(),
+        dates,
+        at,
+        words: word_keys(&words[at..at + length]),
+        share: share * length as f32,
+        condition: SearchCondition::Always,
+    };
+    found.map(part).collect()
+}
+
+fn written(terms: Vec<String>) -> TermPhrase {
+    TermPhrase { terms, prefix: false, folded: false }
 }
 
 /// Returns the other ways to write the sizes of a thing, with a letter or a sign between the numbers: "M8x40" for "M8×40", and the
@@ -265,7 +260,7 @@ fn dimensions(text: &str) -> Vec<TermPhrase> {
     let mut ways = vec![vec![groups.join("x")], own(&groups), with_letters];
     // Not the way that it is written.
     ways.remove(usize::from(text.contains('×')));
-    ways.into_iter().map(|terms| TermPhrase { terms, prefix: false, folded: false }).collect()
+    ways.into_iter().map(written).collect()
 }
 
 /// Splits an ASCII text into groups of this length; the last one may be shorter.
@@ -327,6 +322,16 @@ mod tests {
         assert_eq!(parts("05/13/2024"), [part(&both, 100)], "only one of the numbers can be the month");
         assert_eq!(parts("20240513")[0].0, ["20 240 513", "13 05 2024", "13 5 2024", "2024 05 13", "2024 5 13"]);
         assert_eq!(parts("14.13.2024"), [part(&["14 13 2024", "v14 13 2024"], 100)]);
+    }
+
+    #[test]
+    fn a_date_with_its_month_in_words_is_searched_in_numbers() {
+        let date = |query: &str| literal_parts(query).into_iter().find(|part| !part.dates.is_empty()).unwrap();
+        let found = date("minutes of 3 March 2024");
+        assert_eq!((found.at, found.words.len(), (found.share * 5.0).round()), (2, 3, 3.0));
+        assert_eq!(found.dates, [CalendarDate { day: Some(3), month: 3, year: Some(2024) }]);
+        assert!(found.phrases.contains(&written(vec!["2024".to_owned(), "03".to_owned(), "03".to_owned()])));
+        assert_eq!(date("2024-03-03").dates, found.dates);
     }
 
     #[test]

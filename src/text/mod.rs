@@ -1,6 +1,7 @@
 //! Turns raw text into token ids and passages, and detects languages. The trainer and the server share this.
 
 pub mod context;
+pub mod dates;
 pub mod diacritics;
 pub mod error;
 mod graphemes;
@@ -8,6 +9,7 @@ pub mod keyboard;
 pub mod language;
 pub mod literal_parts;
 pub mod marks;
+mod months;
 mod moses;
 pub mod normalize;
 pub mod plain_words;

@@ -36,7 +36,14 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
     let share = 1.0 / words.len().max(1) as f32;
     let part = |at, own: &[Run<'_>], phrases: Vec<TermPhrase>, condition| {
         let words = own.iter().map(|word| plain_key(word.text)).collect();
-        (!phrases.is_empty()).then_some(LiteralPart { phrases, at, words, share: share * own.len() as f32, condition })
+        (!phrases.is_empty()).then_some(LiteralPart {
+            phrases,
+            dates: Vec::new(),
+            at,
+            words,
+            share: share * own.len() as f32,
+            condition,
+        })
     };
     let mut parts = Vec::new();
     for at in 0..words.len() {
@@ -151,6 +158,7 @@ pub fn as_typed(typed: &str, read: &str, parts: impl IntoIterator<Item = Literal
     let changed: Vec<(usize, &str, u32)> = pairs.map(|(at, (typed, read))| (at, typed.text, plain_key(read.text))).collect();
     let whole = |(at, typed, read): &(usize, &str, u32)| LiteralPart {
         phrases: vec![single(typed)],
+        dates: Vec::new(),
         at: *at,
         words: vec![*read],
         share: 1.0 / count as f32,
@@ -296,6 +304,7 @@ mod tests {
         let parts = as_typed(typed, read, spellings(typed, Language::parse("de")));
         let expect = LiteralPart {
             phrases: vec![single("loeffel")],
+            dates: Vec::new(),
             at: 1,
             words: vec![plain_key("löffel")],
             share: 1.0 / 3.0,

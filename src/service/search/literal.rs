@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::ranking::Plan;
 use super::tokens::with_tokens;
 use crate::domain::{LiteralPart, PassageId, QueryTerm, QueryTerms, SearchCondition, TermPhrase};
+use crate::embed::date_in_words;
 use crate::ranking::{Translations, WordIndex, WordScores};
 use crate::service::error::Error;
 use crate::storage::{PassageSet, RequiredPassages};
@@ -196,7 +197,10 @@ impl Plan<'_> {
 /// Returns the phrases of a part to search for in a collection with these words.
 fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Translations) -> Vec<TermPhrase> {
     let is_searched = match &part.condition {
-        SearchCondition::Always | SearchCondition::Number => true,
+        SearchCondition::Always | SearchCondition::Number => {
+            let dates = part.dates.iter().flat_map(|date| date_in_words(date, |word| words.has(word)));
+            return part.phrases.iter().cloned().chain(dates).collect();
+        }
         SearchCondition::Beginning(word) => {
             let is_sentence = part.share < SENTENCE_SHARE;
             !(words.finds(*word, translations) || is_sentence && translations.has(*word))

@@ -1,0 +1,343 @@
+//! Finds the dates of a query, and the other ways to write them: "3 March 2024" for 2024-03-03 or "3. März 2024", and the other way
+//! round.
+
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
+
+use super::months::MONTHS;
+use super::plain_words::{plain_key, word_key};
+use super::runs::{Class, Run, normalized};
+use super::terms::phrase;
+use crate::domain::terms::{CalendarDate, TermPhrase};
+
+/// Number of digits of a date without separators.
+const COMPACT_DATE: usize = 8;
+/// Maximum number of characters of a date in numbers.
+const DATE_MAX: usize = 10;
+/// Number of digits of a year.
+const YEAR_DIGITS: usize = 4;
+/// Words between the day, the month and the year, and around the numbers of a Vietnamese date.
+const BETWEEN: [&str; 7] = ["de", "del", "d", "of", "the", "năm", "m"];
+/// What may follow the number of a day: "3rd", "1er".
+const ORDINALS: [&str; 8] = ["st", "nd", "rd", "th", "er", "º", "ª", "a"];
+/// The words for year, month and day after their numbers.
+const AFTER_YEAR: [&str; 2] = ["年", "년"];
+const AFTER_MONTH: [&str; 2] = ["月", "월"];
+const AFTER_DAY: [&str; 4] = ["日", "号", "號", "일"];
+/// The word before the number of a month.
+const BEFORE_MONTH: &str = "tháng";
+
+/// The months that a word names, by its number. Some languages use the same name for different months.
+static MONTH_OF: LazyLock<FxHashMap<u32, Vec<u8>>> = LazyLock::new(|| {
+    let mut months: FxHashMap<u32, Vec<u8>> = FxHashMap::default();
+    for names in MONTHS {
+        for (month, name) in (1..).zip(names.split(' ')) {
+            let of_name = months.entry(key_of(name)).or_default();
+            if !of_name.contains(&month) {
+                of_name.push(month);
+            }
+        }
+    }
+    months
+});
+
+fn key_of(name: &str) -> u32 {
+    plain_key(&normalized(name))
+}
+
+/// A date in the words of a query.
+pub(super) struct DateInWords {
+    /// Position of its first word, and number of its words.
+    pub(super) at: usize,
+    pub(super) length: usize,
+    /// What it may mean.
+    pub(super) dates: Vec<CalendarDate>,
+}
+
+/// Finds the dates that these words of a query name with a month in words.
+pub(super) fn dates_in_words(words: &[Run<'_>]) -> Vec<DateInWords> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    for at in 0..words.len() {
+        let Some(date) = (at >= from).then(|| date_at(words, from, at)).flatten() else { continue };
+        from = date.at + date.length;
+        found.push(date);
+    }
+    found
+}
+
+/// Returns the date whose month is the word `at`. Its words begin at `from` or later.
+fn date_at(words: &[Run<'_>], from: usize, at: usize) -> Option<DateInWords> {
+    let word = &words[at];
+    if let Some(months) = months_of(word) {
+        let (before, after) = (skip_back(words, from, at), skip(words, at + 1));
+        let day_before = before.and_then(|before| Some((before, day(&words[before])?)));
+        let year_before = before.and_then(|before| Some((before, year(&words[before])?)));
+        let day_after = after.and_then(|after| Some((after, day(&words[after])?)));
+        let day = day_before.or(day_after);
+        let behind = day_after.filter(|_| day_before.is_none()).map_or(after, |(after, _)| skip(words, after + 1));
+        let year = behind.and_then(|behind| Some((behind, year(&words[behind])?))).or(year_before);
+        return date(at, months, day, year);
+    }
+    let number = |at: usize| words.get(at).filter(|_| at >= from);
+    if AFTER_MONTH.contains(&word.text) {
+        let month = at.checked_sub(1).and_then(|before| Some((before, month(number(before)?)?)))?;
+        let follows =
+            |at: usize, marks: &[&str]| words.get(at).is_some_and(|one| marks.iter().any(|mark| one.text.starts_with(mark)));
+        let day = number(at + 1).and_then(day).filter(|_| follows(at + 2, &AFTER_DAY)).map(|day| (at + 2, day));
+        let year = at.checked_sub(3).filter(|_| follows(at - 2, &AFTER_YEAR)).and_then(|at| Some((at, year(number(at)?)?)));
+        return date(month.0, &[month.1], day, year);
+    }
+    if word.text == BEFORE_MONTH {
+        let month = month(words.get(at + 1)?)?;
+        let day = at.checked_sub(1).and_then(|before| Some((before, day(number(before)?)?)));
+        let year = skip(words, at + 2).and_then(|after| Some((after, year(&words[after])?)));
+        return date(at + 1, &[month], day, year);
+    }
+    None
+}
+
+/// Makes a date of the positions and numbers of its words. A month alone is none.
+fn date(at: usize, months: &[u8], day: Option<(usize, u8)>, year: Option<(usize, u16)>) -> Option<DateInWords> {
+    let positions = [Some(at), day.map(|(at, _)| at), year.map(|(at, _)| at)];
+    let (first, last) = (positions.iter().flatten().min()?, positions.iter().flatten().max()?);
+    let dates =
+        months.iter().map(|month| CalendarDate { day: day.map(|(_, day)| day), month: *month, year: year.map(|(_, year)| year) });
+    (first < last).then(|| DateInWords { at: *first, length: last - first + 1, dates: dates.collect() })
+}
+
+/// Returns the position of the first word from `at` that is not one between the parts of a date.
+fn skip(words: &[Run<'_>], at: usize) -> Option<usize> {
+    (at..words.len()).find(|at| !BETWEEN.contains(&words[*at].text))
+}
+
+/// Returns the position of the last word before `at`, but not before `from`, that is not one between the parts of a date.
+fn skip_back(words: &[Run<'_>], from: usize, at: usize) -> Option<usize> {
+    (from..at).rev().find(|at| !BETWEEN.contains(&words[*at].text))
+}
+
+fn months_of(word: &Run<'_>) -> Option<&'static [u8]> {
+    let is_name = matches!(word.class, Class::Word | Class::Unspaced) && !word.text.contains(char::is_numeric);
+    MONTH_OF.get(&plain_key(word.text)).filter(|_| is_name).map(Vec::as_slice)
+}
+
+fn day(word: &Run<'_>) -> Option<u8> {
+    let number = word.text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let ending = &word.text[number.len()..];
+    let day: u8 = number.parse().ok()?;
+    ((1..=31).contains(&day) && (ending.is_empty() || ORDINALS.contains(&ending))).then_some(day)
+}
+
+fn month(word: &Run<'_>) -> Option<u8> {
+    word.text.parse().ok().filter(|month| (1..=12).contains(month))
+}
+
+fn year(word: &Run<'_>) -> Option<u16> {
+    let is_year = word.text.len() == YEAR_DIGITS && word.text.bytes().all(|byte| byte.is_ascii_digit());
+    word.text.parse().ok().filter(|_| is_year)
+}
+
+/// Returns what a date in numbers may mean: with the year first or last. After slashes, either number may be the month. Eight
+/// digits may be a date with the year first.
+pub(super) fn dates_in_numbers(text: &str) -> Vec<CalendarDate> {
+    let is_compact = text.len() == COMPACT_DATE && text.bytes().all(|byte| byte.is_ascii_digit());
+    let groups: Vec<&str> = match is_compact {
+        true => vec![&text[..4], &text[4..6], &text[6..]],
+        false => text.split(['.', '-', '/']).collect(),
+    };
+    let [first, second, third] = groups[..] else { return Vec::new() };
+    if text.len() > DATE_MAX || !groups.iter().all(|group| group.parse::<u16>().is_ok()) {
+        return Vec::new();
+    }
+    let (year, day, month) = match (first.len(), third.len()) {
+        (YEAR_DIGITS, 1..=2) => (first, third, second),
+        (1..=2, YEAR_DIGITS) => (third, first, second),
+        _ => return Vec::new(),
+    };
+    let mut orders = vec![(day, month)];
+    orders.extend((text.contains('/') && day != month).then_some((month, day)));
+    let number = |text: &str, max: u8| text.parse::<u8>().ok().filter(|number| (1..=max).contains(number));
+    let date =
+        |(day, month)| Some(CalendarDate { day: Some(number(day, 31)?), month: number(month, 12)?, year: year.parse().ok() });
+    orders.into_iter().filter_map(date).collect()
+}
+
+/// Returns the ways to write a date in numbers: with the year first or last, with and without zeros. Without a year there are none,
+/// because the numbers would be found in times and other numbers.
+pub(super) fn in_numbers(date: &CalendarDate, month_first: bool) -> Vec<Vec<String>> {
+    let CalendarDate { day, month, year: Some(year) } = *date else { return Vec::new() };
+    let mut ways = Vec::new();
+    for width in [1, 2] {
+        let [year, month] = [year.to_string(), format!("{month:0>width$}")];
+        let Some(day) = day.map(|day| format!("{day:0>width$}")) else {
+            ways.extend([vec![year.clone(), month.clone()], vec![month, year]]);
+            continue;
+        };
+        ways.extend([vec![day.clone(), month.clone(), year.clone()], vec![year.clone(), month.clone(), day.clone()]]);
+        ways.extend(month_first.then(|| vec![month, day, year]));
+    }
+    ways
+}
+
+/// Returns the ways to write a date with the month in words, in any language. `has` says whether the collection has a word, by its
+/// number (`plain_words::word_key`).
+pub fn in_words(date: &CalendarDate, has: impl Fn(u32) -> bool) -> Vec<TermPhrase> {
+    let CalendarDate { day, month, year } = *date;
+    let year = year.map(|year| year.to_string()).filter(|year| has(word_key(year)));
+    let days: Vec<String> = day.map(|day| days(day).filter(|day| has(word_key(day))).collect()).unwrap_or_default();
+    if date.year.is_some() != year.is_some() || day.is_some() == days.is_empty() {
+        return Vec::new();
+    }
+    let year = year.as_deref().unwrap_or_default();
+    let mut ways = Vec::new();
+    let names = MONTHS.iter().filter_map(|names| names.split(' ').nth(usize::from(month) - 1));
+    for name in names.filter(|name| has(key_of(name))) {
+        match days.as_slice() {
+            [] => ways.extend([format!("{name} {year}"), format!("{name} de {year}"), format!("{year} {name}")]),
+            days => ways.extend(days.iter().flat_map(|day| with_name(day, name, year))),
+        }
+    }
+    ways.extend(with_marks(day, month, year, has));
+    ways.sort_unstable();
+    ways.dedup();
+    ways.iter().filter_map(|way| Some(TermPhrase { prefix: false, ..phrase(way)? })).collect()
+}
+
+/// Returns the ways to write the number of a day.
+fn days(day: u8) -> impl Iterator<Item = String> {
+    let padded = (day < 10).then(|| format!("0{day}"));
+    let ordinals = ORDINALS.iter().map(move |ordinal| format!("{day}{ordinal}"));
+    std::iter::once(day.to_string()).chain(padded).chain(ordinals)
+}
+
+fn with_name(day: &str, name: &str, year: &str) -> Vec<String> {
+    let mut ways = vec![format!("{day} {name} {year}"), format!("{name} {day} {year}"), format!("{day} of {name} {year}")];
+    let beginning = if name.starts_with(['a', 'o']) { format!("{day} d {name}") } else { format!("{day} de {name}") };
+    if year.is_empty() {
+        ways.extend([format!("{day} de {name}"), beginning]);
+    } else {
+        ways.extend([
+            format!("{day} de {name} de {year}"),
+            format!("{day} de {name} del {year}"),
+            format!("{beginning} de {year}"),
+        ]);
+        ways.extend([format!("{year} {name} {day}"), format!("{year} m {name} {day}")]);
+    }
+    ways
+}
+
+/// Returns the ways to write a date in the languages that mark the numbers of a date, up to the number of the day.
+fn with_marks(day: Option<u8>, month: u8, year: &str, has: impl Fn(u32) -> bool) -> Vec<String> {
+    let day = day.map(|day| day.to_string()).unwrap_or_default();
+    let marked = |(after_year, after_month): (&str, &str)| match year {
+        "" => format!("{month}{after_month} {day}"),
+        _ => format!("{year}{after_year} {month}{after_month} {day}"),
+    };
+    let marks = AFTER_YEAR.into_iter().zip(AFTER_MONTH).filter(|(_, mark)| has(word_key(mark)));
+    let after_year = if year.is_empty() { String::new() } else { format!("năm {year}") };
+    let before = has(plain_key(BEFORE_MONTH)).then(|| format!("{day} {BEFORE_MONTH} {month} {after_year}"));
+    marks.map(marked).chain(before).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::runs::runs;
+    use super::*;
+
+    /// The dates of a query, each with its first word and the number of its words.
+    fn dates(query: &str) -> Vec<(usize, usize, String)> {
+        let normal = normalized(query);
+        let words: Vec<Run<'_>> = runs(&normal).collect();
+        dates_in_words(&words)
+            .iter()
+            .map(|date| (date.at, date.length, date.dates.iter().map(shown).collect::<Vec<_>>().join(" ")))
+            .collect()
+    }
+
+    fn shown(date: &CalendarDate) -> String {
+        let CalendarDate { day, month, year } = date;
+        format!("{}-{month}-{}", year.unwrap_or_default(), day.unwrap_or_default())
+    }
+
+    #[track_caller]
+    fn check(query: &str, at: usize, length: usize, expect: &str) {
+        assert_eq!(dates(query), [(at, length, expect.to_owned())], "{query}");
+    }
+
+    #[test]
+    fn a_date_has_a_month_in_words_and_a_day_or_a_year() {
+        check("3 March 2024", 0, 3, "2024-3-3");
+        check("minutes of March 3rd, 2024", 2, 3, "2024-3-3");
+        check("Protokoll vom 3. März", 2, 2, "0-3-3");
+        check("report oct 2023", 1, 2, "2023-10-0");
+        check("el 23 de junio de 2024", 1, 5, "2024-6-23");
+        check("5 d’abril de 2024", 0, 5, "2024-4-5");
+        check("1er septembre 2024", 0, 3, "2024-9-1");
+        check("2024. szeptember 19.", 0, 3, "2024-9-19");
+        check("2 ИЮНЯ 2024 года", 0, 3, "2024-6-2");
+        check("30 Νοεμβρίου 2024", 0, 3, "2024-11-30");
+        check("१४ जनवरी २०२४", 0, 3, "2024-1-14");
+        check("18 באוגוסט 2023", 0, 3, "2023-8-18");
+        check("新闻 2024年6月15日", 1, 6, "2024-6-15");
+        check("6월 15일", 0, 4, "0-6-15");
+        check("2024年6月", 0, 3, "2024-6-0");
+        check("7 tháng 9 năm 2024", 0, 5, "2024-9-7");
+    }
+
+    #[test]
+    fn a_name_may_stand_for_different_months() {
+        check("11 listopada 2023", 0, 3, "2023-11-11 2023-10-11");
+    }
+
+    #[test]
+    fn a_month_alone_is_no_date() {
+        for query in ["march", "march on 40", "may I", "5 marching bands", "40 march", "12月"] {
+            assert_eq!(dates(query), [], "{query}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_dates_if_one_is_a_year() {
+        let found = |text: &str| dates_in_numbers(text).iter().map(shown).collect::<Vec<_>>();
+        assert_eq!(found("2024-05-03"), ["2024-5-3"]);
+        assert_eq!(found("3.5.2024"), ["2024-5-3"]);
+        assert_eq!(found("05/13/2024"), ["2024-5-13"], "only one of the numbers can be the month");
+        assert_eq!(found("5/3/2024"), ["2024-3-5", "2024-5-3"]);
+        assert_eq!(found("20240513"), ["2024-5-13"]);
+        for text in ["14.13.2024", "3.5", "3.5.24", "1.2.3.2024", "10.0.0.2024"] {
+            assert_eq!(found(text), [""; 0], "{text}");
+        }
+    }
+
+    fn written(day: Option<u8>, year: Option<u16>, words: &[&str]) -> Vec<String> {
+        let known: Vec<u32> = words.iter().map(|word| key_of(word)).collect();
+        let ways = in_words(&CalendarDate { day, month: 3, year }, |word| known.contains(&word));
+        ways.into_iter().map(|way| way.terms.join(" ")).collect()
+    }
+
+    #[test]
+    fn a_date_is_written_with_the_names_that_a_collection_has() {
+        let ways = written(Some(3), Some(2024), &["3", "2024", "März"]);
+        assert!(["3 märz 2024", "märz 3 2024", "2024 märz 3"].iter().all(|way| ways.contains(&(*way).to_owned())), "{ways:?}");
+        assert!(ways.iter().all(|way| way.contains("märz")), "{ways:?}");
+        assert_eq!(written(Some(3), Some(2024), &["3", "März"]), [""; 0], "no passage has the year");
+        assert!(written(Some(3), Some(2024), &["3rd", "2024", "march"]).contains(&"march 3rd 2024".to_owned()));
+        assert!(written(Some(3), None, &["3", "marzo"]).contains(&"3 de marzo".to_owned()));
+        assert_eq!(written(None, Some(2024), &["2024", "март"]), ["2024 март", "март 2024", "март de 2024"]);
+    }
+
+    #[test]
+    fn a_date_is_written_with_marks_after_its_numbers() {
+        assert!(written(Some(3), Some(2024), &["3", "2024", "月"]).contains(&"2024 年 3 月 3".to_owned()));
+        assert!(written(Some(3), Some(2024), &["3", "2024", "월"]).contains(&"2024 년 3 월 3".to_owned()));
+        assert_eq!(written(Some(3), Some(2024), &["3", "2024", "tháng"]), ["3 tháng 3 năm 2024"]);
+    }
+
+    #[test]
+    fn each_language_names_twelve_months() {
+        for names in MONTHS {
+            assert_eq!(names.split(' ').count(), 12, "{names}");
+        }
+    }
+}
