@@ -230,10 +230,12 @@ pub enum SearchCondition {
     Number,
     /// As the beginning of a longer word, unless the collection has this word or one that probably means the same.
     Beginning(u32),
-    /// Unless the collection has this word or one that probably means the same.
+    /// Unless the collection has this word or, in a sentence, one that probably means the same.
     Unfound(u32),
     /// If the collection has this word, which joins several words of the query.
     Joined(u32),
+    /// If the collection has this word, the initials of several words of the query, and it is not a word of any language.
+    Initials(u32),
     /// If the collection lacks the word. The phrases split it into several words.
     Split {
         /// The word.

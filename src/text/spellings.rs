@@ -1,6 +1,6 @@
 //! Finds other ways to write the words of a query that a collection may use: joined ("smart phone" as "smartphone"), split
-//! ("ebike" as "e-bike", "getUserName" as "get_user_name", "USA" as "U.S.A."), by their stems, and with the umlauts that
-//! German also writes as two letters.
+//! ("ebike" as "e-bike", "getUserName" as "get_user_name", "USA" as "U.S.A."), abbreviated ("key performance indicator" as
+//! "KPI"), by their stems, and with the umlauts that German also writes as two letters.
 
 use super::plain_words::plain_key;
 use super::query_words::word_ranges;
@@ -14,6 +14,8 @@ use crate::domain::terms::{LiteralPart, SearchCondition, TermPhrase};
 const QUERY_WORDS_MAX: usize = 8;
 /// Maximum number of words that are written as one.
 const JOINED_MAX: usize = 3;
+/// Number of words whose initials may be an abbreviation. Two letters are too often an abbreviation of something else.
+const INITIALS: std::ops::RangeInclusive<usize> = 3..=5;
 /// Length of a word that is split, in characters.
 const SPLIT_CHARS: std::ops::RangeInclusive<usize> = 3..=24;
 /// Maximum number of letters of an abbreviation that may be written with dots, in capitals and otherwise.
@@ -51,6 +53,10 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
             let Some(together) = words.get(at..at + count).filter(|words| are_joinable(words)) else { break };
             let joined: String = together.iter().map(|word| word.text).collect();
             parts.extend(part(at, together, vec![single(&joined)], SearchCondition::Joined(plain_key(&joined))));
+        }
+        for together in INITIALS.filter_map(|count| words.get(at..at + count)) {
+            let Some(initials) = initials(together) else { continue };
+            parts.extend(part(at, together, vec![single(&initials)], SearchCondition::Initials(plain_key(&initials))));
         }
     }
     let cased: Vec<Run<'_>> = runs(query).take(QUERY_WORDS_MAX + 1).collect();
@@ -95,6 +101,12 @@ fn splits(word: &str, cased: &str) -> Vec<Vec<String>> {
 /// Whether these runs are words that may be written as one.
 fn are_joinable(words: &[Run<'_>]) -> bool {
     words.iter().all(is_word) && !words.windows(2).any(|two| is_within_number(two[0].text, two[1].text))
+}
+
+/// Returns the first letters of words, which may be their abbreviation.
+fn initials(words: &[Run<'_>]) -> Option<String> {
+    let first = |word: &Run<'_>| word.text.chars().next().filter(|first| is_word(word) && first.is_alphabetic());
+    words.iter().map(first).collect()
 }
 
 /// Whether a number would be split between these texts or joined from them, which would make another number.
@@ -242,6 +254,15 @@ mod tests {
         assert_eq!(joined("U.S.A."), [["us"], ["usa"], ["sa"]]);
         assert_eq!(joined("get_user_name"), [["getuser"], ["getusername"], ["username"]]);
         assert_eq!(joined("猫 カフェ"), [[""; 0]; 0], "these scripts have no spaces");
+    }
+
+    #[test]
+    fn three_words_or_more_are_abbreviated_by_their_initials() {
+        let abbreviated = |query: &str| ways(query, "en", |condition| matches!(condition, SearchCondition::Initials(_)));
+        assert_eq!(abbreviated("our Key performance indicators"), [["okp"], ["okpi"], ["kpi"]]);
+        assert_eq!(abbreviated("end-of-life"), [["eol"]]);
+        assert_eq!(abbreviated("key indicators"), [[""; 0]; 0]);
+        assert_eq!(abbreviated("the 12 indicators"), [[""; 0]; 0]);
     }
 
     #[test]

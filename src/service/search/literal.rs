@@ -28,7 +28,8 @@ const SPELLINGS_MAX: usize = 8;
 /// Maximum number of ways to split one word that are tried.
 const SPLITS_MAX: usize = 3;
 /// If a word is a smaller share of its query than this, the query is a sentence. Then its last word counts as the beginning
-/// of a longer one only if it is not a word in any language.
+/// of a longer one only if it is not a word in any language, and its words are only searched by their stems if no passage has
+/// them or words that probably mean the same.
 const SENTENCE_SHARE: f32 = 0.3;
 
 /// Maximum number of passages of a collection in which words are searched for by their beginning, because this reads every
@@ -156,14 +157,14 @@ impl Plan<'_> {
         let mut matches = LiteralMatches::default();
         let parts = &self.resolved.literal_parts;
         let Some(translations) = self.evidence.translations.filter(|_| !parts.is_empty()) else { return Ok(matches) };
-        let mut searched: Vec<(&LiteralPart, Vec<TermPhrase>)> = with_tokens(self.collection, Some(translations), |_, words| {
-            parts.iter().map(|part| (part, searched_phrases(part, words, translations))).collect()
+        let mut searched: Vec<Searched<'_>> = with_tokens(self.collection, Some(translations), |_, words| {
+            parts.iter().map(|part| Searched::new(part, words, translations)).collect()
         })?;
         let passages = self.collection.store.searchable()?;
-        searched.retain(|(_, phrases)| !phrases.is_empty());
-        searched.sort_by(|(a, _), (b, _)| b.share.total_cmp(&a.share));
+        searched.retain(|one| !one.phrases.is_empty());
+        searched.sort_by(|a, b| b.part.share.total_cmp(&a.part.share));
         let mut spellings = 0;
-        for (part, phrases) in searched {
+        for Searched { part, phrases, is_uncounted } in searched {
             let has_prefix = phrases.iter().any(|phrase| phrase.prefix);
             let is_spelling = !matches!(part.condition, SearchCondition::Always | SearchCondition::Number);
             spellings += usize::from(is_spelling);
@@ -173,12 +174,11 @@ impl Plan<'_> {
             let terms = QueryTerms { required: vec![phrases.clone()], ..QueryTerms::default() };
             let found = self.collection.store.required_matches(&terms).map_err(|error| self.add_preparation_progress(error))?;
             let Some(RequiredPassages::Only(found)) = found else { continue };
-            let (minimum, gain, is_uncounted) = match &part.condition {
-                SearchCondition::Always | SearchCondition::Number => (AS_WRITTEN, IN_ORDER, false),
-                SearchCondition::Joined(_) => (AS_WRITTEN, 0.0, false),
-                SearchCondition::Beginning(word) if translations.has(*word) => (WHOLE_WORD, 0.0, true),
-                SearchCondition::Beginning(_) => (BEGINNING, 0.0, true),
-                SearchCondition::Unfound(_) | SearchCondition::Split { .. } => (AS_WRITTEN, 0.0, true),
+            let (minimum, gain) = match &part.condition {
+                SearchCondition::Always | SearchCondition::Number => (AS_WRITTEN, IN_ORDER),
+                SearchCondition::Beginning(word) if translations.has(*word) => (WHOLE_WORD, 0.0),
+                SearchCondition::Beginning(_) => (BEGINNING, 0.0),
+                _ => (AS_WRITTEN, 0.0),
             };
             if is_spelling && !found.is_empty() {
                 matches.terms.extend(phrases.into_iter().flat_map(query_terms));
@@ -194,6 +194,26 @@ impl Plan<'_> {
     }
 }
 
+/// A part of the query with what to search for in a collection.
+struct Searched<'q> {
+    part: &'q LiteralPart,
+    phrases: Vec<TermPhrase>,
+    /// Whether no passage has its words as the query spells them, so that they are not counted yet.
+    is_uncounted: bool,
+}
+
+impl<'q> Searched<'q> {
+    fn new(part: &'q LiteralPart, words: &WordIndex, translations: &Translations) -> Self {
+        let is_uncounted = match &part.condition {
+            SearchCondition::Beginning(_) | SearchCondition::Split { .. } => true,
+            // Words that mean the same may be counted.
+            SearchCondition::Unfound(word) => !words.finds(*word, translations),
+            _ => false,
+        };
+        Self { part, phrases: searched_phrases(part, words, translations), is_uncounted }
+    }
+}
+
 /// Returns the phrases of a part to search for in a collection with these words.
 fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Translations) -> Vec<TermPhrase> {
     let is_searched = match &part.condition {
@@ -205,8 +225,11 @@ fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Transl
             let is_sentence = part.share < SENTENCE_SHARE;
             !(words.finds(*word, translations) || is_sentence && translations.has(*word))
         }
-        SearchCondition::Unfound(word) => !words.finds(*word, translations),
+        SearchCondition::Unfound(word) => {
+            !words.has(*word) && (part.share >= SENTENCE_SHARE || !words.finds(*word, translations))
+        }
         SearchCondition::Joined(word) => words.has(*word),
+        SearchCondition::Initials(word) => words.has(*word) && !translations.has(*word),
         SearchCondition::Split { word, words: split } => {
             let is_missing = !words.finds(*word, translations);
             let ways = part.phrases.iter().zip(split).filter(|_| is_missing);
