@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -118,6 +118,26 @@ fn a_rolling_restart_loses_no_request_of_a_retrying_client() {
         acknowledged.extend(written);
     }
     servers.clients::<2>().iter().for_each(|client| check(client, &acknowledged));
+}
+
+#[test]
+fn documents_stored_by_a_server_that_died_right_after_its_start_are_embedded() {
+    let servers = Servers::start(1);
+    let [one] = servers.clients();
+    create(&one, "news");
+    put(&one, "news", "a", "schon da");
+    // Between two checks, a server has come, stored the document, and died.
+    let sql = "update dragoman.passages set embedded_sequence = null, embedding = null, writer = 7;
+               insert into dragoman.servers (id) values (7)";
+    let mut database = servers.database();
+    database.batch_execute(sql).unwrap();
+    let pending = "select count(*) from dragoman.passages where embedding is null";
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while database.query_one(pending, &[]).unwrap().get::<_, i64>(0) > 0 {
+        assert!(Instant::now() < deadline, "nobody embeds the document");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(one.hits("news", &json!({"query": "schon da", "mode": "dense", "limit": 1}))[0]["id"], "a");
 }
 
 #[test]

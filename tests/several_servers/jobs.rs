@@ -220,6 +220,28 @@ fn a_job_whose_server_was_not_told_that_it_is_stored_runs() {
 }
 
 #[test]
+fn an_import_continues_after_the_database_ended_its_transaction() {
+    let servers = Servers::start(1);
+    let [one] = servers.clients();
+    create(&one, "news");
+    // As the database ends the transactions of a process that was suspended for a minute. The sequence counts those, too.
+    let hang = "create sequence public.hung;
+        create function public.hang() returns trigger language plpgsql as $$ begin
+            if nextval('public.hung') <= 2 then raise exception 'idle' using errcode = '25P03'; end if;
+            return new;
+        end $$;
+        create trigger hang before update on dragoman.collections for each row execute function public.hang()";
+    servers.database().batch_execute(hang).unwrap();
+    let line = json!({"id": "a", "text": "tide"}).to_string();
+    let (status, job) = one.post_lines("/v1/collections/news/import", std::io::Cursor::new(line.into_bytes()));
+    assert_eq!(status, 202, "{job}");
+    let job = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    one.wait_until("it ends", |client| !["queued", "running"].contains(&client.get(&job).1["status"].as_str().unwrap()));
+    assert_eq!(one.get(&job).1["status"], "succeeded", "{}", one.get(&job).1);
+    assert_eq!(one.get("/v1/collections/news/documents/a").0, 200);
+}
+
+#[test]
 fn concurrent_requests_with_one_idempotency_key_create_one_job() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();

@@ -70,11 +70,17 @@ impl Service {
             // A caller that goes away does not stop this, so a stored job is always queued, and its folder stays.
             let stored = self.state.run(move |state| {
                 state.check_directory()?;
+                let _accepting = state.jobs.accepting(&storing.id);
                 let id = collection.as_ref().map(|collection| &collection.row.id);
                 match (state.catalog.create_job(&storing, key.as_ref(), id), key) {
                     // A re-embedding that ended a moment ago would not pass it on.
                     (Err(StoreError::Replaced), _) if id.is_some() => Ok(Err((permit, folder))),
                     (Ok(Some(before)), Some(key)) => state.accepted_job(&before, &key).map(Ok),
+                    (Err(lost @ StoreError::ServerUnreachable { .. }), _) => {
+                        // The job may be stored. Then `takeover` runs it.
+                        folder.into_iter().for_each(|folder| state.jobs.keep_folder(&storing.id, folder));
+                        Err(lost.into())
+                    }
                     (stored, _) => {
                         stored?;
                         folder.into_iter().for_each(Folder::retain);

@@ -9,11 +9,14 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
+use super::new_job::Folder;
 use crate::domain::{CollectionName, Job, JobId, JobProgress, JobType, JobUnit, Metadata, with_causes};
 use crate::service::error::Error;
 
 /// How long a stopping server waits for its jobs.
 const STOP_MAX: Duration = Duration::from_secs(10);
+/// How long a transaction may last on the database after its answer was lost.
+const FOLDERS_KEPT: Duration = Duration::from_secs(60);
 
 /// Unfinished jobs.
 pub(crate) struct Jobs {
@@ -32,7 +35,23 @@ pub(super) struct Lists {
     pub(super) tasks: Vec<JoinHandle<()>>,
     /// Jobs that were taken over from another server and are not resumed yet.
     taken_over: Vec<Job>,
+    /// Jobs that are being stored, or are stored and not queued yet.
+    accepting: Vec<JobId>,
+    /// Folders of jobs that may be stored, because only the answer of the database was lost, and since when.
+    folders: Vec<(Instant, JobId, Folder)>,
     pub(super) stopped: bool,
+}
+
+/// Marks a job as being accepted until it is dropped.
+pub(crate) struct Accepting<'j> {
+    jobs: &'j Jobs,
+    id: JobId,
+}
+
+impl Drop for Accepting<'_> {
+    fn drop(&mut self) {
+        self.jobs.lists.lock().accepting.retain(|id| *id != self.id);
+    }
 }
 
 /// A job that waits or runs.
@@ -102,13 +121,6 @@ impl Jobs {
         lists.running.keys().chain(lists.waiting.iter().map(|job| &job.id)).cloned().collect()
     }
 
-    /// Returns the jobs that wait, run, or were taken over.
-    pub(super) fn known(&self) -> Vec<JobId> {
-        let mut known = self.unfinished();
-        known.extend(self.lists.lock().taken_over.iter().map(|job| job.id.clone()));
-        known
-    }
-
     /// Stops a job that another server took over, without recording an end.
     pub(super) fn stop_lost(&self, id: &JobId) {
         let mut lists = self.lists.lock();
@@ -128,6 +140,30 @@ impl Jobs {
     /// Removes and returns the jobs that were taken over and must be resumed.
     pub(super) fn drain_taken_over(&self) -> Vec<Job> {
         std::mem::take(&mut self.lists.lock().taken_over)
+    }
+
+    /// Marks a job that is about to be stored, until it is queued.
+    pub(crate) fn accepting(&self, id: &JobId) -> Accepting<'_> {
+        self.lists.lock().accepting.push(id.clone());
+        Accepting { jobs: self, id: id.clone() }
+    }
+
+    /// The jobs that this server runs, will run, or is accepting.
+    pub(super) fn known(&self) -> Vec<JobId> {
+        let lists = self.lists.lock();
+        let queued = lists.running.keys().chain(lists.waiting.iter().map(|job| &job.id));
+        queued.chain(lists.taken_over.iter().map(|job| &job.id)).chain(&lists.accepting).cloned().collect()
+    }
+
+    /// Keeps the folder of a job that may be stored.
+    pub(super) fn keep_folder(&self, id: &JobId, folder: Folder) {
+        self.lists.lock().folders.push((Instant::now(), id.clone(), folder));
+    }
+
+    /// Removes and returns the folders that were kept for at least `FOLDERS_KEPT`.
+    pub(super) fn drain_folders(&self) -> Vec<(JobId, Folder)> {
+        let is_due = |kept: &mut (Instant, JobId, Folder)| kept.0.elapsed() >= FOLDERS_KEPT;
+        self.lists.lock().folders.extract_if(.., is_due).map(|(_, id, folder)| (id, folder)).collect()
     }
 
     /// Interrupts running jobs and starts no more.

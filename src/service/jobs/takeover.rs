@@ -1,5 +1,6 @@
-//! Checks jobs regularly when several servers share a catalog: takes over the jobs of servers that are gone, queues those of this
-//! server that are not, stops jobs that were canceled through another server, and drops jobs that another server has taken over.
+//! Checks jobs regularly when several servers share a catalog: takes over the jobs of servers that are gone, stops jobs that
+//! were canceled through another server, and drops jobs that another server has taken over. Also runs jobs of this server that it
+//! does not know, because the answer of the database was lost when they were stored or taken over.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -50,16 +51,34 @@ impl Service {
         }
         state.jobs.add_taken_over(jobs);
         self.resume_taken_over();
-        // If the connection broke when a job was stored or taken over, it may belong to this server without being queued here.
-        for job in catalog.own_jobs_except(&state.jobs.known())? {
-            self.resume(&job)?;
-        }
         for (id, ownership) in catalog.job_ownership(&state.jobs.unfinished())? {
             match ownership {
                 JobOwnership::Own => (),
                 JobOwnership::Lost => state.jobs.stop_lost(&id),
                 JobOwnership::Canceled => state.cancel(&id)?,
             }
+        }
+        self.resume_unknown(catalog)?;
+        for (id, folder) in state.jobs.drain_folders() {
+            match catalog.job(&id) {
+                Ok(None) => drop(folder),
+                Ok(Some(_)) => folder.retain(),
+                Err(_) => state.jobs.keep_folder(&id, folder),
+            }
+        }
+        Ok(())
+    }
+
+    /// Resumes the jobs of this server that it does not know.
+    fn resume_unknown(&self, catalog: &PostgresCatalog) -> Result<(), Error> {
+        let jobs = &self.state.jobs;
+        for job in catalog.own_jobs_except(&jobs.known())? {
+            // It may have been accepted, and may even have ended, while the catalog was read.
+            if jobs.known().contains(&job.id) || !self.state.is_own_and_unfinished(&job.id)? {
+                continue;
+            }
+            tracing::warn!(job = %job.id, kind = job.kind.name(), "a job was stored although the database did not confirm it");
+            self.resume(&job)?;
         }
         Ok(())
     }
@@ -99,6 +118,12 @@ impl State {
         let id = |entry: std::fs::DirEntry| JobId::parse(entry.file_name().to_str()?).ok();
         let files_here: Vec<JobId> = entries.filter_map(|entry| id(entry.ok()?)).collect();
         Ok(catalog.take_over_orphaned_jobs(&with_files, &files_here, &self.embedder.model().fingerprint)?)
+    }
+
+    fn is_own_and_unfinished(&self, job: &JobId) -> Result<bool, Error> {
+        let Some(catalog) = self.catalog.shared() else { return Ok(false) };
+        let checked = catalog.job_ownership(std::slice::from_ref(job))?;
+        Ok(checked.iter().any(|(_, ownership)| *ownership != JobOwnership::Lost))
     }
 
     /// Whether a job still belongs to this server. Blocks.

@@ -41,6 +41,10 @@ impl Fault {
             SqlState::QUERY_CANCELED | SqlState::T_R_DEADLOCK_DETECTED | SqlState::LOCK_NOT_AVAILABLE => {
                 StoreError::Interrupted { operation }
             }
+            // This process hung, for example because it was suspended, and the database ended its transaction.
+            SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => {
+                StoreError::ServerUnreachable { operation, source: Arc::new(source) }
+            }
             // The collection has just been deleted.
             SqlState::UNDEFINED_TABLE => StoreError::Closed,
             SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => StoreError::Damaged { operation, source: Arc::new(source) },

@@ -142,9 +142,9 @@ fn try_lock(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option
     Ok(Some(session))
 }
 
-/// Deletes the rows of dead servers in the caller's transaction, and returns the numbers of the others. Until the transaction
-/// ends, none of the dead ones can come back.
-pub(super) fn remove_dead_servers(session: &mut Session, me: i64) -> Result<Vec<i64>, Fault> {
+/// Deletes the rows of dead servers in the caller's transaction. Returns the numbers of the others, and whether there were dead
+/// ones. Until the transaction ends, none of these can come back.
+pub(super) fn remove_dead_servers(session: &mut Session, me: i64) -> Result<(Vec<i64>, bool), Fault> {
     let (mut dead, mut others) = (Vec::new(), Vec::new());
     for id in session.column::<i64>("select id from dragoman.servers where id <> $1 order by id", &[&me])? {
         let is_dead = session.value("select pg_try_advisory_xact_lock($1)", &[&id])?.unwrap_or_default();
@@ -154,5 +154,5 @@ pub(super) fn remove_dead_servers(session: &mut Session, me: i64) -> Result<Vec<
         session.execute("delete from dragoman.servers where id = any($1)", &[&dead])?;
         tracing::info!(servers = dead.len(), "other servers have ended");
     }
-    Ok(others)
+    Ok((others, !dead.is_empty()))
 }

@@ -49,7 +49,7 @@ impl PostgresCatalog {
                  for update skip locked
              ) returning {JOB_COLUMNS}"
         );
-        let (others, mut jobs) = self.transaction(OPERATION, |session| {
+        let ((others, some_died), mut jobs) = self.transaction(OPERATION, |session| {
             let others = remove_dead_servers(session, me)?;
             let jobs =
                 session.rows(&sql, &values)?.into_iter().map(|row| Ok(read_job(&CatalogRow { row, operation: OPERATION })?));
@@ -57,19 +57,22 @@ impl PostgresCatalog {
         })?;
         jobs.sort_by(|a, b| a.id.cmp(&b.id));
         let before = std::mem::replace(&mut *self.others.lock(), others.clone());
-        Ok(TakenOverJobs { jobs, server_died: before.iter().any(|id| !others.contains(id)) })
+        // A server may have come and died since the last check.
+        let server_died = some_died || before.iter().any(|id| !others.contains(id));
+        Ok(TakenOverJobs { jobs, server_died })
     }
 
-    /// Returns the unfinished jobs that belong to this server and are not among `known`, in the order in which they were accepted.
+    /// Returns the unfinished jobs of this server that are not among `known`, in the order in which they were accepted.
     pub fn own_jobs_except(&self, known: &[JobId]) -> Result<Vec<Job>, StoreError> {
         const OPERATION: &str = "looking for unknown jobs";
-        let ids: Vec<&str> = known.iter().map(JobId::as_str).collect();
+        let known: Vec<&str> = known.iter().map(JobId::as_str).collect();
         let sql = format!(
-            "select {JOB_COLUMNS} from dragoman.jobs where owner = $1 and finished_at_ms is null and id <> all($2) order by id"
+            "select {JOB_COLUMNS} from dragoman.jobs
+             where finished_at_ms is null and owner = $1 and id <> all($2) order by id"
         );
         self.run(OPERATION, |session| {
-            let rows = session.rows(&sql, &[&self.member.id(), &ids])?.into_iter();
-            rows.map(|row| Ok(read_job(&CatalogRow { row, operation: OPERATION })?)).collect()
+            let rows = session.rows(&sql, &[&self.member.id(), &known])?;
+            rows.into_iter().map(|row| Ok(read_job(&CatalogRow { row, operation: OPERATION })?)).collect()
         })
     }
 

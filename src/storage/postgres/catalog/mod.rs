@@ -61,7 +61,7 @@ impl PostgresCatalog {
     pub fn open(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         let member = Member::join(server, Sharing::Shared)?;
         let catalog = Self::with_member(server, member);
-        let others =
+        let (others, _) =
             catalog.transaction("looking for other servers", |session| remove_dead_servers(session, catalog.member.id()))?;
         *catalog.others.lock() = others;
         let versions = catalog.versions()?;
