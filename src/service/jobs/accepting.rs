@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::folder::Folder;
 use super::kind::JobKind;
-use super::new_job::{Folder, NewJob};
+use super::new_job::NewJob;
 use crate::domain::{CollectionId, Job, JobId, Metadata, RequestKey};
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;

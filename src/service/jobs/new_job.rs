@@ -1,14 +1,13 @@
-//! A job that is about to be accepted, and the folder of its files.
+//! A job that is about to be accepted.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::folder::Folder;
 use super::kind::JobKind;
 use super::stored;
 use crate::domain::{CollectionName, Job, JobId, JobProgress, JobStatus};
 use crate::new_id::new_uuid;
 use crate::service::error::Error;
-use crate::service::folders::{AtPath, sync_dir};
 use crate::service::open_collection::OpenCollection;
 use crate::store::system_clock as now_ms;
 
@@ -51,36 +50,4 @@ impl<J: JobKind> NewJob<J> {
 
 pub(crate) fn new_job_id() -> Result<JobId, Error> {
     Ok(JobId::parse(&new_uuid().to_string())?)
-}
-
-/// The folder for a new job's files. Dropping it removes the folder, unless the job was accepted.
-pub(crate) struct Folder {
-    path: PathBuf,
-    retained: bool,
-}
-
-impl Folder {
-    pub(crate) fn create(path: PathBuf) -> Result<Self, Error> {
-        std::fs::create_dir(&path).at(&path)?;
-        path.parent().map_or(Ok(()), sync_dir).at(&path)?;
-        Ok(Self { path, retained: false })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Retains the folder, because the job was accepted.
-    pub(crate) fn retain(mut self) {
-        self.retained = true;
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !self.retained {
-            // If this fails, the next start removes it.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use super::new_job::Folder;
+use super::folder::Folder;
 use crate::domain::{CollectionName, Job, JobId, JobProgress, JobType, JobUnit, Metadata, with_causes};
 use crate::service::error::Error;
 
