@@ -1,11 +1,11 @@
-//! Decompresses files.
+//! Decompresses files and bodies of requests.
 
 use std::io::{self, Read};
 
 use crate::domain::FileEncoding;
 
-/// Maximum logarithm of the window of received zstd content: the 8 MiB that RFC 9659 allows for HTTP. The sender chooses how
-/// much of this memory is used.
+/// Maximum logarithm of the window of received zstd content: the 8 MiB that RFC 9659 allows for HTTP. A sender can make the
+/// decoder use all of it.
 const WINDOW_LOG_MAX: u32 = 23;
 
 /// Returns a reader of the content that `packed` has in this encoding. Does not limit the size of the content.
@@ -17,7 +17,7 @@ pub fn decoder<'a>(encoding: FileEncoding, packed: impl Read + 'a) -> io::Result
     })
 }
 
-/// Returns the same for content that somebody else sent, and limits the memory of the decoder.
+/// Like `decoder`, but for content that somebody else sent: limits the memory of the decoder.
 pub fn bounded_decoder<'a>(encoding: FileEncoding, packed: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     if encoding != FileEncoding::Zstd {
         return decoder(encoding, packed);

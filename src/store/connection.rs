@@ -59,7 +59,7 @@ pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Res
     if fresh {
         // The caller may have created the folder without syncing its parent.
         sync(folder)?;
-        folder.parent().map_or(Ok(()), sync)?;
+        sync(disk::parent(folder))?;
     }
     Ok(connection)
 }
@@ -176,16 +176,15 @@ pub(super) fn create_folder(path: &Path) -> Result<(), StoreError> {
     disk::create_folder(path, FOLDER_MODE).map_err(|(path, error)| file_error(&path, error))
 }
 
-/// Makes a file or the entries of a folder durable. An empty path is the working directory.
+/// Makes a file or the entries of a folder durable.
 pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     disk::sync(path).map_err(|error| file_error(path, error))
 }
 
 /// Makes an error that names the file. A full or read-only disk gets a different error.
 pub(super) fn file_error(path: &Path, error: io::Error) -> StoreError {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::ReadOnlyFilesystem => {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem => {
             StoreError::StorageUnavailable { operation: "creating a file", source: Arc::new(error) }
         }
         _ => StoreError::File { path: path.to_owned(), source: Arc::new(error) },

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use super::StoreError;
 use super::connection::{LOG_SUFFIX, beside, file_error};
+use crate::disk;
 
 const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
@@ -32,7 +33,8 @@ pub(super) fn check(database: &Path) -> Result<(), StoreError> {
     let path = log_path(database);
     let lost = match File::open(&path) {
         Ok(file) => {
-            let synced = file.sync_all();
+            // Its name, too: SQLite syncs the folder only when it first syncs the log.
+            let synced = file.sync_all().and_then(|()| disk::sync(disk::parent(&path)));
             synced.and_then(|()| find_lost(BufReader::with_capacity(1 << 20, file), || page_size(database)))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

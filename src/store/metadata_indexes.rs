@@ -9,7 +9,7 @@ use super::rows::query_one;
 use super::write_transaction::WriteTransaction;
 use crate::domain::MetadataPath;
 
-/// Stands in the place of a job's id, because the rest of a change continues after a crash as a job does.
+/// The key under which `job_checkpoints` has the rest of a change. No job has this id, because ids of jobs are UUIDs.
 pub(super) const UNFINISHED_CHANGE: &str = "collection-change";
 /// Prefix of the names of these indexes. A number follows.
 const INDEX_PREFIX: &str = "documents_metadata_";

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::months::MONTHS;
 use super::plain_words::{plain_key, word_key};
@@ -17,10 +17,14 @@ const COMPACT_DATE: usize = 8;
 const DATE_MAX: usize = 10;
 /// Number of digits of a year.
 const YEAR_DIGITS: usize = 4;
+/// The first year that counts as one. Earlier numbers of four digits are parts of codes.
+const YEAR_MIN: u16 = 1_000;
+/// Maximum number of ways to write a date in words that are searched.
+const WAYS_MAX: usize = 64;
 /// Words between the day, the month and the year, and around the numbers of a Vietnamese date.
-const BETWEEN: [&str; 7] = ["de", "del", "d", "of", "the", "năm", "m"];
-/// What may follow the number of a day: "3rd", "1er".
-const ORDINALS: [&str; 8] = ["st", "nd", "rd", "th", "er", "º", "ª", "a"];
+const BETWEEN: [&str; 6] = ["de", "del", "d", "of", "năm", "m"];
+/// What may follow the number of a day: "3rd", "1er", "1º" (normalized to "1o").
+const ORDINALS: [&str; 7] = ["st", "nd", "rd", "th", "er", "o", "a"];
 /// The words for year, month and day after their numbers.
 const AFTER_YEAR: [&str; 2] = ["年", "년"];
 const AFTER_MONTH: [&str; 2] = ["月", "월"];
@@ -81,7 +85,7 @@ fn date_at(words: &[Run<'_>], from: usize, at: usize) -> Option<DateInWords> {
         return date(at, months, day, year);
     }
     let number = |at: usize| words.get(at).filter(|_| at >= from);
-    if AFTER_MONTH.contains(&word.text) {
+    if AFTER_MONTH.iter().any(|mark| word.text.starts_with(mark)) {
         let month = at.checked_sub(1).and_then(|before| Some((before, month(number(before)?)?)))?;
         let follows =
             |at: usize, marks: &[&str]| words.get(at).is_some_and(|one| marks.iter().any(|mark| one.text.starts_with(mark)));
@@ -135,7 +139,7 @@ fn month(word: &Run<'_>) -> Option<u8> {
 
 fn year(word: &Run<'_>) -> Option<u16> {
     let is_year = word.text.len() == YEAR_DIGITS && word.text.bytes().all(|byte| byte.is_ascii_digit());
-    word.text.parse().ok().filter(|_| is_year)
+    word.text.parse().ok().filter(|year| is_year && *year >= YEAR_MIN)
 }
 
 /// Returns what a date in numbers may mean: with the year first or last. After slashes, either number may be the month. Eight
@@ -155,11 +159,11 @@ pub(super) fn dates_in_numbers(text: &str) -> Vec<CalendarDate> {
         (1..=2, YEAR_DIGITS) => (third, first, second),
         _ => return Vec::new(),
     };
+    let Some(year) = year.parse::<u16>().ok().filter(|year| *year >= YEAR_MIN) else { return Vec::new() };
     let mut orders = vec![(day, month)];
     orders.extend((text.contains('/') && day != month).then_some((month, day)));
     let number = |text: &str, max: u8| text.parse::<u8>().ok().filter(|number| (1..=max).contains(number));
-    let date =
-        |(day, month)| Some(CalendarDate { day: Some(number(day, 31)?), month: number(month, 12)?, year: year.parse().ok() });
+    let date = |(day, month)| Some(CalendarDate { day: Some(number(day, 31)?), month: number(month, 12)?, year: Some(year) });
     orders.into_iter().filter_map(date).collect()
 }
 
@@ -190,24 +194,36 @@ pub fn in_words(date: &CalendarDate, has: impl Fn(u32) -> bool) -> Vec<TermPhras
         return Vec::new();
     }
     let year = year.as_deref().unwrap_or_default();
-    let mut ways = Vec::new();
+    let mut by_name = Vec::new();
     let names = MONTHS.iter().filter_map(|names| names.split(' ').nth(usize::from(month) - 1));
     for name in names.filter(|name| has(key_of(name))) {
         match days.as_slice() {
-            [] => ways.extend([format!("{name} {year}"), format!("{name} de {year}"), format!("{year} {name}")]),
-            days => ways.extend(days.iter().flat_map(|day| with_name(day, name, year))),
+            [] => by_name.push(vec![format!("{name} {year}"), format!("{year} {name}"), format!("{name} de {year}")]),
+            days => by_name.extend(days.iter().map(|day| with_name(day, name, year))),
         }
     }
-    ways.extend(with_marks(day, month, year, has));
-    ways.sort_unstable();
-    ways.dedup();
+    let mut ways = with_marks(day, month, year, &has);
+    // The first order of all names comes before the second, so that each name has its most frequent orders.
+    let orders = by_name.iter().map(Vec::len).max().unwrap_or_default();
+    ways.extend((0..orders).flat_map(|order| by_name.iter().filter_map(move |ways| ways.get(order).cloned())));
+    let mut seen = FxHashSet::default();
+    // A way with a word that no passage has is never found.
+    ways.retain(|way| way.split(' ').all(|word| !BETWEEN.contains(&word) || has(word_key(word))) && seen.insert(way.clone()));
+    ways.truncate(WAYS_MAX);
     ways.iter().filter_map(|way| Some(TermPhrase { prefix: false, ..phrase(way)? })).collect()
 }
 
 /// Returns the ways to write the number of a day.
 fn days(day: u8) -> impl Iterator<Item = String> {
     let padded = (day < 10).then(|| format!("0{day}"));
-    let ordinals = ORDINALS.iter().map(move |ordinal| format!("{day}{ordinal}"));
+    let english = match day {
+        1 | 21 | 31 => "st",
+        2 | 22 => "nd",
+        3 | 23 => "rd",
+        _ => "th",
+    };
+    let others: &[&str] = if day == 1 { &["er", "o", "a"] } else { &[] };
+    let ordinals = std::iter::once(english).chain(others.iter().copied()).map(move |ordinal| format!("{day}{ordinal}"));
     std::iter::once(day.to_string()).chain(padded).chain(ordinals)
 }
 
@@ -282,6 +298,8 @@ mod tests {
         check("新闻 2024年6月15日", 1, 6, "2024-6-15");
         check("6월 15일", 0, 4, "0-6-15");
         check("2024年6月", 0, 3, "2024-6-0");
+        check("2024年6月发票", 0, 4, "2024-6-0");
+        check("1º de maio de 2024", 0, 5, "2024-5-1");
         check("7 tháng 9 năm 2024", 0, 5, "2024-9-7");
     }
 
@@ -305,7 +323,7 @@ mod tests {
         assert_eq!(found("05/13/2024"), ["2024-5-13"], "only one of the numbers can be the month");
         assert_eq!(found("5/3/2024"), ["2024-3-5", "2024-5-3"]);
         assert_eq!(found("20240513"), ["2024-5-13"]);
-        for text in ["14.13.2024", "3.5", "3.5.24", "1.2.3.2024", "10.0.0.2024"] {
+        for text in ["14.13.2024", "3.5", "3.5.24", "0012-05-03", "1.2.3.2024", "10.0.0.2024"] {
             assert_eq!(found(text), [""; 0], "{text}");
         }
     }
@@ -323,15 +341,23 @@ mod tests {
         assert!(ways.iter().all(|way| way.contains("märz")), "{ways:?}");
         assert_eq!(written(Some(3), Some(2024), &["3", "März"]), [""; 0], "no passage has the year");
         assert!(written(Some(3), Some(2024), &["3rd", "2024", "march"]).contains(&"march 3rd 2024".to_owned()));
-        assert!(written(Some(3), None, &["3", "marzo"]).contains(&"3 de marzo".to_owned()));
-        assert_eq!(written(None, Some(2024), &["2024", "март"]), ["2024 март", "март 2024", "март de 2024"]);
+        assert!(written(Some(3), None, &["3", "marzo", "de"]).contains(&"3 de marzo".to_owned()));
+        assert_eq!(written(None, Some(2024), &["2024", "март", "de"]), ["март 2024", "2024 март", "март de 2024"]);
+    }
+
+    #[test]
+    fn the_number_of_ways_is_limited() {
+        let names: Vec<&str> = MONTHS.iter().filter_map(|names| names.split(' ').nth(2)).collect();
+        let ways = written(Some(3), Some(2024), &[names, vec!["3", "03", "3rd", "2024", "de", "of"]].concat());
+        assert_eq!(ways.len(), WAYS_MAX);
+        assert!(ways.contains(&"3 март 2024".to_owned()) && ways.contains(&"3 mars 2024".to_owned()), "{ways:?}");
     }
 
     #[test]
     fn a_date_is_written_with_marks_after_its_numbers() {
         assert!(written(Some(3), Some(2024), &["3", "2024", "月"]).contains(&"2024 年 3 月 3".to_owned()));
         assert!(written(Some(3), Some(2024), &["3", "2024", "월"]).contains(&"2024 년 3 월 3".to_owned()));
-        assert_eq!(written(Some(3), Some(2024), &["3", "2024", "tháng"]), ["3 tháng 3 năm 2024"]);
+        assert_eq!(written(Some(3), Some(2024), &["3", "2024", "tháng", "năm"]), ["3 tháng 3 năm 2024"]);
     }
 
     #[test]

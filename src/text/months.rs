@@ -1,7 +1,7 @@
 //! The names of the months in the languages that Dragoman knows, as dates have them: also inflected and abbreviated.
 
 /// In each line, the names of the twelve months in one language and form. Languages that write the number of a month, such as Chinese,
-/// have none. Abbreviations that are frequent words, such as "set" and "mac", are left out.
+/// have none. Some abbreviations that are frequent words, such as "set" and "mac", are left out.
 pub(super) const MONTHS: &[&str] = &[
     "january february march april may june july august september october november december",
     "jan feb mar apr may jun jul aug sep oct nov dec",
@@ -74,13 +74,18 @@ pub(super) const MONTHS: &[&str] = &[
     // Georgian.
     "იანვარი თებერვალი მარტი აპრილი მაისი ივნისი ივლისი აგვისტო სექტემბერი ოქტომბერი ნოემბერი დეკემბერი",
     "იანვარს თებერვალს მარტს აპრილს მაისს ივნისს ივლისს აგვისტოს სექტემბერს ოქტომბერს ნოემბერს დეკემბერს",
-    // Arabic in Egypt and in the Levant, Persian, Urdu, Hebrew with and without its preposition.
+    // Arabic in Egypt, in Algeria and Tunisia, and in Morocco (Levantine names have two words), Persian, Urdu, Hebrew with and without its preposition.
     "يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر",
-    "جانفي فيفري مارس إبريل ماي جوان جويلية غشت سبتمبر أكتوبر نوفمبر ديسمبر",
+    "جانفي فيفري مارس أفريل ماي جوان جويلية أوت سبتمبر أكتوبر نوفمبر ديسمبر",
+    "يناير فبراير مارس أبريل ماي يونيو يوليوز غشت شتنبر أكتوبر نونبر دجنبر",
     "ژانویه فوریه مارس آوریل مه ژوئن ژوئیه اوت سپتامبر اکتبر نوامبر دسامبر",
     "جنوری فروری مارچ اپریل مئی جون جولائی اگست ستمبر اکتوبر نومبر دسمبر",
     "בינואר בפברואר במרץ באפריל במאי ביוני ביולי באוגוסט בספטמבר באוקטובר בנובמבר בדצמבר",
     "ינואר פברואר מרץ אפריל מאי יוני יולי אוגוסט ספטמבר אוקטובר נובמבר דצמבר",
+    // Kurdish (Kurmanji), with the names of two calendars, Burmese.
+    "çile sibat adar nîsan gulan hezîran tîrmeh tebax îlon cotmeh mijdar kanûn",
+    "rêbendan reşemî adar avrêl gulan pûşper tîrmeh gelawêj rezber kewçêr sermawez berfanbar",
+    "ဇန်နဝါရီ ဖေဖော်ဝါရီ မတ် ဧပြီ မေ ဇွန် ဇူလိုင် ဩဂုတ် စက်တင်ဘာ အောက်တိုဘာ နိုဝင်ဘာ ဒီဇင်ဘာ",
     // Hindi, Marathi, Bengali, Gujarati, Tamil, Telugu, Malayalam.
     "जनवरी फ़रवरी मार्च अप्रैल मई जून जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर",
     "जनवरी फरवरी मार्च अप्रैल मई जून जुलाई अगस्त सितम्बर अक्तूबर नवम्बर दिसम्बर",

@@ -61,7 +61,7 @@ export function also(filter, condition) {
 	return list.some(one => JSON.stringify(one) === JSON.stringify(condition)) ? filter : {and: [...list, condition]};
 }
 
-// An editor for `filter`. `changed` gets the new filter, if there is one. `fields` are suggested names.
+// An editor for `filter`. `changed` gets the new filter, or undefined. `fields` are suggested names.
 export function filterEditor(filter, changed, fields = []) {
 	const names = h('datalist', {id: fresh()}, [...new Set(['language', 'id', 'created_at', 'updated_at', ...fields])].map(name => h('option', {value: name})));
 	const place = h('div.rows');

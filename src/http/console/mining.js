@@ -97,7 +97,7 @@ function decide(place, id, pairs, more, signal) {
 
 	addEventListener('keydown', event => {
 		if (event.target.closest('input[type=text], textarea, select, dialog') || event.ctrlKey || event.metaKey || event.altKey) return;
-		const decision = {a: 'accepted', r: 'rejected', u: 'back', ...(event.target !== slider && {arrowright: 'accepted', arrowleft: 'rejected'})}[event.key.toLowerCase()];
+		const decision = {a: 'accepted', r: 'rejected', u: 'back', ...(event.target !== slider && {arrowright: 'accepted', arrowleft: 'rejected'})}[event.key?.toLowerCase()];
 		if (!decision) return;
 		event.preventDefault();
 		take(decision);

@@ -230,7 +230,10 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
         false => match tokio::time::timeout(limit, refuse_body(request)).await {
             Ok(Ok(request)) => request,
             Ok(Err(error)) => return error.into_response(),
-            Err(_) => return timed_out(limit).into_response(),
+            Err(_) => {
+                let detail = format!("the body did not arrive within {} s (request_timeout_s)", limit.as_secs_f64());
+                return ApiError::new(Code::RequestTimeout, detail).into_response();
+            }
         },
     };
     if operation.streams {

@@ -86,10 +86,11 @@ pub fn check_content_type<T>(headers: &HeaderMap, expected: &str, parse: impl Fn
     parsed.filter(|_| parts.all(is_utf8)).ok_or_else(|| refuse(&format!("{media_type:?}")))
 }
 
-/// The value of a header in lower case, or its values as a list.
+/// The value of a header in lower case, or its different values as a list.
 pub fn read_header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let values = headers.get_all(name).iter();
-    let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase()).collect();
+    let mut values: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase()).collect();
+    values.dedup();
     (!values.is_empty()).then(|| values.join(", "))
 }
 

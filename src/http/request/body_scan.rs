@@ -15,7 +15,7 @@ use crate::service::json::pointer_token;
 /// Approximate bytes of an object, which may be a struct, or of an array, with room for the first values inside. A value that
 /// should not be here takes as much, because of its error.
 const COMPOUND_BYTES: u64 = 512;
-/// Approximate bytes of any other value, in addition to its text. Numbers in a list of numbers take no more than their text.
+/// Approximate bytes of any other value, in addition to its text. Numbers in a list of numbers take little more than their text.
 const VALUE_BYTES: u64 = 96;
 
 /// What a scan found: in the whole body, or up to where it is not JSON or takes too much memory.

@@ -18,14 +18,24 @@ use crate::store::StoreError;
 
 impl CollectionHandle {
     /// Changes a collection durably and returns it. Creating a metadata index on a large collection takes a while. In the
-    /// meantime, its other writes wait. If the catalog changes, too, so does whatever creates, replaces or deletes a collection.
+    /// meantime, its other writes wait. Unless only its indexes in a data directory change, requests that create, replace or
+    /// delete any collection wait as well.
     pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
         self.service.check_running()?;
         let state = Arc::clone(&self.service.state);
         let (has_indexes, rest) = (change.metadata_indexes.is_some(), without_indexes(&change));
-        // Held until the end of the change, even if the caller goes away.
-        let changing = Arc::clone(&self.open().changing).lock_owned().await;
-        let naming = match rest == CollectionChange::default() {
+        // On a database server, other servers learn of new indexes from the catalog.
+        let only_indexes = has_indexes && rest == CollectionChange::default() && self.open().server().is_none();
+        // Both are held until the end of the change, even if the caller goes away.
+        let changing = loop {
+            let collection = self.open();
+            let changing = Arc::clone(&collection.changing).lock_owned().await;
+            // It may have been replaced in the meantime.
+            if Arc::ptr_eq(&collection, &self.open()) {
+                break changing;
+            }
+        };
+        let naming = match only_indexes {
             true => None,
             false => Some(Arc::clone(&state.names_lock).lock_owned().await),
         };
@@ -33,7 +43,7 @@ impl CollectionHandle {
         let work = move |collection: &Arc<OpenCollection>| {
             let _locks = &locks;
             match &change.metadata_indexes {
-                Some(paths) if rest == CollectionChange::default() => {
+                Some(paths) if only_indexes => {
                     state.check_emergency_space()?;
                     collection.store.set_metadata_indexes(paths.clone())?;
                 }
@@ -123,12 +133,13 @@ impl State {
         };
         if let Err(error) = ended {
             let error = with_causes(&error);
-            tracing::warn!(collection = %collection.row.name, error, "cannot finish a change; the next change or start does it");
+            tracing::warn!(collection = %collection.row.name, error, "cannot finish a change; the next change of the catalog or the next start does it");
         }
         changed
     }
 
-    /// Makes the rest of a change of which only the first part was made. Blocks.
+    /// Applies the rest of a change whose first part alone was stored. The caller holds `names_lock`, or the collection is not
+    /// listed yet. Blocks.
     pub(in crate::service) fn finish_change(&self, collection: &Arc<OpenCollection>) -> Result<(), Error> {
         let Ok(embedded) = collection.embedded() else { return Ok(()) };
         let rest = match embedded.store.unfinished_change() {

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
+use crate::disk;
 pub(crate) use crate::disk::{open_file, open_regular, open_with_length, read_file, sync as sync_dir};
 use crate::service::error::Error;
 
@@ -34,7 +35,7 @@ impl<T> AtPath<T> for io::Result<T> {
 pub(crate) fn create_dir_durably(path: &Path) -> io::Result<()> {
     match std::fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
-        _ => path.parent().map_or(Ok(()), sync_dir),
+        _ => sync_dir(disk::parent(path)),
     }
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Renames a file within its folder, durably.
 pub(crate) fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)?;
-    to.parent().map_or(Ok(()), sync_dir)
+    sync_dir(disk::parent(to))
 }
 
 /// Writes a file durably, as `partial` until it is complete, so that a crash leaves an older file at `path` intact.

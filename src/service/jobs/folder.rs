@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::disk;
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, sync_dir};
 
@@ -14,7 +15,7 @@ pub(crate) struct Folder {
 impl Folder {
     pub(crate) fn create(path: PathBuf) -> Result<Self, Error> {
         std::fs::create_dir(&path).at(&path)?;
-        path.parent().map_or(Ok(()), sync_dir).at(&path)?;
+        sync_dir(disk::parent(&path)).at(&path)?;
         Ok(Self { path, retained: false })
     }
 

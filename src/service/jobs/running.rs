@@ -15,7 +15,8 @@ use crate::service::error::Error;
 
 /// How long a stopping server waits for its jobs.
 const STOP_MAX: Duration = Duration::from_secs(10);
-/// How long a transaction may last on the database after its answer was lost.
+/// How long a transaction may last on the database after its answer was lost: `connector` lets the database end an idle one
+/// after this time.
 const FOLDERS_KEPT: Duration = Duration::from_secs(60);
 
 /// Unfinished jobs.
@@ -35,7 +36,7 @@ pub(super) struct Lists {
     pub(super) tasks: Vec<JoinHandle<()>>,
     /// Jobs that were taken over from another server and are not resumed yet.
     taken_over: Vec<Job>,
-    /// Jobs that are being stored, or are stored and not queued yet.
+    /// See `Jobs::accepting`.
     accepting: Vec<JobId>,
     /// Folders of jobs that may be stored, because only the answer of the database was lost, and since when.
     folders: Vec<(Instant, JobId, Folder)>,
@@ -142,13 +143,14 @@ impl Jobs {
         std::mem::take(&mut self.lists.lock().taken_over)
     }
 
-    /// Marks a job that is about to be stored, until it is queued.
+    /// Marks a job that is in no other list for a moment: one that is being stored, until it is queued, or one that is being
+    /// canceled, until its end is recorded.
     pub(crate) fn accepting(&self, id: &JobId) -> Accepting<'_> {
         self.lists.lock().accepting.push(id.clone());
         Accepting { jobs: self, id: id.clone() }
     }
 
-    /// The jobs that this server runs, will run, or is accepting.
+    /// Returns the jobs that this server runs, will run, is accepting, or is canceling.
     pub(super) fn known(&self) -> Vec<JobId> {
         let lists = self.lists.lock();
         let queued = lists.running.keys().chain(lists.waiting.iter().map(|job| &job.id));
@@ -157,7 +159,11 @@ impl Jobs {
 
     /// Keeps the folder of a job that may be stored.
     pub(super) fn keep_folder(&self, id: &JobId, folder: Folder) {
-        self.lists.lock().folders.push((Instant::now(), id.clone(), folder));
+        let mut lists = self.lists.lock();
+        if lists.stopped {
+            return folder.retain();
+        }
+        lists.folders.push((Instant::now(), id.clone(), folder));
     }
 
     /// Removes and returns the folders that were kept for at least `FOLDERS_KEPT`.
@@ -172,6 +178,8 @@ impl Jobs {
             let mut lists = self.lists.lock();
             lists.stopped = true;
             lists.waiting.clear();
+            // The jobs may be stored. The next start removes the folders of those that are not.
+            lists.folders.drain(..).for_each(|(_, _, folder)| folder.retain());
             for job in lists.running.values() {
                 job.interrupted.store(true, Ordering::Release);
                 job.wake.notify_one();

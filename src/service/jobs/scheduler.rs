@@ -100,7 +100,7 @@ impl JobContext {
             let job = Arc::clone(&self.job);
             let started = self.state()?.run(move |state| {
                 let stored = state.job(&job.id)?;
-                // It was queued a second time.
+                // It has ended: it was queued a second time.
                 if stored.status.is_finished() {
                     return Ok(Err(JobError::Interrupted));
                 }

@@ -73,12 +73,15 @@ impl Service {
     fn resume_unknown(&self, catalog: &PostgresCatalog) -> Result<(), Error> {
         let jobs = &self.state.jobs;
         for job in catalog.own_jobs_except(&jobs.known())? {
+            self.check_running()?;
             // It may have been accepted, and may even have ended, while the catalog was read.
             if jobs.known().contains(&job.id) || !self.state.is_own_and_unfinished(&job.id)? {
                 continue;
             }
-            tracing::warn!(job = %job.id, kind = job.kind.name(), "a job was stored although the database did not confirm it");
-            self.resume(&job)?;
+            tracing::warn!(job = %job.id, kind = job.kind.name(), "resuming a job of this server that it did not know");
+            if let Err(error) = self.resume(&job) {
+                tracing::warn!(job = %job.id, error = with_causes(&error), "cannot resume a job; trying again");
+            }
         }
         Ok(())
     }

@@ -78,10 +78,10 @@ impl<'d> Batch<'d> {
         terms: &PassageTerms,
         tokens: &TokenSet,
     ) {
-        let span_of = span.range.start as i64..span.range.end as i64;
+        let range = span.range.start as i64..span.range.end as i64;
         let headings = span.headings.as_deref().map(|headings| escape(headings).into_owned());
         let embedded = embedded.map(|(embedding, sequence)| (vector(embedding), sequence));
-        self.passages.push(PassageRow { document, ordinal: ordinal as i64, passage, span: span_of, headings, embedded });
+        self.passages.push(PassageRow { document, ordinal: ordinal as i64, passage, span: range, headings, embedded });
         let tokens = (!tokens.is_empty()).then(|| tokens.to_bytes());
         let row = self.add_terms(document, passage, terms, tokens);
         self.added.push(row);
