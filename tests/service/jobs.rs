@@ -71,6 +71,15 @@ impl Running {
     }
 }
 
+/// A long import of which some lines are stored, while the encoder is paused.
+async fn paused_import() -> (tempfile::TempDir, Running, Job) {
+    let (folder, running) = news_with(slow()).await;
+    running.control.pause();
+    let job = running.import(file(3_000)).await.unwrap();
+    eventually("some lines are stored", async || running.lines_done(&job.id).await > 0).await;
+    (folder, running, job)
+}
+
 /// The files of unfinished imports.
 fn sources(data_dir: &Path) -> usize {
     let jobs = std::fs::read_dir(data_dir.join("jobs")).unwrap();
@@ -159,10 +168,7 @@ async fn an_import_whose_file_lost_its_end_fails() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canceled_import_stays_canceled_after_a_crash() {
-    let (folder, running) = news_with(slow()).await;
-    running.control.pause();
-    let job = running.import(file(3_000)).await.unwrap();
-    eventually("some lines are stored", async || running.lines_done(&job.id).await > 0).await;
+    let (folder, running, job) = paused_import().await;
     running.service.cancel_job(&job.id).await.unwrap();
     running.crash();
     let running = open(folder.path()).await;
@@ -174,10 +180,7 @@ async fn a_canceled_import_stays_canceled_after_a_crash() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canceled_import_shows_all_that_it_stored_before_a_crash() {
-    let (folder, running) = news_with(slow()).await;
-    running.control.pause();
-    let job = running.import(file(3_000)).await.unwrap();
-    eventually("some lines are stored", async || running.lines_done(&job.id).await > 0).await;
+    let (folder, running, job) = paused_import().await;
     // The catalog records progress from time to time, so it may be behind.
     let catalog = rusqlite::Connection::open(folder.path().join("catalog.sqlite")).unwrap();
     catalog.execute_batch("update jobs set done = 0, details = '{}', cancel_requested = 1").unwrap();

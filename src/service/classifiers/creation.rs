@@ -37,7 +37,7 @@ impl Service {
         // Only one of several concurrent requests with the same key is executed. The change runs to its end even if the caller goes
         // away.
         let accepted = self.state.with_names_locked(move |state| {
-            let _accepting = state.jobs.accepting(&training.id);
+            let _reserved = state.jobs.reserve(&training.id);
             let before = state.change_catalog(CatalogPart::Classifiers, || {
                 let before = request.as_ref().map(|request| state.classifier_created_before(request)).transpose()?.flatten();
                 if before.is_some() {
@@ -150,7 +150,7 @@ impl Service {
                 state.check_directory()?;
                 let texts = state.catalog.classifier_texts(&row.id)?.len();
                 let (training, _) = training_job(&row, id, source, texts).into_job();
-                let _accepting = state.jobs.accepting(&training.id);
+                let _reserved = state.jobs.reserve(&training.id);
                 if !state.catalog.begin_retraining(&row.id, &training)? {
                     let problem = "it was changed at the same moment; try again".to_owned();
                     return Err(ClassifierError::NotReady { name: row.record.name, problem }.into());

@@ -71,7 +71,7 @@ impl Service {
             // A caller that goes away does not stop this, so a stored job is always queued, and its folder stays.
             let stored = self.state.run(move |state| {
                 state.check_directory()?;
-                let _accepting = state.jobs.accepting(&storing.id);
+                let _reserved = state.jobs.reserve(&storing.id);
                 let id = collection.as_ref().map(|collection| &collection.row.id);
                 match (state.catalog.create_job(&storing, key.as_ref(), id), key) {
                     // A re-embedding that ended a moment ago would not pass it on.

@@ -266,7 +266,7 @@ impl State {
     /// Cancels a job of this server: immediately if it is waiting, otherwise at the next point where it can stop. Blocks.
     fn cancel(self: &Arc<Self>, id: &JobId) -> Result<(), Error> {
         // Known until its end is recorded, so that `takeover` does not resume it.
-        let _canceling = self.jobs.accepting(id);
+        let _reserved = self.jobs.reserve(id);
         let Some(waiting) = self.jobs.cancel(id) else { return Ok(()) };
         // If this fails, the job waits again, and ends as canceled when its turn comes.
         self.finish(&waiting, JobStatus::Canceled, None).inspect_err(|_| self.enqueue(waiting))

@@ -36,22 +36,22 @@ pub(super) struct Lists {
     pub(super) tasks: Vec<JoinHandle<()>>,
     /// Jobs that were taken over from another server and are not resumed yet.
     taken_over: Vec<Job>,
-    /// See `Jobs::accepting`.
-    accepting: Vec<JobId>,
+    /// See `Jobs::reserve`.
+    reserved: Vec<JobId>,
     /// Folders of jobs that may be stored, because only the answer of the database was lost, and since when.
     folders: Vec<(Instant, JobId, Folder)>,
     pub(super) stopped: bool,
 }
 
-/// Marks a job as being accepted until it is dropped.
-pub(crate) struct Accepting<'j> {
+/// Marks a job as known to this server until it is dropped.
+pub(crate) struct Reserved<'j> {
     jobs: &'j Jobs,
     id: JobId,
 }
 
-impl Drop for Accepting<'_> {
+impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        self.jobs.lists.lock().accepting.retain(|id| *id != self.id);
+        self.jobs.lists.lock().reserved.retain(|id| *id != self.id);
     }
 }
 
@@ -145,16 +145,16 @@ impl Jobs {
 
     /// Marks a job that is in no other list for a moment: one that is being stored, until it is queued, or one that is being
     /// canceled, until its end is recorded.
-    pub(crate) fn accepting(&self, id: &JobId) -> Accepting<'_> {
-        self.lists.lock().accepting.push(id.clone());
-        Accepting { jobs: self, id: id.clone() }
+    pub(crate) fn reserve(&self, id: &JobId) -> Reserved<'_> {
+        self.lists.lock().reserved.push(id.clone());
+        Reserved { jobs: self, id: id.clone() }
     }
 
     /// Returns the jobs that this server runs, will run, is accepting, or is canceling.
     pub(super) fn known(&self) -> Vec<JobId> {
         let lists = self.lists.lock();
         let queued = lists.running.keys().chain(lists.waiting.iter().map(|job| &job.id));
-        queued.chain(lists.taken_over.iter().map(|job| &job.id)).chain(&lists.accepting).cloned().collect()
+        queued.chain(lists.taken_over.iter().map(|job| &job.id)).chain(&lists.reserved).cloned().collect()
     }
 
     /// Keeps the folder of a job that may be stored.

@@ -75,7 +75,7 @@ impl Service {
         for job in catalog.own_jobs_except(&jobs.known())? {
             self.check_running()?;
             // It may have been accepted, and may even have ended, while the catalog was read.
-            if jobs.known().contains(&job.id) || !self.state.is_own_and_unfinished(&job.id)? {
+            if jobs.known().contains(&job.id) || ownership(catalog, &job.id)?.is_none_or(|owner| owner == JobOwnership::Lost) {
                 continue;
             }
             tracing::warn!(job = %job.id, kind = job.kind.name(), "resuming a job of this server that it did not know");
@@ -123,16 +123,14 @@ impl State {
         Ok(catalog.take_over_orphaned_jobs(&with_files, &files_here, &self.embedder.model().fingerprint)?)
     }
 
-    fn is_own_and_unfinished(&self, job: &JobId) -> Result<bool, Error> {
-        let Some(catalog) = self.catalog.shared() else { return Ok(false) };
-        let checked = catalog.job_ownership(std::slice::from_ref(job))?;
-        Ok(checked.iter().any(|(_, ownership)| *ownership != JobOwnership::Lost))
-    }
-
     /// Whether a job still belongs to this server. Blocks.
     pub(super) fn owns(&self, job: &JobId) -> Result<bool, Error> {
         let Some(catalog) = self.catalog.shared() else { return Ok(true) };
-        let checked = catalog.job_ownership(std::slice::from_ref(job))?;
-        Ok(checked.iter().all(|(_, ownership)| *ownership != JobOwnership::Lost))
+        Ok(ownership(catalog, job)?.is_none_or(|owner| owner != JobOwnership::Lost))
     }
+}
+
+/// Returns what this server must do with a job. `None` if the job has ended. Blocks.
+fn ownership(catalog: &PostgresCatalog, job: &JobId) -> Result<Option<JobOwnership>, Error> {
+    Ok(catalog.job_ownership(std::slice::from_ref(job))?.pop().map(|(_, ownership)| ownership))
 }
