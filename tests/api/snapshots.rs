@@ -282,8 +282,16 @@ async fn what_could_not_be_restored_is_refused_when_the_snapshot_is_made() {
     snapshot(&server, json!({})).await;
 }
 
-/// How often the test tries again because the snapshot copied the collection before it was deleted.
+/// How often the test tries again because the snapshot copied the last collection before it was deleted.
 const ATTEMPTS: usize = 50;
+
+/// Returns once the job of `accepted` has copied a collection, and has thus listed those that it copies.
+async fn begun_copying(server: &Server, accepted: &Answer) {
+    let path = format!("/v1/jobs/{}", accepted.body["id"].as_str().expect("an id"));
+    while server.get(&path).await.body["progress"]["done"].as_u64() == Some(0) {
+        tokio::task::yield_now().await;
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collection_that_is_deleted_meanwhile_is_left_out_of_a_snapshot_of_all_and_named() {
@@ -294,6 +302,7 @@ async fn a_collection_that_is_deleted_meanwhile_is_left_out_of_a_snapshot_of_all
     for _ in 0..ATTEMPTS {
         server.create(json!({"name": "last"})).await;
         let accepted = server.post(PATH, &json!({})).await;
+        begun_copying(&server, &accepted).await;
         assert_eq!(server.delete("/v1/collections/last").await.status, 204);
         let job = server.finished(&accepted).await;
         assert_eq!(job["status"], "succeeded", "{job}");
