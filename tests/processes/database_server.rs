@@ -151,11 +151,6 @@ fn reembedding_continues_after_the_database_is_killed() {
     assert_eq!(client.hits("news", &json!({"query": "number 17", "mode": "dense", "limit": 1}))[0]["id"], "d17");
 }
 
-/// The value of a `/metrics` sample.
-fn sample(client: &Client, name: &str) -> Option<f64> {
-    client.get_text("/metrics").lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
-}
-
 #[test]
 fn a_replica_returns_the_primarys_results_and_metrics_report_it() {
     const BY_REPLICA: &str = "dragoman_replica_reads_total{result=\"replica\"}";
@@ -190,18 +185,18 @@ fn a_replica_returns_the_primarys_results_and_metrics_report_it() {
         .collect();
     client.wait_until("the replica answers", |client| {
         client.hits("news", &searches[0]);
-        sample(client, BY_REPLICA).is_some_and(|reads| reads > 0.0)
+        client.sample(BY_REPLICA).is_some_and(|reads| reads > 0.0)
     });
     let from_replica: Vec<_> = searches.iter().map(|search| client.hits("news", search)).collect();
     assert!(from_replica.iter().all(|hits| !hits.is_empty()));
-    assert_eq!(sample(&client, "dragoman_replica_up"), Some(1.0));
-    client.wait_until("the replica has all", |client| sample(client, "dragoman_replica_lag_bytes") == Some(0.0));
-    assert_eq!(sample(&client, "dragoman_replica_age_seconds"), Some(0.0));
+    assert_eq!(client.sample("dragoman_replica_up"), Some(1.0));
+    client.wait_until("the replica has all", |client| client.sample("dragoman_replica_lag_bytes") == Some(0.0));
+    assert_eq!(client.sample("dragoman_replica_age_seconds"), Some(0.0));
     replica.kill();
     let from_primary: Vec<_> = searches.iter().map(|search| client.hits("news", search)).collect();
     assert_eq!(from_replica, from_primary);
-    client.wait_until("the replica is reported as down", |client| sample(client, "dragoman_replica_up") == Some(0.0));
-    assert_eq!((sample(&client, "dragoman_replica_lag_bytes"), client.get("/readyz").0), (None, 200));
+    client.wait_until("the replica is reported as down", |client| client.sample("dragoman_replica_up") == Some(0.0));
+    assert_eq!((client.sample("dragoman_replica_lag_bytes"), client.get("/readyz").0), (None, 200));
     assert!(server.terminate().success());
     assert!(Program::run(with_replica()).terminate().success(), "it starts without its replica");
     let mut alone = command(&data.path().join("new"), MODEL);
@@ -316,13 +311,12 @@ fn metrics_outlive_the_database() {
     let (database, _data, server) = serve_news();
     let client = server.client();
     assert_eq!(client.post(DOCUMENTS, &json!({"documents": [{"id": "a", "text": "one"}]})).0, 200);
-    client.wait_until("metrics show it", |client| {
-        sample(client, "dragoman_collection_documents{collection=\"news\"}") == Some(1.0)
-    });
+    client
+        .wait_until("metrics show it", |client| client.sample("dragoman_collection_documents{collection=\"news\"}") == Some(1.0));
     database.kill();
     client.wait_until("the outage is noticed", |client| client.get("/readyz").0 == 503);
     let known = |client: &Client| {
-        (sample(client, "dragoman_collections"), sample(client, "dragoman_collection_documents{collection=\"news\"}"))
+        (client.sample("dragoman_collections"), client.sample("dragoman_collection_documents{collection=\"news\"}"))
     };
     assert_eq!(known(&client), (Some(1.0), Some(1.0)));
     // Longer than a reading may be reused.

@@ -37,10 +37,8 @@ fn store(client: &Client, id: &str) {
 }
 
 /// How many snapshots had this result.
-fn results(client: &Client, result: &str) -> u64 {
-    let name = format!("dragoman_scheduled_snapshots_total{{result=\"{result}\"}} ");
-    let text = client.get_text("/metrics");
-    text.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap()
+fn results(client: &Client, result: &str) -> f64 {
+    client.sample(&format!("dragoman_scheduled_snapshots_total{{result=\"{result}\"}}")).unwrap()
 }
 
 /// Waits until another snapshot has this result.
@@ -152,7 +150,7 @@ fn scheduled_snapshots_continue_after_kill_9() {
     let server = Program::run(scheduled(&data, target));
     let client = server.client();
     client.wait_until("the target has the server's state", |client| {
-        results(client, "stored") + results(client, "unchanged") > 0 && client.get("/v1/snapshots").1["snapshots"] == json!([])
+        results(client, "stored") + results(client, "unchanged") > 0.0 && client.get("/v1/snapshots").1["snapshots"] == json!([])
     });
     let other_server = Program::start(&folder.path().join("other"), "fake:8");
     let other = other_server.client();

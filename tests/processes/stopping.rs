@@ -68,12 +68,8 @@ fn an_endless_statement_does_not_prevent_shutdown() {
     assert_eq!(documents, 1, "the acknowledged document is stored, the interrupted one is not");
 }
 
-/// Returns how many lines of its log the server has dropped.
-fn dropped_lines(client: &Client) -> u64 {
-    let text = client.get_text("/metrics");
-    let sample = text.lines().find_map(|line| line.strip_prefix("dragoman_log_lines_dropped_total "));
-    sample.unwrap().parse().unwrap()
-}
+/// How many lines of its log the server has dropped.
+const DROPPED_LINES: &str = "dragoman_log_lines_dropped_total";
 
 #[test]
 fn a_server_whose_log_nobody_reads_answers_and_stops() {
@@ -82,10 +78,10 @@ fn a_server_whose_log_nobody_reads_answers_and_stops() {
     let server = Program::spawn_at(&program::free_address(), command(data.path(), "fake:16"));
     let client = server.client();
     client.wait_until("the server is ready", |client| client.try_get("/readyz").is_ok_and(|(status, _)| status == 200));
-    assert_eq!(dropped_lines(&client), 0);
+    assert_eq!(client.sample(DROPPED_LINES), Some(0.0));
     client.wait_until("lines are dropped", |client| {
         (0..1_000).for_each(|_| assert_eq!(client.get("/v1/collections/none").0, 404));
-        dropped_lines(client) > 0
+        client.sample(DROPPED_LINES) > Some(0.0)
     });
     assert!(server.terminate_within(PROMPTLY).success());
 }

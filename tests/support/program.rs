@@ -225,6 +225,11 @@ impl Client {
         response.body_mut().with_config().limit(u64::MAX).read_to_string().unwrap()
     }
 
+    /// Returns the value of a sample of `/metrics`.
+    pub fn sample(&self, name: &str) -> Option<f64> {
+        self.get_text("/metrics").lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    }
+
     /// Returns status and body, or an error if the server is gone.
     pub fn try_delete(&self, path: &str) -> Result<(u16, Value), ureq::Error> {
         self.try_delete_with(path, &[])
