@@ -110,6 +110,13 @@ fn ignored_tests(source: &Source) -> Vec<String> {
         .collect()
 }
 
+fn errors_logged_without_causes(source: &Source) -> Vec<String> {
+    (0..source.tokens.len())
+        .filter(|&at| source.starts_with(at, &["as", "&", "dyn", "std", ":", ":", "error", ":", ":", "Error"]))
+        .map(|at| format!("{}:{}: a log in JSON would lose the causes, use with_causes", source.path, source.tokens[at].line))
+        .collect()
+}
+
 fn forbidden_imports(source: &Source) -> Vec<String> {
     if source.path.starts_with("src/") {
         return layers::forbidden_imports(source, "src", "dragoman", SERVER);
@@ -371,6 +378,18 @@ fn no_test_is_ignored() {
 fn an_ignored_test_is_found() {
     check(ignored_tests, "tests/a.rs", "#[test]\nfn ignore() {} // #[ignore]\n", 0);
     check(ignored_tests, "tests/a.rs", "#[test]\n#[ignore]\nfn a() {}\n#[ignore = \"slow\"]\nfn b() {}", 2);
+}
+
+#[test]
+fn errors_are_logged_with_their_causes() {
+    assert_all_sources_follow(errors_logged_without_causes);
+}
+
+#[test]
+fn an_error_that_is_logged_without_its_causes_is_found() {
+    let log = |error: &str| format!("fn a() {{ tracing::warn!(error = {error}, \"b\"); }}");
+    check(errors_logged_without_causes, "src/a.rs", &log("with_causes(&error)"), 0);
+    check(errors_logged_without_causes, "src/a.rs", &log("&error as &dyn std::error::Error"), 1);
 }
 
 #[test]

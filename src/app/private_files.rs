@@ -12,6 +12,8 @@ use std::path::Path;
 use rustix::fs::Mode;
 use rustix::process::umask;
 
+use crate::domain::with_causes;
+
 /// The permission bits of all users but the owner.
 const OTHERS: u32 = 0o077;
 /// For a file, also the owner's permission to execute it.
@@ -33,7 +35,7 @@ pub fn keep_private(data_dir: &Path) {
         tracing::info!(%data, count = narrowed.count, "other users could read the data directory; changed its modes to 700 and 600");
     }
     if let Some((path, error)) = narrowed.failed {
-        let error = &error as &dyn std::error::Error;
+        let error = with_causes(&error);
         tracing::warn!(path, error, "other users may be able to read the data directory; cannot change its modes");
     }
 }

@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::{EmbedError, EmbedMeter};
-use crate::domain::{Embedded, Embedding, panic_text};
+use crate::domain::{Embedded, Embedding, panic_text, with_causes};
 use crate::text::Tokens;
 
 /// After this many query batches in a row, one batch of waiting bulk work runs.
@@ -308,7 +308,7 @@ fn run(encoder: &mut impl Encode, batch: Vec<Waiting>, meter: &EmbedMeter) {
         Err(panic) => EmbedError::Panicked { message: panic_text(&*panic).unwrap_or("no message").to_owned() },
     };
     meter.failures.inc();
-    tracing::error!(texts = texts.len(), error = &error as &dyn std::error::Error, "a batch failed");
+    tracing::error!(texts = texts.len(), error = with_causes(&error), "a batch failed");
     for ticket in &tickets {
         ticket.fail(error.clone());
     }

@@ -23,6 +23,7 @@ use tower::ServiceExt as _;
 use super::connections::ActiveRequest;
 use super::socket::Socket;
 use super::{CONNECTION_BYTES_MAX, Connection};
+use crate::domain::with_causes;
 use crate::http::middleware::permit_body::PermitBody;
 use crate::http::middleware::traffic::ClientAddress;
 
@@ -73,7 +74,7 @@ impl Connection {
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(address = %self.address, error = &error as &dyn std::error::Error, "a connection failed");
+            tracing::debug!(address = %self.address, error = with_causes(&error), "a connection failed");
         }
     }
 }

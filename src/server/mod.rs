@@ -28,6 +28,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt as _;
 
+use crate::domain::with_causes;
 use crate::http::middleware::permit_body::PermitBody;
 use crate::http::middleware::traffic::ClientAddress;
 use crate::http::settings::ConnectionMeter;
@@ -123,7 +124,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpS
             Ok((stream, address)) => return (stream, address, connections.enter(address.ip()).await),
             Err(error) if is_connection_error(&error) => (),
             Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "a connection cannot be accepted");
+                tracing::error!(error = with_causes(&error), "a connection cannot be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -185,7 +186,7 @@ impl Connection {
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(address = %self.address, error = &error as &dyn std::error::Error, "a connection failed");
+            tracing::debug!(address = %self.address, error = with_causes(&error), "a connection failed");
         }
     }
 }

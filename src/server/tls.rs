@@ -18,6 +18,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use x509_parser::parse_x509_certificate;
 
 use crate::disk::read_file;
+use crate::domain::with_causes;
 
 /// How often the files are checked.
 const CHECK_PERIOD: Duration = Duration::from_secs(5);
@@ -142,7 +143,7 @@ impl Tls {
                 Ok(Ok(true)) => tracing::info!(certificate = %self.certificate.display(), "reloaded the certificate"),
                 Ok(Err(error)) if !failing => {
                     failing = true;
-                    let error = &error as &dyn std::error::Error;
+                    let error = with_causes(&error);
                     tracing::error!(error, "cannot use the changed certificate; keeping the previous one");
                     continue;
                 }

@@ -25,7 +25,7 @@ use super::write_transaction::WriteTransaction;
 use super::{StoreError, check, log, metadata_indexes, mutations, queries, term_rows};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, MetadataPath, Page, PassageEmbedding, PassageId,
-    SearchFilter, Sequence,
+    SearchFilter, Sequence, with_causes,
 };
 
 /// The file in a collection's folder.
@@ -428,7 +428,7 @@ impl DocumentStore {
 impl Drop for DocumentStore {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
-            tracing::error!(error = &error as &dyn std::error::Error, "cannot close a database");
+            tracing::error!(error = with_causes(&error), "cannot close a database");
         }
     }
 }

@@ -24,6 +24,7 @@ use super::readers::Readers;
 use super::write_transaction::WriteContext;
 use super::writer::Writer;
 use super::{StoreError, TermsOf};
+use crate::domain::with_causes;
 
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
@@ -315,7 +316,7 @@ impl Database {
     fn finish_closing(&self, opened: &OpenConnections) {
         if let Err(error) = opened.close() {
             // What the checkpoint could not move stays in the log, and is read from there when the database is opened next.
-            let error = &error as &dyn std::error::Error;
+            let error = with_causes(&error);
             tracing::warn!(path = %self.path.display(), error, "cannot close an unused database");
         }
         self.state.lock().phase = Phase::Closed;

@@ -12,6 +12,7 @@ use super::connection::open_reader;
 use super::deadline::Deadline;
 use super::error::Fault;
 use super::{StoreError, caller};
+use crate::domain::with_causes;
 
 /// Pause between two checks whether a caller that waits for a connection is gone.
 const CALLER_PAUSE: Duration = Duration::from_millis(100);
@@ -142,7 +143,7 @@ impl Drop for ReadTransaction<'_> {
         if !self.0.is_autocommit()
             && let Err(error) = self.0.execute_batch("rollback")
         {
-            tracing::error!(error = &error as &dyn std::error::Error, "cannot end a read");
+            tracing::error!(error = with_causes(&error), "cannot end a read");
         }
     }
 }

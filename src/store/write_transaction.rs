@@ -8,7 +8,7 @@ use super::clock::Clock;
 use super::error::Fault;
 use super::expiry::NextExpiry;
 use super::{StoreError, TermsOf, term_rows};
-use crate::domain::{PassageTerms, Sequence};
+use crate::domain::{PassageTerms, Sequence, with_causes};
 
 /// What a writer uses in each of its transactions.
 pub(super) struct WriteContext {
@@ -111,7 +111,7 @@ impl Drop for WriteTransaction<'_> {
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("rollback")
         {
-            tracing::error!(error = &error as &dyn std::error::Error, "cannot roll back");
+            tracing::error!(error = with_causes(&error), "cannot roll back");
         }
     }
 }

@@ -14,6 +14,7 @@ use rusqlite::Connection;
 use super::StoreError;
 use super::error::Fault;
 use super::write_transaction::{WriteContext, WriteTransaction};
+use crate::domain::with_causes;
 
 /// Maximum number of commands in one transaction.
 const GROUP_COMMANDS_MAX: usize = 256;
@@ -85,7 +86,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
-            tracing::error!(error = &error as &dyn std::error::Error, "cannot close a database");
+            tracing::error!(error = with_causes(&error), "cannot close a database");
         }
     }
 }

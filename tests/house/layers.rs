@@ -51,7 +51,7 @@ pub const SERVER: Layers = &[
         ],
     ),
     ("http", &["service", "compression", "new_id", "domain"]),
-    ("server", &["http", "disk"]),
+    ("server", &["http", "disk", "domain"]),
     ("cli", &["embed", "evaluation", "text", "bundle", "targets", "compression", "disk", "new_id", "table", "domain"]),
     ("config", &["cli", "domain"]),
     ("telemetry", &["config", "threads"]),

@@ -18,6 +18,7 @@ use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
 use crate::domain::{
     Collection, CollectionCounts, CollectionId, CollectionName, HnswSettings, MetadataPath, Metric, Quantization, Sequence,
+    with_causes,
 };
 use crate::store::{Clock, NextExpiry, SearchFilter, StoreError, TermsOf};
 
@@ -300,7 +301,7 @@ impl Postgres {
             }
         };
         if let Err(error) = std::thread::Builder::new().name("postgres-deadline".to_owned()).spawn(end) {
-            tracing::error!(error = &error as &dyn std::error::Error, "cannot end statements in time");
+            tracing::error!(error = with_causes(&error), "cannot end statements in time");
         }
     }
 

@@ -19,6 +19,7 @@ use super::partition::Postgres;
 use super::replica::{Outcome, Replica, RequiredState};
 use super::server::run_blocking;
 use super::session::{SNAPSHOT, Session};
+use crate::domain::with_causes;
 use crate::store::StoreError;
 
 /// Selects the primary's last change of a collection, its time, and the mark of its timeline.
@@ -116,7 +117,7 @@ impl Postgres {
                     replica.tracker.pause();
                 }
                 let error = fault.into_store_error(operation);
-                tracing::debug!(error = &error as &dyn std::error::Error, "the primary answers a read instead of the replica");
+                tracing::debug!(error = with_causes(&error), "the primary answers a read instead of the replica");
                 (Outcome::Failed, None)
             }
         };

@@ -16,6 +16,7 @@ use super::membership::{Membership, SHARED_LOCK};
 use super::replica::{Replica, ReplicaOptions, ReplicaState};
 use super::session::{Session, VectorTypes};
 use super::tls::Tls;
+use crate::domain::with_causes;
 use crate::store::{StoreError, system_clock};
 
 /// The oldest supported version, as the server reports it: PostgreSQL 16.
@@ -189,7 +190,7 @@ impl PostgresServer {
 
     pub(super) fn cancel(&self, token: &postgres::CancelToken) {
         if let Err(error) = token.cancel_query(self.tls.clone()).or_else(|_| token.cancel_query(NoTls)) {
-            tracing::warn!(error = &error as &dyn std::error::Error, "cannot end a statement");
+            tracing::warn!(error = with_causes(&error), "cannot end a statement");
         }
     }
 }

@@ -20,7 +20,7 @@ use super::partition::{drop_collection, lock_row, path};
 use super::replacing::{BlockedWrites, remove_unread};
 use super::server::{PostgresServer, run_blocking};
 use super::session::{SNAPSHOT, Session};
-use crate::domain::{Alias, Collection, CollectionId, CollectionName, MetadataPath};
+use crate::domain::{Alias, Collection, CollectionId, CollectionName, MetadataPath, with_causes};
 use crate::store::{
     CatalogPart, CatalogStorage, CatalogWork, StoreError, Within, delete_collection, read_aliases, read_collections,
     update_collection,
@@ -255,7 +255,7 @@ fn sweep(session: &mut Session) -> Result<(), Fault> {
         if row.try_get(3)? {
             let key = row.try_get(2)?;
             if let Err(fault) = session.in_transaction("begin", |session| remove_unread(session, key)) {
-                let error = &fault.into_store_error("removing a replaced collection") as &dyn std::error::Error;
+                let error = with_causes(&fault.into_store_error("removing a replaced collection"));
                 tracing::warn!(%id, error, "cannot remove a collection that was replaced; the next start tries again");
             }
             continue;
