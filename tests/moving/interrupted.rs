@@ -162,3 +162,17 @@ fn a_move_back_killed_midway_completes_when_repeated() {
     moved(places.url(), back.folder(), &["--json"]).json();
     assert_eq!(counts(&back.serve_folder(FAKE).client()), all());
 }
+
+#[test]
+fn a_change_of_settings_that_a_kill_interrupted_is_moved_as_a_whole() {
+    let places = filled();
+    for folder in std::fs::read_dir(places.data.path().join("collections")).unwrap() {
+        let documents = rusqlite::Connection::open(folder.unwrap().path().join("documents.sqlite")).unwrap();
+        // A server that is killed between the two databases leaves what it has not written to the catalog here.
+        let rest = "insert into job_checkpoints (job, checkpoint) values ('collection-change', '{\"description\": \"new\"}')";
+        documents.execute(rest, []).unwrap();
+    }
+    moved(places.folder(), places.url(), &["--json"]).json();
+    let server = places.serve_database(FAKE);
+    assert_eq!(server.client().get("/v1/collections/news").1["description"], "new");
+}

@@ -14,7 +14,7 @@ use crate::service::handle::CollectionHandle;
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
 use crate::storage::{CatalogPart, Postgres};
-use crate::store::StoreError;
+use crate::store::{DocumentStore, StoreError};
 
 impl CollectionHandle {
     /// Changes a collection durably and returns it. Creating a metadata index on a large collection takes a while. In the
@@ -54,6 +54,15 @@ impl CollectionHandle {
         };
         if has_indexes { Ok(self.write(work).await?.1) } else { self.open().run(work).await }
     }
+}
+
+/// Returns a collection's row of the catalog with the rest of a change whose first part alone was stored. Blocks.
+pub(in crate::service) fn complete(mut row: Collection, store: &DocumentStore) -> Result<Collection, StoreError> {
+    // `finish_change` logs that the rest cannot be read.
+    if let Some(rest) = store.unfinished_change()?.and_then(|rest| serde_json::from_str(&rest).ok()) {
+        row.change(rest);
+    }
+    Ok(row)
 }
 
 /// Returns the part of a change that the catalog has.

@@ -1,7 +1,7 @@
 //! Creates, lists, reads, changes and deletes collections.
 
 pub mod aliases;
-mod changing;
+pub(super) mod changing;
 pub mod projections;
 pub(super) mod reembedding;
 mod retiring;

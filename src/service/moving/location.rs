@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::error::MoveError;
 use crate::domain::Collection;
 use crate::embed::passage_terms;
+use crate::service::collections::changing;
 use crate::service::error::Error;
 use crate::service::folders::{COLLECTIONS_DIR, orphaned};
-use crate::service::lifecycle::open_catalog;
+use crate::service::lifecycle::{all_rows, open_catalog};
 use crate::storage::{CatalogStorage, Embedded, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage};
 use crate::store::{Catalog, DocumentStore, StoreError, StoreOptions, TermsOf};
 
@@ -68,16 +69,25 @@ impl OpenLocation {
         opened.map_err(|error| refused(which, error))
     }
 
+    /// Returns the collections of the catalog as they are, even if a server was killed in the middle of a change of one.
+    pub(super) fn collections(&self) -> Result<Vec<Collection>, MoveError> {
+        let rows = all_rows(&*self.catalog).map_err(|error| self.catalog_failed(error))?;
+        let Engine::Folder { collections, read_only: true } = &self.engine else { return Ok(rows) };
+        let complete = |row: &Collection| {
+            let store = DocumentStore::open_read_only(&collections.join(&row.id.0), &options());
+            store.and_then(|store| changing::complete(row.clone(), &store)).map_err(self.failed(row))
+        };
+        rows.iter().map(complete).collect()
+    }
+
     /// Opens the documents of a collection. In the target, creates the collection if it does not exist.
     pub(super) fn collection(&self, row: &Collection) -> Result<Box<dyn Storage>, MoveError> {
         let opened: Result<Box<dyn Storage>, StoreError> = match &self.engine {
             Engine::Server(server) => Postgres::open(server, row, terms_of(), WRITES_MAX).map(|store| Box::new(store) as _),
             Engine::Folder { collections, read_only } => {
                 let folder = collections.join(&row.id.0);
-                let (write_queue_max, slots) = (WRITES_MAX, None);
-                let options = StoreOptions { power_safe: true, write_queue_max, readers_max: 1, terms_of: terms_of(), slots };
                 let open = if *read_only { DocumentStore::open_read_only } else { DocumentStore::open };
-                open(&folder, &options).map(|store| Box::new(Embedded::new(row, store)) as _)
+                open(&folder, &options()).map(|store| Box::new(Embedded::new(row, store)) as _)
             }
         };
         opened.map_err(self.failed(row))
@@ -112,6 +122,10 @@ fn refused(which: &'static str, error: Error) -> MoveError {
         }
         error => MoveError::Open { which, source: Box::new(error) },
     }
+}
+
+fn options() -> StoreOptions {
+    StoreOptions { power_safe: true, write_queue_max: WRITES_MAX, readers_max: 1, terms_of: terms_of(), slots: None }
 }
 
 /// Returns what computes the terms of passages. Their plain words, which need a model, are copied.

@@ -12,7 +12,6 @@ mod location;
 mod progress;
 
 use crate::domain::{CollectionName, Page};
-use crate::service::lifecycle::all_rows;
 use crate::store::{CatalogContents, StoreError, StoredClassifier, system_clock as now_ms};
 use copying::CollectionPair;
 use location::OpenLocation;
@@ -81,7 +80,7 @@ impl LocationContents {
     fn read(location: &OpenLocation) -> Result<Self, MoveError> {
         let failed = |error| location.catalog_failed(error);
         let catalog = &*location.catalog;
-        let collections = all_rows(catalog).map_err(failed)?;
+        let collections = location.collections()?;
         let (aliases, keys) = (catalog.aliases().map_err(failed)?, catalog.keys().map_err(failed)?);
         let classifiers = catalog.classifiers(&Page { limit: usize::MAX, after: None }).map_err(failed)?;
         let jobs = catalog.unfinished_jobs().map_err(failed)?.len();

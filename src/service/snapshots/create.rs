@@ -13,6 +13,7 @@ use crate::domain::{
 };
 use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
+use crate::service::collections::changing;
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, ignore_not_found};
 use crate::service::jobs::{JobContext, JobError, JobKind, NewJob, new_job_id};
@@ -189,11 +190,15 @@ impl SnapshotBuilder {
         let copy = self.folder.join("copy.sqlite");
         // The copy of an earlier collection may be left, if that collection was deleted or replaced while it was copied.
         ignore_not_found(std::fs::remove_file(&copy)).at(&copy)?;
-        let copied = collection.embedded()?.store.copy_to(&copy, stop);
+        let store = &collection.embedded()?.store;
+        // A change of both the settings and the metadata indexes is in the snapshot as a whole or not at all.
+        let changing = collection.changing.blocking_lock();
+        let copied = store.copy_to(&copy, stop).and_then(|copied| Ok((copied, changing::complete(collection.current(), store)?)));
+        drop(changing);
         if collection.is_restored_over() {
             return Ok(false);
         }
-        let copied = match copied {
+        let (copied, row) = match copied {
             Err(_) if collection.is_deleted() => return Ok(false),
             copied => copied.map_err(|error| {
                 let error = collection.report_damage(error.into());
@@ -207,7 +212,6 @@ impl SnapshotBuilder {
                 }
             })?,
         };
-        let row = collection.current();
         // Checks now that the copy can be restored, rather than finding out at a restore.
         check_foreign(DatabaseKind::Collection, &copy).map_err(|error| {
             invalid(format!("would contain collection {} and could not be restored: {}", row.name, chain(&error)))
@@ -248,5 +252,76 @@ impl SnapshotBuilder {
         let manifest = Manifest::new(now_ms(), self.entries, (aliases, classifiers), catalog);
         let archive = self.packer.finish(&manifest)?;
         self.state.publish_snapshot(&self.id, &self.folder.join("archive"), &Description { archive, manifest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{CollectionChange, JobStatus, Limits, MetadataPath, NewCollection, RestoreRequest};
+    use crate::embed::Embedder;
+    use crate::service::state::Parts;
+
+    fn name(name: &str) -> CollectionName {
+        CollectionName::parse(name).unwrap()
+    }
+
+    async fn with_collection() -> (tempfile::TempDir, Service, Arc<OpenCollection>) {
+        let folder = tempfile::tempdir().unwrap();
+        let (data_dir, embedder) = (folder.path().to_owned(), Embedder::fake(64));
+        let service = Service::open(Parts { data_dir, embedder, limits: Limits::default(), power_safe: false }).unwrap();
+        service.create_collection(NewCollection::new(name("news")), None).await.unwrap();
+        let collection = service.state.collection(&name("news")).unwrap();
+        (folder, service, collection)
+    }
+
+    async fn succeeded(service: &Service, job: Job) {
+        let (mut watch, mut last) = (service.watch_job(&job.id).await.unwrap(), job);
+        while let Some(job) = watch.next().await.unwrap() {
+            last = job;
+        }
+        assert_eq!(last.status, JobStatus::Succeeded, "{last:?}");
+    }
+
+    /// Takes a snapshot, restores it as `copy`, and checks that it has all of a change.
+    async fn check_whole(service: &Service, snapshot: Job) {
+        let id = SnapshotId::parse(snapshot.details["snapshot"].as_str().unwrap()).unwrap();
+        succeeded(service, snapshot).await;
+        let request = RestoreRequest { collection: Some(name("news")), rename_to: Some(name("copy")), replace: false };
+        succeeded(service, service.restore_snapshot(&id, request).await.unwrap()).await;
+        let copy = service.get_collection(&name("copy")).await.unwrap();
+        assert_eq!((copy.collection.description, copy.metadata_indexes), (Some("new".to_owned()), paths()));
+    }
+
+    fn paths() -> Vec<MetadataPath> {
+        vec![MetadataPath::parse("year").unwrap()]
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_snapshot_has_all_of_a_change_that_was_interrupted() {
+        let (_folder, service, collection) = with_collection().await;
+        let change = CollectionChange { description: Some("new".to_owned()), ..CollectionChange::default() };
+        let rest = Some(serde_json::to_string(&change).unwrap());
+        collection.embedded().unwrap().store.set_metadata_indexes_of_change(paths(), rest).unwrap();
+        check_whole(&service, service.create_snapshot(vec![name("news")]).await.unwrap()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_snapshot_waits_for_a_change() {
+        let (folder, service, collection) = with_collection().await;
+        let changing = collection.changing.lock().await;
+        let snapshot = service.create_snapshot(vec![name("news")]).await.unwrap();
+        let partial = service.state.snapshot_partial(snapshot.id.as_str());
+        while !partial.join("archive").exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+        collection.store.set_metadata_indexes(paths()).unwrap();
+        assert!(!partial.join("copy.sqlite").exists(), "it copies nothing yet");
+        let mut row = collection.current();
+        row.description = Some("new".to_owned());
+        collection.set_current(row);
+        drop(changing);
+        check_whole(&service, snapshot).await;
+        drop(folder);
     }
 }
