@@ -43,12 +43,16 @@ pub(crate) fn create_folder(path: &Path, mode: u32) -> Result<(), (PathBuf, io::
     if path.is_dir() {
         return Ok(());
     }
-    let parent = parent(path);
-    create_folder(parent, mode)?;
+    create_folder(parent(path), mode)?;
+    create_folder_in_parent(path, mode).map_err(|error| (path.to_owned(), error))
+}
+
+/// Creates a folder in an existing one durably. If it exists already, the process that created it may have been killed before
+/// it was durable.
+pub(crate) fn create_folder_in_parent(path: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(path) {
-        // Another process may have created it in the meantime.
-        Err(error) if !path.is_dir() => Err((path.to_owned(), error)),
-        _ => sync(parent).map_err(|error| (parent.to_owned(), error)),
+        Err(error) if !path.is_dir() => Err(error),
+        _ => sync(parent(path)),
     }
 }
 

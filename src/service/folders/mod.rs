@@ -30,13 +30,9 @@ impl<T> AtPath<T> for io::Result<T> {
     }
 }
 
-/// Creates a folder in an existing one durably. If it exists already, the process that created it may have been killed before
-/// it was durable.
+/// Creates a folder in an existing one durably, unless it exists.
 pub(crate) fn create_dir_durably(path: &Path) -> io::Result<()> {
-    match std::fs::create_dir(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
-        _ => sync_dir(disk::parent(path)),
-    }
+    disk::create_folder_in_parent(path, 0o777)
 }
 
 /// Writes a new file and makes its content durable, but not its name.

@@ -112,7 +112,8 @@ impl JobContext {
                     state.occupy_emergency_space()?;
                 }
                 state.catalog.start_job(&job.id, now_ms())?;
-                Ok(Ok(state.job(&job.id)?.request))
+                // If it changes from now on, `work` runs the job again.
+                Ok(Ok(stored.request))
             });
             match started.await {
                 Err(error) if error.code() == Code::StorageUnavailable => {
