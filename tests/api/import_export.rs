@@ -67,6 +67,17 @@ async fn each_imported_line_has_a_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_line_with_more_values_than_a_document_can_have_is_not_parsed() {
+    let server = Server::with_news().await;
+    let many = json!({"id": "a", "text": "b", "metadata": {"n": vec![0; 80_000]}});
+    let job = server.import(NDJSON, format!("{many}\n{}", json!({"id": "c", "text": "\",".repeat(80_000)}))).await;
+    let all = results(&server, &job, "").await;
+    let detail = all[0]["error"]["detail"].as_str().expect("a detail");
+    assert!(detail.contains("too many values") && detail.contains("65536 bytes"), "{detail}");
+    assert_eq!((&all[0]["id"], &all[1]["status"]), (&Value::Null, &json!("created")), "the commas in a text are no values");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn invalid_column_types_of_an_import_are_refused() {
     let server = Server::with_news().await;
     let send = |types: &str, media_type: &str, body: &'static str| {

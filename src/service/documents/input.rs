@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::domain::json::singles;
+use crate::domain::settings::DIMENSION;
 use crate::domain::timestamps::parse_rfc3339;
 use crate::domain::{
     self, Code, Collection, DocumentFailure, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject,
@@ -16,6 +17,8 @@ pub const NUL_IN_KEY: &str = "must not have a key with the character U+0000";
 
 /// The longest `ttl_seconds`: 100 years.
 const TTL_SECONDS_MAX: u64 = 3_155_760_000;
+/// Maximum number of values of a document besides those of its metadata: its members and the numbers of its vector.
+const VALUES_BESIDES_METADATA_MAX: usize = 16 + *DIMENSION.end();
 
 /// A document as the caller sends it.
 // An export has documents in this form, too.
@@ -102,6 +105,14 @@ impl DocumentProblem {
 
 /// Parses and validates one line of an import: the JSON of a document, in the form of an element of `documents`.
 pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_ms: i64) -> Result<NewDocument, InvalidDocument> {
+    // A number in metadata has two bytes as text and dozens when it is parsed.
+    if values(json) > limits.metadata_bytes_max.saturating_add(VALUES_BESIDES_METADATA_MAX) {
+        let bytes_max = limits.metadata_bytes_max;
+        let detail = format!(
+            "the line has too many values: its metadata must have at most {bytes_max} bytes as JSON (metadata_bytes_max)"
+        );
+        return Err(InvalidDocument::whole(None, Code::InvalidRequest, detail));
+    }
     let input: DocumentInput = parse_object(json).map_err(|error| match error {
         JsonError::Malformed(problem) => {
             let detail = format!("the line {problem}").replace(" at line 1 column", " at column");
@@ -112,6 +123,21 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_
         }
     })?;
     check(input, collection, limits, now_ms)
+}
+
+/// Counts the values in JSON, or a few more: each follows a comma or begins an array or an object.
+fn values(json: &[u8]) -> usize {
+    let (mut in_string, mut escaped) = (false, false);
+    let begins_value = |byte: &&u8| {
+        match **byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            byte => return !in_string && matches!(byte, b',' | b'[' | b'{'),
+        }
+        false
+    };
+    json.iter().filter(begins_value).count()
 }
 
 #[derive(Default)]
