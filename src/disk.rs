@@ -1,4 +1,4 @@
-//! How much room a disk has left, how to open only regular files, and how to create folders durably.
+//! How much room a disk has left for bytes and files, how to open only regular files, and how to create folders durably.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -9,6 +9,13 @@ use std::path::{Path, PathBuf};
 pub fn free_bytes(folder: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(folder)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// Returns how many files this process may still create on the disk of `folder`.
+pub(crate) fn free_files(folder: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(folder)?;
+    // A file system without a limit has no number of files.
+    Ok(if disk.f_files == 0 { u64::MAX } else { disk.f_favail })
 }
 
 /// Opens or creates a regular file. Anything else is an error: opening a FIFO could wait forever without `O_NONBLOCK`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::io::Errno;
 
 use super::StoreError;
@@ -23,6 +23,8 @@ const OPENING: &str = "opening a database";
 /// What SQLite appends to the path of a database for the files next to it.
 pub(super) const LOG_SUFFIX: &str = "-wal";
 const OTHER_SUFFIXES: [&str; 2] = ["-shm", "-journal"];
+/// Maximum number of files of a database.
+const FILES: u64 = 4;
 
 /// Maximum number of prepared statements that a connection keeps.
 const STATEMENTS_CACHED: usize = 64;
@@ -55,7 +57,7 @@ pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Res
         configure_writer(path, &mut connection, schema, power_safe)?;
         Ok(connection)
     };
-    let connection = open().map_err(|fault| fault.into_store_error(OPENING))?;
+    let connection = open().map_err(|fault| file_fault(fault, path, OPENING))?;
     if fresh {
         // The caller may have created the folder without syncing its parent.
         sync(folder)?;
@@ -77,7 +79,7 @@ pub(super) fn open_existing_writer(path: &Path, schema: &Schema, power_safe: boo
         configure_writer(path, &mut connection, schema, power_safe)?;
         Ok(connection)
     };
-    open().map_err(|fault| fault.into_store_error(OPENING))
+    open().map_err(|fault| file_fault(fault, path, OPENING))
 }
 
 /// Refuses a missing or empty database, and one with a file that is not regular. Looks only at the files: SQLite removes the log
@@ -152,7 +154,8 @@ fn configure_writer(path: &Path, connection: &mut Connection, schema: &Schema, p
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     connection.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))?;
-    Ok(())
+    // The first read creates the log and the file next to it.
+    Ok(connection.query_row("select count(*) from sqlite_schema", [], |_| Ok(()))?)
 }
 
 /// Opens a database that a writer of this process holds open.
@@ -169,6 +172,18 @@ fn keep_statements(connection: &Connection) -> Result<(), Fault> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
+}
+
+/// Adds to an error the name of the failed operation, which was to open or to create the database at `path`. SQLite does not say
+/// that the disk has no room for another file.
+pub(super) fn file_fault(fault: Fault, path: &Path, operation: &'static str) -> StoreError {
+    let lacks_room = || disk::free_files(disk::parent(path)).is_ok_and(|files| files < FILES);
+    match fault {
+        Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) && lacks_room() => {
+            StoreError::StorageUnavailable { operation, source: Arc::new(error) }
+        }
+        fault => fault.into_store_error(operation),
+    }
 }
 
 /// Creates a folder with its parents durably.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::connection::{open_reader, sync};
+use super::connection::{file_fault, open_reader, sync};
 use super::error::Fault;
 use super::rows::query_number;
 use super::swap::COUNT_DOCUMENTS;
@@ -26,7 +26,7 @@ impl DocumentStore {
     /// file is durable when this returns.
     pub fn copy_to(&self, to: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Copied, StoreError> {
         let _open = self.connections.lease()?;
-        let copied = copy(self.database(), to, stop).map_err(|fault| fault.into_store_error("copying a database"))?;
+        let copied = copy(self.database(), to, stop).map_err(|fault| file_fault(fault, to, "copying a database"))?;
         sync(to)?;
         Ok(copied)
     }

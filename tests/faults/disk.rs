@@ -20,6 +20,11 @@ impl Disk {
         Self::mount(folder, &format!("mount -t tmpfs -o size={bytes} tmpfs \"$0\""))
     }
 
+    /// Mounts an empty disk with room for this number of files on `folder`.
+    pub fn of_files(folder: &Path, files: usize) -> Option<Self> {
+        Self::mount(folder, &format!("mount -t tmpfs -o nr_inodes={files} tmpfs \"$0\""))
+    }
+
     /// Mounts `folder` read-only, with its content.
     pub fn read_only(folder: &Path) -> Option<Self> {
         Self::mount(folder, "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"")

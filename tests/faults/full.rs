@@ -85,6 +85,24 @@ fn a_full_disk_blocks_only_writes_until_space_is_freed() {
 }
 
 #[test]
+fn a_disk_without_room_for_another_file_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::of_files(folder.path(), 64) else { return };
+    let server = start(disk.command(&command_with_frequent_saves(folder.path())));
+    let client = server.client();
+    let ballast = |n: usize| disk.path().join(n.to_string());
+    let files = (0..).take_while(|&n| std::fs::File::create(ballast(n)).is_ok()).count();
+    // The folder, the database, its log and the file beside the log.
+    for left in 0..4 {
+        check_refused(&client.post("/v1/collections", &json!({ "name": "news" })));
+        assert_eq!(std::fs::read_dir(disk.path().join("collections")).unwrap().count(), 0, "{left}");
+        std::fs::remove_file(ballast(files - 1 - left)).unwrap();
+    }
+    (0..files - 4).for_each(|n| std::fs::remove_file(ballast(n)).unwrap());
+    create(&client, "news");
+}
+
+#[test]
 fn a_file_size_limit_is_handled_like_a_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let mut limited = Command::new("sh");
