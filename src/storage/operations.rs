@@ -150,6 +150,9 @@ storage! {
     /// Returns the last checkpoint of a job, or `None` before its first one.
     fn job_checkpoint(job: &JobId) -> Result<Option<String>, StoreError>;
 
+    /// Deletes the checkpoint of a job that has ended.
+    fn delete_job_checkpoint(job: &JobId) -> Result<(), StoreError>;
+
     /// Deletes the checkpoints of all jobs except `kept`, because those jobs have ended.
     fn delete_job_checkpoints(kept: &[JobId]) -> Result<(), StoreError>;
 

@@ -89,18 +89,23 @@ impl DocumentStore {
         })
     }
 
+    pub fn delete_job_checkpoint(&self, job: &JobId) -> Result<(), StoreError> {
+        self.delete_checkpoints(vec![job.as_str().to_owned()])
+    }
+
     pub fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
         let mut stale: Vec<String> = self.read("reading checkpoints", |connection| {
             let sql = "select job from job_checkpoints where job <> ?1";
             query_all(connection, sql, [UNFINISHED_CHANGE], |row| Ok(row.get(0)?))
         })?;
         stale.retain(|job| kept.iter().all(|kept| kept.as_str() != job));
-        if stale.is_empty() {
-            return Ok(());
-        }
+        if stale.is_empty() { Ok(()) } else { self.delete_checkpoints(stale) }
+    }
+
+    fn delete_checkpoints(&self, jobs: Vec<String>) -> Result<(), StoreError> {
         self.write_patiently("deleting checkpoints", move |transaction: &mut WriteTransaction<'_>| {
             let mut statement = transaction.connection.prepare_cached("delete from job_checkpoints where job = ?1")?;
-            for job in &stale {
+            for job in &jobs {
                 statement.execute([job])?;
             }
             Ok(())

@@ -128,6 +128,9 @@ over_both_engines! {
             engine.upsert_for_job(&job(1), vec![document("a", text)], Box::new(checkpoint)).unwrap();
         }
         engine.upsert_for_job(&job(2), Vec::new(), Box::new(|_| "empty".to_owned())).unwrap();
+        engine.upsert_for_job(&job(3), Vec::new(), Box::new(|_| "ended".to_owned())).unwrap();
+        engine.delete_job_checkpoint(&job(3)).unwrap();
+        assert_eq!(engine.job_checkpoint(&job(3)).unwrap(), None);
         assert_eq!(engine.job_checkpoint(&job(1)).unwrap().as_deref(), Some("zwei false"));
         engine.delete_job_checkpoints(&[job(2), job(3)]).unwrap();
         assert_eq!(engine.job_checkpoint(&job(1)).unwrap(), None);

@@ -313,12 +313,8 @@ impl State {
 
     /// Removes a finished job's checkpoint from a collection. If that fails, the next start does it.
     pub(super) fn delete_checkpoints(&self, job: &JobId, collection_id: &CollectionId) {
-        let delete = || -> Result<(), Error> {
-            let unfinished: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
-            let Some(collection) = self.collection_by_id(&collection_id.0) else { return Ok(()) };
-            collection.with_store(|store| store.delete_job_checkpoints(&unfinished))
-        };
-        if let Err(error) = delete() {
+        let Some(collection) = self.collection_by_id(&collection_id.0) else { return };
+        if let Err(error) = collection.with_store(|store| store.delete_job_checkpoint(job)) {
             tracing::warn!(%job, error = with_causes(&error), "cannot delete a job's checkpoint");
         }
     }

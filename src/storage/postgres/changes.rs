@@ -156,6 +156,13 @@ impl Postgres {
         })
     }
 
+    pub(crate) fn delete_job_checkpoint(&self, job: &JobId) -> Result<(), StoreError> {
+        self.run("deleting a checkpoint", |session| {
+            let sql = "delete from dragoman.job_checkpoints where collection = $1 and job = $2";
+            session.execute(sql, &[&self.key, &job.as_str()]).map(drop)
+        })
+    }
+
     pub(crate) fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
         let kept: Vec<&str> = kept.iter().map(JobId::as_str).collect();
         self.run("deleting checkpoints", |session| {
