@@ -60,6 +60,17 @@ fn number(servers: &Servers, sql: &str) -> i64 {
     servers.database().query_one(sql, &[]).unwrap().get(0)
 }
 
+const AGAIN: &str = "0198c0de-0000-7000-8000-000000000001";
+
+/// Stores the only job a second time, as new and with another id.
+fn store_again(servers: &Servers, owner: &str) {
+    let stored = format!(
+        "insert into dragoman.jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms, owner)
+         select $1, type, 'queued', collection, request, details, 0, total, unit, created_at_ms, {owner} from dragoman.jobs"
+    );
+    assert_eq!(servers.database().execute(&stored, &[&AGAIN]).unwrap(), 1);
+}
+
 #[test]
 fn results_are_read_from_the_server_that_ran_the_job() {
     let servers = Servers::start(2);
@@ -212,11 +223,28 @@ fn a_job_whose_server_was_not_told_that_it_is_stored_runs() {
     assert_eq!(status, 202, "{job}");
     wait_for(&one, &format!("/v1/jobs/{}", job["id"].as_str().unwrap()), "succeeded");
     // As if the connection had broken at the commit.
-    let id = "0198c0de-0000-7000-8000-000000000001";
-    let stored = "insert into dragoman.jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms, owner)
-                  select $1, type, 'queued', collection, request, details, 0, total, unit, created_at_ms, owner from dragoman.jobs";
-    assert_eq!(servers.database().execute(stored, &[&id]).unwrap(), 1);
-    wait_for(&other, &format!("/v1/jobs/{id}"), "succeeded");
+    store_again(&servers, "owner");
+    wait_for(&other, &format!("/v1/jobs/{AGAIN}"), "succeeded");
+}
+
+#[test]
+fn an_import_that_the_database_commits_after_a_restart_has_its_file() {
+    let mut servers = Servers::start(1);
+    let [one] = servers.clients();
+    create(&one, "news");
+    let line = json!({"id": "a", "text": "tide"}).to_string();
+    let (status, job) = one.post_lines("/v1/collections/news/import", std::io::Cursor::new(line.clone().into_bytes()));
+    assert_eq!(status, 202, "{job}");
+    wait_for(&one, &format!("/v1/jobs/{}", job["id"].as_str().unwrap()), "succeeded");
+    // What a killed server leaves of an upload that it has not acknowledged.
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("jobs").join(AGAIN);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("source"), line).unwrap();
+    servers.add_with(data);
+    // No living server has this number.
+    store_again(&servers, "1");
+    wait_for(&one, &format!("/v1/jobs/{AGAIN}"), "succeeded");
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::disk;
 use crate::service::error::Error;
-use crate::service::folders::{AtPath, sync_dir};
+use crate::service::folders::{AtPath, create_dir_durably};
 
 /// The folder for a new job's files. Dropping it removes the folder, unless the job was accepted.
 pub(crate) struct Folder {
@@ -14,9 +13,12 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub(crate) fn create(path: PathBuf) -> Result<Self, Error> {
-        std::fs::create_dir(&path).at(&path)?;
-        sync_dir(disk::parent(&path)).at(&path)?;
+        create_dir_durably(&path).at(&path)?;
         Ok(Self { path, retained: false })
+    }
+
+    pub(super) fn existing(path: PathBuf) -> Self {
+        Self { path, retained: false }
     }
 
     pub(crate) fn path(&self) -> &Path {

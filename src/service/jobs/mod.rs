@@ -187,9 +187,13 @@ impl Service {
                 continue;
             }
             match state.catalog.job(&id)? {
+                // The database may not have committed yet what an earlier run of this server sent.
+                None if state.server.is_some() => state.jobs.keep_folder(&id, Folder::existing(path)),
                 None => std::fs::remove_dir_all(&path).at(&path)?,
                 // The job ended right before the last stop, perhaps before its files were removed.
-                Some(job) => with_kind!(job.kind, J => kind::clean_up::<J>(&path, job.status)),
+                Some(job) if job.status.is_finished() => with_kind!(job.kind, J => kind::clean_up::<J>(&path, job.status)),
+                // The database has committed it a moment ago.
+                Some(_) => (),
             }
         }
         // If several servers share the catalog, each one resumes only the jobs that it takes over.

@@ -15,9 +15,9 @@ use crate::service::error::Error;
 
 /// How long a stopping server waits for its jobs.
 const STOP_MAX: Duration = Duration::from_secs(10);
-/// How long a transaction may last on the database after its answer was lost: `connector` lets the database end an idle one
-/// after this time.
-const FOLDERS_KEPT: Duration = Duration::from_secs(60);
+/// How long the folder of a job is kept that may still be stored, because only the answer of the database was lost. `connector`
+/// lets the database end an idle transaction after a minute, but not while the database's machine is suspended.
+const FOLDERS_KEPT: Duration = Duration::from_secs(3_600);
 
 /// Unfinished jobs.
 pub(crate) struct Jobs {
