@@ -100,7 +100,7 @@ fn log() -> String {
 }
 
 #[test]
-fn a_document_whose_title_is_the_query_ranks_first() {
+fn a_document_whose_title_is_or_has_the_query_ranks_first() {
     let (_folder, server) = Program::fresh(MODEL);
     let client = server.client();
     assert_eq!(client.post("/v1/collections", &json!({ "name": "words" })).0, 201);
@@ -109,9 +109,13 @@ fn a_document_whose_title_is_the_query_ranks_first() {
         {"id": "contact", "title": "Contact", "text": "Our office is open from nine to five."},
         {"id": "lyon", "title": "From Lyon to Paris", "text": "The train takes two hours."},
         {"id": "paris", "title": "Paris", "text": "The capital of France lies on the Seine."},
+        {"id": "backpack", "title": "Backpack 40 l", "text": "With rain cover."},
+        {"id": "jacket", "title": "Rain jacket Fjord", "text": "Waterproof jacket with sealed seams, for hiking."},
     ]});
     assert_eq!(client.post("/v1/collections/words/documents", &documents).0, 200);
-    for (query, expect) in [("Contact", "contact"), ("contact?", "contact"), ("Paris", "paris"), ("billing contact", "billing")] {
+    for (query, expect) in
+        [("Contact", "contact"), ("contact?", "contact"), ("Paris", "paris"), ("billing contact", "billing"), ("rain", "jacket")]
+    {
         let hits = search(&client, query);
         assert_eq!(hits[0]["id"], expect, "{query}: {hits:#?}");
     }

@@ -30,8 +30,6 @@ const THOUSANDS_SIGNS: [&str; 5] = [".", ",", "'", "’", "٬"];
 /// Signs around an amount that do not belong to it, and those that may also follow it.
 const AROUND: &str = "()[]{}\"“”„«»‘’";
 const AFTER: &str = ".,;:!?…";
-/// Signs at the end of a name that tell it from another name.
-const NAME_SIGNS: [char; 2] = ['+', '#'];
 /// Maximum number of sizes of a thing.
 const DIMENSIONS_MAX: usize = 3;
 /// Minimum number of digits of a number that may be written in groups.
@@ -268,25 +266,6 @@ fn groups(text: &str, length: usize) -> impl Iterator<Item = String> {
     text.as_bytes().chunks(length).map(|group| String::from_utf8_lossy(group).into_owned())
 }
 
-/// Returns a title in the form in which two spellings of it are equal: its words without case, width and punctuation, and
-/// without emoji next to other words. The signs of "C++" and "C#" are part of the word.
-pub fn plain_title(title: &str) -> String {
-    let normal = normalized(title);
-    let mut plain: Vec<&str> = Vec::new();
-    for text in normal.split_whitespace() {
-        let before = plain.len();
-        plain.extend(runs(text).filter(|run| run.class != Class::Pictograph).map(|run| run.text));
-        let is_after = |c: char| class(c).is_none_or(|class| class == Class::Pictograph) && !is_combining_mark(c);
-        let text = text.trim_end_matches(|c: char| is_after(c) && !NAME_SIGNS.contains(&c));
-        let signs = &text[text.trim_end_matches(NAME_SIGNS).len()..];
-        plain.extend((plain.len() > before && !signs.is_empty()).then_some(signs));
-    }
-    if plain.is_empty() {
-        plain = runs(&normal).map(|run| run.text).collect();
-    }
-    plain.join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::plain_words::word_key;
@@ -367,12 +346,6 @@ mod tests {
         for query in ["x86", "0x1f", "box12", "4x", "3xy5"] {
             assert!(parts(query).iter().all(|(phrases, _)| !phrases.iter().any(|way| way.contains(" x "))), "{query}");
         }
-    }
-
-    #[test]
-    fn the_signs_of_a_name_are_part_of_a_title() {
-        assert_eq!(["C", "C++.", "c#!", "(A+)", "C + #"].map(plain_title), ["c", "c ++", "c #", "a +", "c"]);
-        assert_eq!(["《C++》", "C++🎉", "C++。", "*C++*"].map(plain_title), ["c ++"; 4]);
     }
 
     #[test]
@@ -458,17 +431,5 @@ mod tests {
         assert_eq!(parts(&"7".repeat(500_000)), []);
         assert_eq!(parts(&"1.2 ".repeat(20)), [], "forty words");
         assert_eq!(parts(&"1.2 ".repeat(10)).len(), PARTS_MAX);
-    }
-
-    #[test]
-    fn spellings_of_a_title_are_equal_without_case_and_punctuation() {
-        assert_eq!(plain_title("“How to: Bake Bread”"), plain_title("how to bake bread"));
-        assert_ne!(plain_title("Bread"), plain_title("Breads"));
-    }
-
-    #[test]
-    fn emoji_beside_the_words_of_a_title_do_not_count() {
-        assert_eq!(plain_title("🎂 Cakes ☀\u{fe0f}"), "cakes");
-        assert_eq!(plain_title("☀\u{fe0f}"), "☀");
     }
 }

@@ -26,6 +26,7 @@ pub mod spellings;
 pub mod stems;
 mod structure;
 pub mod terms;
+pub mod titles;
 pub mod tokenize;
 mod unigram;
 pub mod word_counts;

@@ -25,6 +25,10 @@ const PASSAGES_PER_DOCUMENT: usize = 4;
 /// Factor by which the lists grow if they had too few documents.
 const GROWTH: usize = 4;
 const LIST_LENGTH_MAX: usize = 40_000;
+/// Minimum length of the lists of a query of one or two words. Many passages may have them, and the one whose title they are must be
+/// among the listed.
+const SHORT_QUERY_LISTED: usize = 200;
+const SHORT_QUERY_WORDS: usize = 2;
 /// In the end, one in this many passages of a list is scored by late interaction itself. Scoring more does not noticeably
 /// change the first ten ranks.
 const COMPARED_PART: usize = 2;
@@ -137,6 +141,9 @@ impl Plan<'_> {
     /// Ranks the `depth` most relevant documents.
     pub(super) fn search_full(&self, filter: &SearchFilter, depth: usize, candidates_min: usize) -> Result<Ranking, Error> {
         let mut limit = candidates_min.max(depth.saturating_mul(PASSAGES_PER_DOCUMENT));
+        if (1..=SHORT_QUERY_WORDS).contains(&self.resolved.words.len()) {
+            limit = limit.max(SHORT_QUERY_LISTED);
+        }
         self.collection.mark_searched();
         let literal = self.literal_matches()?;
         loop {

@@ -1,21 +1,18 @@
-//! Prefers documents whose title is the query.
+//! Prefers documents whose title is the query, or has it.
 
 use super::boosts::scale_odds;
 use super::full::{RankedPassage, sort};
 use super::ranking::Plan;
 use crate::domain::PassageId;
-use crate::embed::plain_title;
+use crate::embed::{is_part_of_title, plain_title};
 use crate::service::error::Error;
-use crate::storage::{FirstPassages, Neighbor};
 use crate::store::HitSizes;
 
-/// Factor of the odds that a document answers if its title is the query, or the topic of a request. If it is the whole request, the
-/// factor applies twice.
-const TITLE_ODDS: f64 = 3.0;
-/// Maximum number of documents whose titles are read, the most relevant ones.
-const TITLES_MAX: usize = 10;
-/// Maximum number of passages in which these documents are looked for. A long document may have many of them.
-const PASSAGES_MAX: usize = 50;
+/// Factor of the odds that a document answers if its title has the query, or the topic of a request. If the title is the topic, the
+/// factor applies twice, and if it is the whole request, three times.
+const TITLE_ODDS: f64 = 2.0;
+/// Maximum number of passages whose documents' titles are read, the most relevant ones.
+const PASSAGES_MAX: usize = 100;
 /// Minimum share of the query's words that a passage must have for its document's title to be read.
 const TITLE_SHARE_MIN: f32 = 0.7;
 /// Maximum bytes of a title beyond twice the length of the query, for punctuation around its words.
@@ -24,16 +21,13 @@ const TITLE_MARKS_MAX: u64 = 16;
 const TITLED_BYTES_MAX: u64 = 256 << 10;
 
 impl Plan<'_> {
-    /// Raises the relevance of documents whose title is the query.
+    /// Raises the relevance of documents whose title is the query, or has it.
     pub(super) fn prefer_titled(&self, ranked: &mut [RankedPassage]) -> Result<(), Error> {
         if self.resolved.plain_titles.is_empty() {
             return Ok(());
         }
         let with_its_words = ranked.iter().take(PASSAGES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
-        let passages: Vec<_> = with_its_words.map(|one| Neighbor { passage: one.passage, score: one.relevance }).collect();
-        let mut documents = FirstPassages::new(TITLES_MAX);
-        documents.add(&passages, |passages| self.collection.store.documents_of(passages))?;
-        let titled = self.titled(&documents.into_vec().iter().map(|(first, _)| first.passage).collect::<Vec<_>>())?;
+        let titled = self.titled(&with_its_words.map(|one| one.passage).collect::<Vec<_>>())?;
         for one in &mut *ranked {
             if let Some((_, factor)) = titled.iter().find(|(passage, _)| *passage == one.passage) {
                 one.relevance = scale_odds(one.relevance, *factor) as f32;
@@ -45,7 +39,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Returns which of these passages belong to documents whose title is the query or its topic, with the factors of their odds.
+    /// Returns which of these passages belong to documents whose title is or has the query or its topic, with the factors of their odds.
     /// Only reads documents whose title is about as long.
     fn titled(&self, passages: &[PassageId]) -> Result<Vec<(PassageId, f64)>, Error> {
         let (store, titles) = (&self.collection.store, &self.resolved.plain_titles);
@@ -71,8 +65,11 @@ impl Plan<'_> {
         let factor = |title: Option<String>| {
             let title = plain_title(&title?);
             // The whole query comes first.
-            let index = titles.iter().position(|own| *own == title)?;
-            Some(TITLE_ODDS.powi((titles.len() - index) as i32))
+            let times = match titles.iter().position(|own| *own == title) {
+                Some(index) => titles.len() - index + 1,
+                None => usize::from(titles.iter().any(|own| is_part_of_title(own, &title))),
+            };
+            (times > 0).then(|| TITLE_ODDS.powi(times as i32))
         };
         Ok(rows.into_iter().filter_map(|row| Some((row.passage.id, factor(row.document.title)?))).collect())
     }

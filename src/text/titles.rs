@@ -1,0 +1,74 @@
+//! Compares queries with titles.
+
+use unicode_normalization::char::is_combining_mark;
+
+use super::runs::{Class, class, normalized, runs};
+
+/// Signs at the end of a name that tell it from another name.
+pub(super) const NAME_SIGNS: [char; 2] = ['+', '#'];
+
+/// Returns a title in the form in which two spellings of it are equal: its words without case, width and punctuation, and
+/// without emoji next to other words. The signs of "C++" and "C#" are part of the word.
+pub fn plain_title(title: &str) -> String {
+    let normal = normalized(title);
+    let mut plain: Vec<&str> = Vec::new();
+    for text in normal.split_whitespace() {
+        let before = plain.len();
+        plain.extend(runs(text).filter(|run| run.class != Class::Pictograph).map(|run| run.text));
+        let is_after = |c: char| class(c).is_none_or(|class| class == Class::Pictograph) && !is_combining_mark(c);
+        let text = text.trim_end_matches(|c: char| is_after(c) && !NAME_SIGNS.contains(&c));
+        let signs = &text[text.trim_end_matches(NAME_SIGNS).len()..];
+        plain.extend((plain.len() > before && !signs.is_empty()).then_some(signs));
+    }
+    if plain.is_empty() {
+        plain = runs(&normal).map(|run| run.text).collect();
+    }
+    plain.join(" ")
+}
+
+/// Whether a title has these words one after another, both in the form of `plain_title`. Korean particles may follow them. In scripts
+/// without spaces, they may stand within longer words.
+pub fn is_part_of_title(words: &str, title: &str) -> bool {
+    let is_unspaced = |end: Option<char>| end.and_then(class) == Some(Class::Unspaced) && words.chars().nth(1).is_some();
+    let (first, last) = (words.chars().next(), words.chars().rfind(|c| !is_combining_mark(*c)));
+    let has_particles = last.and_then(class) == Some(Class::Hangul);
+    title.match_indices(words).any(|(at, _)| {
+        let (before, after) = (&title[..at], &title[at + words.len()..]);
+        let begins = before.is_empty() || before.ends_with(' ') || is_unspaced(first);
+        let ends = after.is_empty() || after.strip_prefix(' ').is_some_and(|next| !next.starts_with(NAME_SIGNS));
+        begins && (ends || is_unspaced(last) || has_particles)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signs_of_a_name_are_part_of_a_title() {
+        assert_eq!(["C", "C++.", "c#!", "(A+)", "C + #"].map(plain_title), ["c", "c ++", "c #", "a +", "c"]);
+        assert_eq!(["《C++》", "C++🎉", "C++。", "*C++*"].map(plain_title), ["c ++"; 4]);
+    }
+
+    #[test]
+    fn spellings_of_a_title_are_equal_without_case_and_punctuation() {
+        assert_eq!(plain_title("“How to: Bake Bread”"), plain_title("how to bake bread"));
+        assert_ne!(plain_title("Bread"), plain_title("Breads"));
+    }
+
+    #[test]
+    fn emoji_beside_the_words_of_a_title_do_not_count() {
+        assert_eq!(plain_title("🎂 Cakes ☀\u{fe0f}"), "cakes");
+        assert_eq!(plain_title("☀\u{fe0f}"), "☀");
+    }
+
+    #[test]
+    fn a_title_has_words_but_no_parts_of_words() {
+        let has = |title, words| is_part_of_title(&plain_title(words), &plain_title(title));
+        assert!(has("Rain jacket, blue", "rain") && has("Rain jacket, blue", "Jacket blue") && has("Rain jacket", "rain jacket"));
+        assert!(!has("Rainforest", "rain") && !has("Rain and wind", "rain wind"));
+        assert!(has("東京の天気", "天気") && has("서울의 날씨", "서울") && has("การเดินทางในกรุงเทพ", "กรุงเทพ"));
+        assert!(!has("水曜日", "水"), "one character is often a part of another word");
+        assert!(!has("C++ by example", "C") && has("C by example", "C"));
+    }
+}
