@@ -7,17 +7,20 @@ use super::query_words::word_ranges;
 use super::runs::normalized;
 
 /// The keys of the American keyboard, without shift.
-const KEYS: &str = "qwertyuiop[]asdfghjkl;'zxcvbnm,.`";
+const KEYS: &str = r"qwertyuiop[]asdfghjkl;'zxcvbnm,.`\";
 /// The same keys with shift, where they are signs there and letters elsewhere, and without it.
-const SHIFTED: [(char, char); 7] = [('{', '['), ('}', ']'), (':', ';'), ('"', '\''), ('<', ','), ('>', '.'), ('~', '`')];
+const SHIFTED: [(char, char); 8] =
+    [('{', '['), ('}', ']'), (':', ';'), ('"', '\''), ('<', ','), ('>', '.'), ('~', '`'), ('|', '\\')];
 /// What these keys type with other settings: Russian, Ukrainian, Hebrew, Arabic, Greek. A space stands for a key without a letter.
 const LAYOUTS: [&str; 5] = [
-    "йцукенгшщзхъфывапролджэячсмитьбюё",
-    "йцукенгшщзхїфівапролджєячсмитьбюґ",
-    "  קראטוןםפ  שדגכעיחלךף זסבהנמצתץ ",
-    "ضصثقفغعهخحجدشسيبلاتنمكطئءؤرﻻىةوزذ",
-    " ςερτυθιοπ  ασδφγηξκλ  ζχψωβνμ   ",
+    "йцукенгшщзхъфывапролджэячсмитьбюё ",
+    "йцукенгшщзхїфівапролджєячсмитьбю'ґ",
+    "  קראטוןםפ  שדגכעיחלךף זסבהנמצתץ  ",
+    "ضصثقفغعهخحجدشسيبلاتنمكطئءؤرﻻىةوزذ ",
+    " ςερτυθιοπ  ασδφγηξκλ  ζχψωβνμ    ",
 ];
+/// The letters that one Arabic key types, and the letter of `LAYOUTS` for them.
+const LAM_ALEF: [&str; 2] = ["لا", "ﻻ"];
 /// Signs that may follow a word, although they type a letter with another setting.
 const AFTER: [char; 4] = ['.', ',', ';', '\''];
 /// Minimum number of letters of a word that shows how the keyboard is set. Shorter ones are often words in both scripts.
@@ -52,7 +55,7 @@ fn read(typed: &str, from: &str, to: &str, is_known: impl Fn(u32) -> bool) -> Op
         }
         let known = |text: &str| typed_as(text, from, to).filter(|word| is_known(plain_key(&normalized(word))));
         let bare = word.trim_end_matches(|c: char| AFTER.contains(&c) || matches!(c, '?' | '!'));
-        let read = known(word).or_else(|| known(bare))?;
+        let read = known(word).or_else(|| known(bare)).or_else(|| known(&bare.replace(LAM_ALEF[0], LAM_ALEF[1])))?;
         is_telling |= letters(&read) >= TELLING_MIN;
         words.push(read);
     }
@@ -65,7 +68,7 @@ fn typed_as(word: &str, from: &str, to: &str) -> Option<String> {
     let key = |c: char| SHIFTED.iter().find(|(shifted, _)| *shifted == c).map_or(c, |(_, plain)| *plain);
     let read_as = |c: char| from.chars().zip(to.chars()).find(|(typed, _)| *typed == key(c)).map(|(_, read)| read);
     let read = word.chars().map(read_as).collect::<Option<String>>()?;
-    read.chars().all(char::is_alphabetic).then_some(read)
+    read.chars().all(|c| c.is_alphabetic() || c == '\'').then_some(read)
 }
 
 fn letters(word: &str) -> usize {
@@ -95,9 +98,12 @@ mod tests {
         check("yt hf,jnftn 12", &["не", "работает"], Some("не работает 12"));
         check("gfhjkm.", &["пароль"], Some("пароль"));
         check("ghfwsdybr", &["працівник"], Some("працівник"));
+        check(r"v`zcj \fyjr", &["м'ясо", "ґанок"], Some("м'ясо ґанок"));
         check("akuo", &["שלום"], Some("שלום"));
         check("lvpfh", &["مرحبا"], Some("مرحبا"));
         check("Зфыыцщкв", &["password"], Some("password"));
+        check("لاخخن", &["book"], Some("book"));
+        check("ىهلاف", &["night"], Some("night"));
     }
 
     #[test]
