@@ -107,7 +107,7 @@ codes! {
     Unauthorized = ("unauthorized", 401, Client,
         "key 0198c0de7a117000800000000000000a has expired",
         "Send `authorization: Bearer KEY` with a valid key. An admin creates one with `POST /v1/keys`.");
-    /// The `host` header is not a valid host, or was sent more than once.
+    /// The `host` header is missing, repeated or not a valid host.
     InvalidHost = ("invalid_host", 400, Client,
         "host: must be a host with an optional port",
         "Send exactly one `host` header. If there is a reverse proxy, check its settings.");

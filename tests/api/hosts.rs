@@ -1,11 +1,12 @@
 //! Under which host names a server without keys answers, and which web pages may call it.
 
 use axum::body::Body;
-use axum::http::{Method, Request};
+use axum::http::{Method, Request, Version};
 use dragoman::domain::Limits;
 use dragoman::http::middleware::hosts::{Hosts, Origin};
 use dragoman::http::settings::Settings;
 use serde_json::json;
+use tower::ServiceExt as _;
 
 use crate::server::{ADMIN_KEY, Answer, Server};
 
@@ -69,7 +70,7 @@ async fn public_routes_accept_every_host_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_or_malformed_host_header_is_refused() {
+async fn a_repeated_malformed_or_missing_host_header_is_refused() {
     let guarded = Server::with_settings(Limits::default(), Settings::default(), Some(ADMIN_KEY));
     for server in [Server::start(), guarded] {
         for path in ["/v1/collections", "/healthz"] {
@@ -81,6 +82,12 @@ async fn a_repeated_or_malformed_host_header_is_refused() {
                 assert_eq!(get(&server, path, &[("host", bad)]).await.code(), Some("invalid_host"), "{bad:?}");
             }
         }
+        let none = Request::get("/healthz").body(Body::empty()).expect("a request");
+        let status =
+            async |request: Request<Body>| server.router.clone().oneshot(request).await.expect("an answer").status().as_u16();
+        assert_eq!(status(none).await, 400, "HTTP/1.1 requires one");
+        let older = Request::get("/healthz").version(Version::HTTP_10).body(Body::empty()).expect("a request");
+        assert_eq!(status(older).await, 200, "HTTP/1.0 does not");
         let other = get(&server, "http://localhost:7700/healthz", &[("host", "rebound.example")]).await;
         assert_eq!(other.code(), Some("invalid_host"), "target and header differ");
     }

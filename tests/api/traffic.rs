@@ -87,7 +87,7 @@ async fn concurrent_requests_are_limited_in_total_and_per_caller() {
 async fn a_request_occupies_its_slot_until_its_response_is_done() {
     let server = with(Settings { requests_max: 1, ..Settings::default() });
     let router = &server.router;
-    let models = || Request::get("/v1/models").body(Body::empty()).expect("a request");
+    let models = || Request::get("/v1/models").header("host", "localhost").body(Body::empty()).expect("a request");
     let first = router.clone().oneshot(models()).await.expect("an answer");
     assert_eq!(answer(router.clone(), models()).await.code(), Some("overloaded"), "the first response has not been read yet");
     drop(first);
@@ -103,7 +103,7 @@ async fn metrics_are_served_when_a_limit_refuses_other_requests() {
     ] {
         let server = with(settings);
         let router = &server.router;
-        let get = |path: &str| Request::get(path).body(Body::empty()).expect("a request");
+        let get = |path: &str| Request::get(path).header("host", "localhost").body(Body::empty()).expect("a request");
         let _first = router.clone().oneshot(get("/v1/models")).await.expect("an answer");
         assert_eq!(answer(router.clone(), get("/v1/models")).await.code(), Some(code));
         assert_eq!(answer(router.clone(), get("/metrics")).await.status, 200);

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use axum::http::{HeaderMap, Method, Request};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use axum::http::{HeaderMap, HeaderValue, Method, Request};
 use dragoman::domain::{Code, Limits};
 use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::http;
@@ -301,8 +301,10 @@ impl Answer {
     }
 }
 
-/// Runs one request through `router`; every answer has a request id.
-pub async fn answer(router: Router, request: Request<Body>) -> Answer {
+/// Runs one request through `router`, with a host if it names none; every answer has a request id.
+pub async fn answer(router: Router, mut request: Request<Body>) -> Answer {
+    let host = request.uri().authority().map_or("localhost", |authority| authority.as_str()).to_owned();
+    request.headers_mut().entry(HOST).or_insert(HeaderValue::try_from(host).expect("a host"));
     let response = router.oneshot(request).await.expect("the router always answers");
     let (head, body) = response.into_parts();
     let bytes = body.collect().await.expect("a body").to_bytes();

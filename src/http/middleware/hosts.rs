@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderName, HeaderValue, Method, Version};
 
 use crate::domain::Code;
 use crate::http::error::ApiError;
@@ -89,13 +89,16 @@ impl Origin {
     }
 }
 
-/// The host that a request names; an error if it is malformed, or if there are several.
+/// The host that a request names; an error if it is malformed, if there are several, or if HTTP/1.1 requires one (RFC 9112).
 pub fn requested_host(request: &Request) -> Result<Option<Authority>, ApiError> {
     let refuse = |detail: &str| ApiError::parameter(Code::InvalidHost, HOST.as_str(), detail);
     let mut sent = request.headers().get_all(HOST).iter();
     let header = sent.next();
     if sent.next().is_some() {
         return Err(refuse("must be sent once, got several"));
+    }
+    if header.is_none() && request.version() == Version::HTTP_11 {
+        return Err(refuse("must be sent, got none"));
     }
     let parse = |bytes: &[u8]| Authority::try_from(bytes).ok().filter(is_host);
     let header = header.map(|value| parse(value.as_bytes()).ok_or_else(|| refuse("must be a host with an optional port")));
