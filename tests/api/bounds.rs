@@ -2,7 +2,7 @@
 //! answer.
 
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::{HeaderValue, Method, Request};
 use axum::response::Response;
 use dragoman::domain::Limits;
 use dragoman::http::middleware::traffic::ClientAddress;
@@ -20,6 +20,7 @@ const OTHER: &str = "192.0.2.2";
 fn from(address: &str, request: Request<Body>) -> Request<Body> {
     let mut request = request;
     request.extensions_mut().insert(ClientAddress(address.parse().expect("an address")));
+    request.headers_mut().insert("host", HeaderValue::from_static("localhost"));
     request
 }
 
@@ -143,6 +144,19 @@ async fn a_request_body_beyond_the_memory_limit_is_refused_as_overloaded() {
     assert!(refused.header("retry-after").is_some());
     let small = post("/v1/embeddings", &json!({"input": "a word"}));
     assert_eq!(server.send(from(GREEDY, small)).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_mcp_message_counts_for_the_memory_of_its_values() {
+    let server = Server::with_limits(Limits { in_flight_bytes_max: 16 << 20, ..Limits::default() });
+    let send = async |lists: usize| {
+        let nested = format!("{}{}", "[".repeat(100), "]".repeat(100));
+        let message =
+            format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {{"a": [{}]}}}}"#, vec![nested; lists].join(","));
+        server.call(Method::POST, "/mcp", Body::from(message)).await
+    };
+    assert_eq!(send(500).await.code(), Some("overloaded"), "100 KB of text are 50,000 lists");
+    assert_eq!(send(5).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,6 +34,7 @@ use super::middleware::traffic::limit_error;
 use super::openapi::description::Description;
 use super::openapi::operations::MCP_PATH;
 use super::request::body::receive_json;
+use super::request::body_schemas::BodySchema;
 use super::request::extract::parse_json;
 use crate::domain::{Caller, Code};
 use crate::service::Service;
@@ -43,8 +44,8 @@ use tools::RestTool;
 
 /// Maximum bytes of a message. It is read as JSON values, which take much more memory than the text.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// Approximately how much more memory a message takes as JSON values, in the worst case: an array of small numbers.
-const MESSAGE_COPIES: u64 = 30;
+/// Number of copies of a message's texts in memory: as received, as values (twice), and as the body of a request (twice).
+const MESSAGE_COPIES: u64 = 5;
 /// Number of copies of a response in memory: as received, as values, as text, and in the message.
 const ANSWER_COPIES: u64 = 5;
 
@@ -95,7 +96,8 @@ impl Mcp {
         })?;
         parse_json::<IgnoredAny>(&message)?;
         let memory = RequestMemory::current();
-        memory.add_body(message.len() as u64 * MESSAGE_COPIES).map_err(limit_error)?;
+        let values = BodySchema::without_references(&Value::Null).scan(&message, u64::MAX).parsed_bytes;
+        memory.add_body(message.len() as u64 * MESSAGE_COPIES + values).map_err(limit_error)?;
         head.extensions.insert(memory);
         retain_protocol_headers(&mut head.headers);
         let response = self.protocol.handle(Request::from_parts(head, Body::from(message))).await.map(Body::new);
