@@ -447,6 +447,20 @@ test('an edited document keeps its expiry, and loses what was removed from its m
   await stage.page.keyboard.press('Escape');
 });
 
+test('an edited document keeps integers that a number cannot hold', async () => {
+  const url = `${server.base}/v1/collections/island/documents/exact`;
+  const body = '{"text": "One.", "metadata": {"isbn": 9007199254740993, "year": 2020}}';
+  await fetch(url, { method: 'PUT', headers: { 'content-type': 'application/json' }, body });
+  await stage.visit('#/collections/island/documents');
+  await stage.press('Edit exact');
+  await stage.write('Text', 'Two.');
+  await stage.press('Save');
+  await until('the text is changed', async () => (await server.call('GET', '/v1/collections/island/documents/exact')).text === 'Two.');
+  assert.match(await (await fetch(url)).text(), /"isbn":\s*9007199254740993/);
+  await stage.sees('isbn 9007199254740993');
+  await server.call('DELETE', '/v1/collections/island/documents/exact');
+});
+
 test('an editor does not undo what somebody else has changed meanwhile', async () => {
   const path = '/v1/collections/island/documents/notice';
   await stage.press('Edit notice');
@@ -490,6 +504,9 @@ test('long names and words widen neither a page nor a dialog', async () => {
 
 test('vectors without texts are searched by the id of a document', async () => {
   await server.call('POST', '/v1/collections', { name: 'vectors', dimension: 2 });
+  await stage.visit('#/collections/vectors');
+  await stage.sees('Drop a file of texts here');
+  assert.ok(!(await stage.page.$eval('main', (main) => main.textContent)).includes('write one document'), 'it takes only vectors');
   await server.call('POST', '/v1/collections/vectors/documents', { documents: [{ id: 'a', vector: [1, 0] }, { id: 'b', vector: [1, 1] }, { id: 'c', vector: [0, 1], text: 'Le chat dort sur le canapé.' }] });
   await stage.visit('#/search/vectors');
   await stage.write('Question', 'a', 'searchbox');
@@ -618,6 +635,7 @@ test('a collection is deleted only when its name is typed', async () => {
 
 test('the model shows what was measured, and compares two sentences', async () => {
   await stage.visit('#/models');
+  await stage.sees('Language detected, three words');
   await stage.press('Compare');
   await stage.sees('cosine');
   await stage.look('models');
@@ -635,6 +653,18 @@ test('more collections than fit a list are found by name', async () => {
   await stage.page.waitForSelector('.hit');
   assert.equal(await stage.page.$eval('#collection', (one) => one.tagName), 'INPUT');
   await stage.look('many');
+});
+
+test('all classifiers are listed, however many there are', async () => {
+  const stop = await stage.answering((method, { pathname, searchParams }) => {
+    if (pathname !== '/v1/classifiers') return undefined;
+    const from = Number(searchParams.get('cursor') ?? 0);
+    const classifiers = Array.from({ length: 200 }, (_, at) => ({ name: `k-${from + at}`, state: 'ready', kind: 'knn' }));
+    return { classifiers, ...(from < 400 && { next_cursor: String(from + 200) }) };
+  });
+  await stage.visit('#/classifiers');
+  await until('all are there', async () => (await stage.count('.tile')) === 600);
+  await stop();
 });
 
 test('ten thousand collections are paged and filtered without showing them all', async () => {

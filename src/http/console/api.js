@@ -23,7 +23,6 @@ function problem(status, body) {
 
 export const hasKey = () => key !== null;
 
-// Builds a path from parts that may contain any characters.
 export const path = (...parts) => `/v1/${parts.map(part => encodeURIComponent(part)).join('/')}`;
 
 // Sends a request and returns its response. `body` is sent as JSON, unless `type` names another media type.
@@ -49,11 +48,25 @@ export async function send(method, target, {body, type, encoding, version, query
 
 export async function call(method, target, options) {
 	const answer = await send(method, target, options);
-	return answer.status === 204 ? null : answer.json().catch(() => null);
+	return answer.status === 204 ? null : answer.text().then(parse).catch(() => null);
 }
+
+// Parses JSON. Integers that a number cannot hold stay as written, if the browser can do this.
+export const parse = text => JSON.parse(text, (_, value, {source} = {}) => (source && Number.isInteger(value) && !Number.isSafeInteger(value) ? JSON.rawJSON(source) : value));
 
 export const get = (target, query, signal) => call('GET', target, {query, signal});
 export const post = (target, body, signal) => call('POST', target, {body, signal});
+
+// All rows of a list.
+export async function all(list, signal) {
+	const rows = [];
+	for (let cursor = ''; cursor !== undefined;) {
+		const page = await get(`/v1/${list}`, {limit: 200, cursor}, signal);
+		rows.push(...page[list]);
+		cursor = page.next_cursor;
+	}
+	return rows;
+}
 
 // The metadata fields of a collection's first documents.
 export async function metadataOf(collection) {

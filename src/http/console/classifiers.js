@@ -1,6 +1,6 @@
 // Classifiers: training from a metadata field, trying, errors by language.
 
-import {call, get, metadataOf, path, post} from './api.js';
+import {all, call, get, metadataOf, path, post} from './api.js';
 import {ask, button, busy, card, confirmed, empty, facts, fill, h, head, hint, may, meter, passage, pickCollection, select, table, tell, tongue} from './dom.js';
 import {reading} from './hits.js';
 import {showJob} from './jobs.js';
@@ -12,7 +12,7 @@ const ERRORS_LOOKED_AT = 500;
 
 export async function show(page) {
 	if (page.args[0]) return showOne(page, page.args[0]);
-	const {classifiers} = await get('/v1/classifiers', {limit: 200}, page.signal);
+	const classifiers = await all('classifiers', page.signal);
 	return fill(page.main, head('Classifiers', 'They learn labels in one language and predict them in all others.', may('write') && button('New classifier', create, 'primary', {sign: 'add'})),
 		classifiers.length === 0 && empty('No classifiers yet', 'Use a collection whose documents have a label in their metadata, such as a topic.'),
 		h('div.grid', classifiers.map(({name, state, kind, source}) => h('a.card.tile', {href: link('classifiers', name)}, h('h2', name),

@@ -73,27 +73,26 @@ async function create() {
 
 async function showOne(page, name, tab = 'documents') {
 	const {main, signal} = page;
-	const state = {};
+	let collection;
 	const summary = h('div');
 	const body = h('div.stack');
 	const refresh = async () => {
-		const one = state.collection = await get(path('collections', name), {}, signal);
-		fill(summary, facts(plural(one.documents, 'document'), plural(one.passages, 'passage'), ...condition(one)));
+		collection = await get(path('collections', name), {}, signal);
+		fill(summary, facts(plural(collection.documents, 'document'), plural(collection.passages, 'passage'), ...condition(collection)));
 	};
 	await refresh();
-	const {collection} = state;
 	const tabs = [['documents', 'Documents'], ['map', 'Map'], may('write') && ['import', 'Import'], ['about', 'Languages and settings']].filter(Boolean);
 	fill(main, head(name, collection.description, h('a.button.primary', {href: link('search', name)}, icon('search'), 'Search it'),
 		button('Export', () => download(path('collections', name, 'export'), `${name}.ndjson`), '', {sign: 'down', title: 'All documents as lines of JSON'})), summary,
 	h('nav.tabs', {label: 'Parts of the collection'}, tabs.map(([key, label]) => h('a', {href: here(name, key), 'aria-current': key === tab && 'page'}, label))), body);
 	const take = files => {
-		if (!document.getElementById('imports')) showImport(name, body, take);
+		if (!document.getElementById('imports')) showImport(collection, body, take);
 		return importFiles(name, files, refresh);
 	};
 	if (may('write')) droppable(main, take);
 	if (tab === 'map') await (await import('./map.js')).showMap(page, collection, body);
 	else if (tab === 'about') about(collection, body, refresh);
-	else if (tab === 'import' || collection.documents === 0 && may('write')) showImport(name, body, take, tab !== 'import');
+	else if (tab === 'import' || collection.documents === 0 && may('write')) showImport(collection, body, take, tab !== 'import');
 	else await browse(page, collection, body, refresh);
 }
 
@@ -106,14 +105,14 @@ function droppable(area, take) {
 	}
 }
 
-function showImport(name, body, take, first) {
+function showImport({name, model}, body, take, first) {
 	const picker = h('input.sr', {type: 'file', multiple: true, accept: '.ndjson,.jsonl,.csv,.tsv,.gz,.zst', tabindex: '-1', label: 'Files to import', onchange: () => take([...picker.files])});
 	fill(body, h('div.drop', icon('down'), h('h2', first ? 'Drop a file of texts here' : 'Drop files here'),
 		hint('NDJSON, CSV or TSV, plain or compressed with gzip or Zstandard. Languages are detected.'), picker, button('Choose files', () => picker.click(), 'primary')),
 	h('div.list', {id: 'imports'}),
 	h('details', h('summary', 'What a file looks like'), h('pre', {tabindex: '0'}, '{"id": "fr-1", "text": "Le train est en retard.", "metadata": {"topic": "travel"}}\n{"id": "ja-1", "text": "電車が遅れています。", "language": "ja"}'),
 		hint('In CSV and TSV the first row names the columns: text, and optionally id, title and language. Others become metadata.')),
-	first && h('p', button('Or write one document', async () => {
+	first && model && h('p', button('Or write one document', async () => {
 		if (!await writeDocument(name)) return;
 		if (location.hash === here(name, 'documents')) dispatchEvent(new Event('hashchange'));
 		else location.hash = here(name, 'documents');

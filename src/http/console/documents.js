@@ -1,6 +1,6 @@
 // Documents of a collection: browsing, filtering, writing, deleting.
 
-import {call, get, path, post} from './api.js';
+import {call, get, parse, path, post} from './api.js';
 import {ask, button, confirmed, empty, failed, fill, h, may, passage, said, select, tongue} from './dom.js';
 import {also, filterEditor, inWords} from './filter.js';
 import {chips, noText, openDocument} from './hits.js';
@@ -87,7 +87,7 @@ export function writeDocument(collection, known) {
 		language: ['Language', {value: own, placeholder: 'detected'}],
 		metadata: ['Metadata', h('textarea.json', {dir: 'ltr', rows: 4, spellcheck: 'false', value: JSON.stringify(before, null, 2)})],
 	}, 'Save', async ({metadata = '{}', text = '', ...given}) => {
-		const after = JSON.parse(metadata);
+		const after = parse(metadata);
 		if (!known) {
 			const {results: [result]} = await post(target, {documents: [{...given, text, metadata: after}]});
 			if (result.status === 'failed') throw new Error(`${result.error.pointer}: ${result.error.detail}`);

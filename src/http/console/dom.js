@@ -26,7 +26,6 @@ export function h(kind, ...children) {
 	return element;
 }
 
-// Replaces the contents of `element` with `children`.
 export const fill = (element, ...children) => element.replaceChildren(...children.flat(9).filter(isShown));
 
 // An element with text in a language, in the direction of its script.
@@ -53,7 +52,6 @@ export function button(label, action, kind = '', {sign, ...props} = {}) {
 	return one;
 }
 
-// Runs `work` with `element` disabled; shows errors.
 export async function busy(element, work) {
 	if (element.ariaBusy === 'true') return;
 	element.ariaBusy = 'true';
@@ -68,7 +66,6 @@ export function failed(error) {
 	tell(error?.story ?? 'Something went wrong. Reload this page.', 'bad');
 }
 
-// Shows a message for some seconds; an error stays until it is closed.
 export function tell(message, kind = 'good') {
 	const toasts = document.getElementById('toasts');
 	const toast = h(`div.toast.${kind}`, h('p', message), button('', () => toast.remove(), 'plain', {sign: 'close', label: 'Close'}));
@@ -187,7 +184,6 @@ export const marked = (text, marks, kind = 'mark') => pieces(text, marks).map(on
 
 export const passage = (text, marks, language) => said('p.passage', language, marked(text, marks));
 
-// A language's dot and names.
 export function tongue(code, {own = true} = {}) {
 	const [self, name] = [own && endonym(code), languageName(code)];
 	return h('span.tongue', {vars: {hue: hue(code)}}, h('i'), self && self !== name && said('b', code, self), h('span', name));

@@ -48,7 +48,6 @@ function compose(list) {
 	return leaves.length > 1 ? {and: leaves} : leaves[0];
 }
 
-// The filter in words, for a button or a line.
 export function inWords(filter) {
 	const list = rows(filter);
 	return list ? list.map(({field, operator, value}) => `${field} ${nameOf(operator)} ${value}`.trim()).join(' and ') : JSON.stringify(filter);

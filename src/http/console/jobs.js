@@ -56,7 +56,7 @@ function content(job, update) {
 	const {progress, details = {}} = job;
 	const open = !ended(job);
 	const kind = NAMES[job.type] ?? job.type;
-	const amount = progress.unit === 'bytes' ? bytes : value => `${number(value)} ${progress.unit}`;
+	const [plain, amount] = progress.unit === 'bytes' ? [bytes, bytes] : [number, value => `${number(value)} ${progress.unit}`];
 	const counts = Object.entries(details).filter(([name, value]) => typeof value === 'number' && value !== 0 && !/_(ms|bytes)$/.test(name)).slice(0, 8);
 	const took = job.started_at && !open && `took ${duration((new Date(job.finished_at) - new Date(job.started_at)) / 1000)}`;
 	return [
@@ -70,7 +70,7 @@ function content(job, update) {
 				button('Details', () => dialog(`${kind} ${job.id}`, () => h('div', h('pre', {tabindex: '0'}, JSON.stringify(job, null, 2))), 'wide'), 'small'),
 				open && may('write') && button(job.cancel_requested ? 'Stopping…' : 'Cancel', async () => update(await post(path('jobs', job.id, 'cancel'))), 'small', {disabled: job.cancel_requested}))),
 		open && h('progress', {max: Math.max(progress.total, 1), value: progress.done, label: 'Progress'}),
-		facts(`${progress.unit === 'bytes' ? bytes(progress.done) : number(progress.done)} of ${amount(progress.total)}`, open && progress.rate > 0 && `${amount(Math.round(progress.rate))} a second`, open && progress.eta_s !== undefined && `${duration(progress.eta_s)} left`,
+		facts(`${plain(progress.done)} of ${amount(progress.total)}`, open && progress.rate > 0 && `${amount(Math.round(progress.rate))} a second`, open && progress.eta_s !== undefined && `${duration(progress.eta_s)} left`,
 			counts.map(([name, value]) => `${name.replaceAll('_', ' ')} ${Number.isInteger(value) ? number(value) : value.toFixed(3)}`)),
 		job.error && h('p.notice.bad', `${job.error.detail} (${job.error.code})`),
 	];

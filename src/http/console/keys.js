@@ -1,6 +1,6 @@
 // Keys: listing, creating and revoking them. A secret is shown once.
 
-import {call, get, path, post, session, useKey} from './api.js';
+import {all, call, path, post, session, useKey} from './api.js';
 import {ask, button, confirmed, copier, dialog, empty, fill, h, head, select, table, tell} from './dom.js';
 import {ago} from './text.js';
 
@@ -9,9 +9,8 @@ const SCOPES = {read: 'Read: search, browse, export', write: 'Write: also change
 
 export async function show({main, signal}) {
 	const list = h('div.stack');
-	const read = async cursor => {
-		const {keys, next_cursor: next} = await get('/v1/keys', {limit: 200, cursor}, signal);
-		const rows = keys.map(key => [h('b', key.name), key.scope, key.collections?.join(', ') ?? 'all', ago(key.created_at),
+	const read = async () => {
+		const rows = (await all('keys', signal)).map(key => [h('b', key.name), key.scope, key.collections?.join(', ') ?? 'all', ago(key.created_at),
 			!key.expires_at ? 'never' : new Date(key.expires_at) < new Date() ? h('span.state.warn', 'expired') : ago(key.expires_at),
 			button('Revoke', async () => {
 				if (!await confirmed(`Revoke ${key.name}?`, 'Requests with it will be refused at once.', 'Revoke it')) return;
@@ -19,11 +18,10 @@ export async function show({main, signal}) {
 				tell(`${key.name} is revoked.`);
 				await read();
 			}, 'small', {label: `Revoke ${key.name}`})]);
-		fill(list, rows.length === 0 ? empty('No keys', FIRST) : table('Keys', ['Name', 'Scope', 'Collections', 'Created', 'Expires', 'Action'], rows),
-			next && button('More keys', () => read(next)));
+		fill(list, rows.length === 0 ? empty('No keys', 'Create an admin key first.') : table('Keys', ['Name', 'Scope', 'Collections', 'Created', 'Expires', 'Action'], rows));
 	};
 	await read();
-	fill(main, head('Keys', 'If a server has keys, every request needs one. Create an admin key first.', button('New key', async () => {
+	fill(main, head('Keys', FIRST, button('New key', async () => {
 		if (await create()) await read();
 	}, 'primary', {sign: 'add'})), list);
 }

@@ -13,7 +13,6 @@ const SELECTED_MOST = 2000;
 const [HIDDEN, FAINT, PLAIN, STRONG] = [0, 30, 205, 255];
 const pen = h('canvas').getContext('2d', {willReadFrequently: true});
 
-// A color of the style sheet as bytes.
 function bytesOf(color) {
 	pen.fillStyle = color;
 	pen.fillRect(0, 0, 1, 1);
@@ -61,7 +60,6 @@ export async function showMap({query, signal}, {name, model}, body) {
 		vector('svg', {'aria-hidden': 'true'}, loop), names, ring, flag, tip, h('div.tools', lasso, views.map(([sign, label, does]) => button(sign, does, 'small', {label})))),
 	h('aside.rail', {label: 'Colors and documents'}, note, legend, title, tools, list));
 
-	// Shows the selected map, or how to compute it.
 	async function open() {
 		const asked = `${center} ${field}`;
 		const kept = new URLSearchParams(Object.entries({center, field, q: written(box)}).filter(([, value]) => value && value !== 'none'));

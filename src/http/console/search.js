@@ -89,7 +89,6 @@ function search({main, query, signal}, collection, known) {
 				hint('Type a question in any language. A passage must have “words in quotes” and must not have a -word.')));
 	}
 
-	// Draws the frame for one setting or two.
 	function layout() {
 		const two = sides.length === 2;
 		main.classList.toggle('two', two);

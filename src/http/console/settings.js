@@ -13,7 +13,6 @@ const MODES = [
 const DEFAULTS = {limit: 10, mode: 'full'};
 const modeOf = settings => MODES.find(([key]) => key === settings.mode) ?? MODES[0];
 
-// Parses settings from the query of the address.
 export function readSettings(text) {
 	let sent = {};
 	try {

@@ -1,18 +1,16 @@
 // Snapshots: creating, moving, restoring and deleting them.
 
-import {call, download, get, path, post, send} from './api.js';
+import {all, call, download, path, post, send} from './api.js';
 import {ask, busy, button, check, confirmed, empty, fill, h, head, hint, select, tell} from './dom.js';
 import {showJob} from './jobs.js';
-import {ago, bytes, number, plural, when} from './text.js';
-
-const COLLECTIONS_SHOWN = 24;
+import {ago, bytes, number, plural, short, when} from './text.js';
 
 export async function show({main, signal}) {
 	const list = h('ul.list');
 	const work = h('div.stack');
 	const read = async () => {
-		const {snapshots} = await get('/v1/snapshots', {limit: 200}, signal);
-		fill(list, snapshots.length === 0 ? h('li', empty('No snapshots', 'A snapshot is one file with copies of all or some collections. Searches and writes continue meanwhile.')) : snapshots.map(item));
+		const snapshots = await all('snapshots', signal);
+		fill(list, snapshots.length === 0 ? h('li', empty('No snapshots', 'A snapshot is one file with copies of collections.')) : snapshots.map(item));
 	};
 	const run = async job => {
 		const done = await showJob(work, job, signal);
@@ -33,7 +31,7 @@ export async function show({main, signal}) {
 				await call('DELETE', target);
 				await read();
 			}, 'small'))),
-		hint(collections.slice(0, COLLECTIONS_SHOWN).map(each => `${each.name} (${number(each.documents)})`).join(', '), collections.length > COLLECTIONS_SHOWN && ` and ${collections.length - COLLECTIONS_SHOWN} more`));
+		hint(short(collections.map(each => `${each.name} (${number(each.documents)})`).join(', '), 600)));
 	};
 	const file = h('input.sr', {type: 'file', accept: '.zst', tabindex: '-1', label: 'Archive of a snapshot', onchange: () => busy(file, async () => {
 		const [body] = file.files;

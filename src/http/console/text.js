@@ -18,7 +18,6 @@ function nameIn(locale, code) {
 	}
 }
 
-// Caches the results of `find` by code.
 function remembered(find, known = new Map()) {
 	return code => {
 		if (!known.has(code)) known.set(code, find(code));
