@@ -3,6 +3,7 @@
 //! Retries a repeatable call if the server is busy (429, 503), after the delay in `Retry-After`. Never retries after a broken
 //! connection: the command fails with an error.
 
+use std::error::Error;
 use std::io::{BufReader, Read};
 use std::time::Duration;
 
@@ -284,7 +285,11 @@ impl Client {
     }
 
     fn unreachable(&self, source: ureq::Error) -> CliError {
-        CliError::Unreachable { server: self.base.clone(), source: Box::new(source) }
+        let source: Box<dyn Error + Send + Sync> = match source {
+            ureq::Error::Io(error) => error.into(),
+            other => other.into(),
+        };
+        CliError::Unreachable { server: self.base.clone(), source }
     }
 }
 

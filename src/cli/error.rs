@@ -35,7 +35,7 @@ pub enum CliError {
     #[error("{0}")]
     Usage(String),
     #[error("cannot reach the server at {server}")]
-    Unreachable { server: String, source: Box<ureq::Error> },
+    Unreachable { server: String, source: Box<dyn Error + Send + Sync> },
     #[error("{}", .0.summary())]
     Refused(Box<ErrorResponse>),
     /// The response is not one that a Dragoman server of this version sends.

@@ -25,10 +25,11 @@ pub struct SearchArgs {
     /// Name of the collection.
     #[serde(skip)]
     pub collection: CollectionName,
-    /// The query, in any language. "Quotes" require a phrase, and -word excludes a word. Put -- before a query that begins with
-    /// a minus sign.
+    /// The query, in any language, as one argument or several. "Quotes" require a phrase, and -word excludes a word. Put --
+    /// before a query with a minus sign.
     #[arg(required_unless_present_any = ["like", "settings"])]
-    pub query: Option<String>,
+    #[serde(skip)]
+    pub query: Vec<String>,
     /// Searches for documents similar to the one with this id, instead of a query.
     #[arg(long, value_name = "ID", conflicts_with = "query")]
     pub like: Option<String>,
@@ -93,6 +94,7 @@ fn request(args: SearchArgs) -> Value {
     let members = request_members(&args);
     let mut body = args.settings.unwrap_or_default();
     body.extend(members);
+    body.extend((!args.query.is_empty()).then(|| ("query".to_owned(), json!(args.query.join(" ")))));
     body.extend(args.literal.then(|| ("operators".to_owned(), json!(false))));
     Value::Object(body)
 }

@@ -99,6 +99,7 @@ fn search_options_are_sent_in_the_request_body() {
     let boosts = json!([{"filter": {"and": []}, "weight": 3}, {"field": "at", "decay": {"half_life": 7}}]);
     let expect = json!({ "boosts": boosts, "diversity": 0.5, "exact": true, "query": "хлеб", "limit": 3, "offset": 2, "score_min": -0.5, "languages": ["fr"], "mode": "hybrid" });
     assert_eq!(body(&options), expect);
+    assert_eq!(body(&["no", "trains", "-n", "3"]), json!({ "query": "no trains", "limit": 3 }));
     assert_eq!(body(&["--like", "a/b"]), json!({ "like": "a/b" }));
     assert_eq!(body(&["--settings", r#"{"vector": [1, 0]}"#]), json!({ "vector": [1, 0] }));
 }

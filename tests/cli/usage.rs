@@ -39,7 +39,7 @@ fn destructive_commands_require_the_yes_flag() {
 fn an_unreachable_server_is_named() {
     let run = run(NOWHERE, &["collections", "list"]);
     assert_eq!((run.code, run.out.as_str()), (1, ""), "{run:?}");
-    assert!(run.err.starts_with("error: cannot reach the server at http://127.0.0.1:1: "), "{}", run.err);
+    assert!(run.err.starts_with("error: cannot reach the server at http://127.0.0.1:1: Connection refused"), "{}", run.err);
     assert_eq!(run.err.lines().count(), 1, "{}", run.err);
 }
 
