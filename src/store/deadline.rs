@@ -39,23 +39,10 @@ impl Deadline {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{DocumentStore, StoreError, StoreOptions, TermsOf, with_caller};
+    use super::super::{DocumentStore, StoreError, with_caller};
     use super::*;
 
     const ENDLESS: &str = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
-
-    fn store() -> (tempfile::TempDir, DocumentStore) {
-        let folder = tempfile::tempdir().unwrap();
-        let options = StoreOptions {
-            power_safe: false,
-            write_queue_max: 8,
-            readers_max: 2,
-            terms_of: TermsOf::new(|_, _| Default::default()),
-            slots: None,
-        };
-        let store = DocumentStore::open(folder.path(), &options).unwrap();
-        (folder, store)
-    }
 
     fn count(connection: &Connection) -> Result<i64, Fault> {
         Ok(connection.query_row(ENDLESS, [], |row| row.get(0))?)
@@ -63,7 +50,7 @@ mod tests {
 
     #[test]
     fn the_deadline_interrupts_endless_statements_and_the_store_closes() {
-        let (_folder, store) = store();
+        let (_folder, store) = DocumentStore::for_tests();
         std::thread::scope(|scope| {
             let reading = scope.spawn(|| store.read("counting", count));
             let writing = scope.spawn(|| store.write_patiently("writing", |transaction| count(transaction.connection)));
@@ -77,7 +64,7 @@ mod tests {
 
     #[test]
     fn reads_of_a_disconnected_caller_end_and_release_their_connections() {
-        let (_folder, store) = store();
+        let (_folder, store) = DocumentStore::for_tests();
         let callers: Vec<Arc<()>> = (0..3).map(|_| Arc::new(())).collect();
         std::thread::scope(|scope| {
             // One more than there are connections.
@@ -99,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_shared_read_outlives_its_caller() {
-        let (_folder, store) = store();
+        let (_folder, store) = DocumentStore::for_tests();
         let one = |connection: &Connection| -> Result<i64, Fault> {
             let enough =
                 "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000) select count(*) from n";

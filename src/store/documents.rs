@@ -455,3 +455,15 @@ fn check_reaches(database: &Path, connection: &Connection, reached: Sequence) ->
 fn file_bytes(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
+
+#[cfg(test)]
+impl DocumentStore {
+    /// Creates an empty database whose commits do not wait for the disk, with two connections for reads.
+    pub(super) fn for_tests() -> (tempfile::TempDir, Self) {
+        let folder = tempfile::tempdir().unwrap();
+        let terms_of = super::TermsOf::new(|_, _| Default::default());
+        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 2, terms_of, slots: None };
+        let store = Self::open(folder.path(), &options).unwrap();
+        (folder, store)
+    }
+}

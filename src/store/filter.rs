@@ -248,10 +248,10 @@ fn types(scalar: &Scalar) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::Connection;
+    use rusqlite::params_from_iter;
 
+    use super::super::queries::tests::query_plan;
     use super::*;
-    use crate::store::clock::{register_clock, system_clock};
 
     fn path(keys: &[&str]) -> MetadataPath {
         MetadataPath::new(keys.iter().map(|&key| key.to_owned()).collect()).unwrap()
@@ -259,25 +259,13 @@ mod tests {
 
     #[test]
     fn filters_on_a_declared_path_use_its_index() {
-        let connection = Connection::open_in_memory().unwrap();
-        let table = "create table documents (metadata text, expires_at_ms integer, key integer primary key);
-                     create index documents_expiring on documents (expires_at_ms) where expires_at_ms is not null";
-        connection.execute_batch(table).unwrap();
-        register_clock(&connection, system_clock).unwrap();
         let declared = [path(&["year"]), path(&["author's", "name"])];
-        for (number, path) in declared.iter().enumerate() {
-            let expression = index_expression(path, "metadata").unwrap();
-            connection.execute_batch(&format!("create index by_path_{number} on documents ({expression})")).unwrap();
-        }
         let text = |text: &str| Scalar::Text(text.to_owned());
         let check = |keys: &[&str], test: Test, expect: bool| {
             let filter = Filter::Field(Field::Metadata(path(keys)), test);
             let condition = compile(&filter.clone().into(), &declared);
-            let sql = format!("explain query plan select 1 from documents d where {}", condition.sql);
-            let mut statement = connection.prepare(&sql).unwrap();
-            let steps =
-                statement.query_map(rusqlite::params_from_iter(condition.values), |row| row.get::<_, String>("detail")).unwrap();
-            let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n");
+            let sql = format!("select 1 from documents d where {}", condition.sql);
+            let plan = query_plan(&declared, &sql, params_from_iter(condition.values));
             assert_eq!(plan.contains("USING INDEX by_path_"), expect, "{filter:?}\n{plan}");
         };
         check(&["year"], Test::Eq(Scalar::Integer(2020)), true);

@@ -125,19 +125,32 @@ pub(super) fn read_sequence(connection: &Connection, sql: &str) -> Result<Sequen
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::connection::open_writer;
-    use super::super::migrate::COLLECTION;
+pub(super) mod tests {
+    use rusqlite::Params;
+
+    use super::super::clock::{register_clock, system_clock};
+    use super::super::metadata_indexes::create_index;
+    use super::super::migrate::{COLLECTION, migrate};
     use super::*;
+    use crate::domain::MetadataPath;
+
+    /// Returns SQLite's plan for a statement on an empty database with an index `by_path_N` for each of `indexed`.
+    pub fn query_plan(indexed: &[MetadataPath], sql: &str, values: impl Params) -> String {
+        let mut connection = Connection::open_in_memory().unwrap();
+        register_clock(&connection, system_clock).unwrap();
+        migrate(&mut connection, &COLLECTION).unwrap();
+        for (number, path) in indexed.iter().enumerate() {
+            create_index(&connection, &format!("by_path_{number}"), path).unwrap();
+        }
+        let mut statement = connection.prepare(&format!("explain query plan {sql}")).unwrap();
+        let steps = statement.query_map(values, |row| row.get::<_, String>("detail")).unwrap();
+        steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n")
+    }
 
     #[test]
     fn large_tables_are_read_through_indexes() {
-        let folder = tempfile::tempdir().unwrap();
-        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
         let check = |sql: &str, expect: &[&str]| {
-            let mut statement = connection.prepare(&format!("explain query plan {sql}")).unwrap();
-            let steps = statement.query_map([], |row| row.get::<_, String>("detail")).unwrap();
-            let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n");
+            let plan = query_plan(&[], sql, []);
             for part in expect {
                 assert!(plan.contains(part), "{part:?} is not in the plan of {sql}:\n{plan}");
             }

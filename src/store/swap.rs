@@ -195,8 +195,7 @@ pub(super) fn write_document(
 
 #[cfg(test)]
 mod tests {
-    use super::super::connection::open_writer;
-    use super::super::{StoreOptions, TermsOf};
+    use super::super::queries::tests::query_plan;
     use super::*;
 
     /// Returns the locks that processes hold on a file, as the system lists them.
@@ -220,18 +219,9 @@ mod tests {
         line.split_once(": ").map_or(line, |(_, lock)| lock).to_owned()
     }
 
-    /// Creates an empty database whose commits do not wait for the disk.
-    fn relaxed_store() -> (tempfile::TempDir, DocumentStore) {
-        let folder = tempfile::tempdir().unwrap();
-        let terms_of = TermsOf::new(|_, _| Default::default());
-        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of, slots: None };
-        let store = DocumentStore::open(folder.path(), &options).unwrap();
-        (folder, store)
-    }
-
     #[test]
     fn sync_commits_even_without_pending_changes() {
-        let (_folder, store) = relaxed_store();
+        let (_folder, store) = DocumentStore::for_tests();
         let log = || std::fs::metadata(store.database().with_extension("sqlite-wal")).unwrap().len();
         store.swap_in(SwapState { sequence: Sequence(7), ..SwapState::default() }).unwrap();
         let before = log();
@@ -247,7 +237,7 @@ mod tests {
             println!("skipped: the system lists no locks");
             return;
         }
-        let (_folder, store) = relaxed_store();
+        let (_folder, store) = DocumentStore::for_tests();
         store.sequence().unwrap();
         let before = locks(store.database());
         assert!(!before.is_empty(), "an open database has locks, and Linux lists them in /proc/locks");
@@ -258,11 +248,7 @@ mod tests {
 
     #[test]
     fn revisions_are_read_from_a_covering_index() {
-        let folder = tempfile::tempdir().unwrap();
-        let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
-        let mut statement = connection.prepare(&format!("explain query plan {REVISIONS}")).unwrap();
-        let steps = statement.query_map([1, 2, 3], |row| row.get::<_, String>("detail")).unwrap();
-        let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n");
+        let plan = query_plan(&[], REVISIONS, [1, 2, 3]);
         assert!(plan.contains("COVERING INDEX documents_sequence (sequence>?"), "{plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{plan}");
     }
