@@ -170,15 +170,15 @@ impl Deref for Catalog {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::{CollectionModel, HnswSettings, Language, Metric, PassageBounds, Quantization, RequestKey};
 
-    fn name(text: &str) -> CollectionName {
+    pub fn name(text: &str) -> CollectionName {
         CollectionName::parse(text).unwrap()
     }
 
-    fn collection(text: &str) -> Collection {
+    pub fn collection(text: &str) -> Collection {
         Collection {
             id: CollectionId(format!("id-of-{text}")),
             name: name(text),
@@ -242,8 +242,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         catalog.create(&collection("news"), None).unwrap();
-        catalog.run("testing", |connection| Ok(connection.execute("update collections set metric = 'taxicab'", [])?)).unwrap();
-        let error = catalog.get(&name("news")).unwrap_err();
-        assert!(matches!(error, StoreError::CorruptRow { table: "collections", row: 1, .. }), "{error:?}");
+        let damage = "update collections set metric = 'taxicab';
+                      insert into api_keys (id, name, secret_sha256, scope, created_at_ms)
+                      values ('00000000000000000000000000000000', '', zeroblob(32), 'root', 0)";
+        catalog.run("testing", |connection| Ok(connection.execute_batch(damage)?)).unwrap();
+        let read = [("collections", catalog.get(&name("news")).map(drop)), ("api_keys", catalog.keys().map(drop))];
+        for (expect, found) in read {
+            assert!(matches!(found, Err(StoreError::CorruptRow { table, row: 1, .. }) if table == expect), "{found:?}");
+        }
     }
 }

@@ -78,32 +78,3 @@ fn read_key(row: &dyn Columns) -> Result<StoredKey, StoreError> {
     let hash: Result<[u8; 32], _> = row.optional_bytes(3)?.unwrap_or_default().try_into();
     Ok(StoredKey { key, secret_sha256: hash.map_err(|_| corrupt("its hash does not have 32 bytes"))? })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::Catalog;
-    use super::*;
-
-    fn stored(digit: &str, collections: Option<&[&str]>) -> StoredKey {
-        let names = |names: &[&str]| names.iter().map(|name| CollectionName::parse(name).unwrap()).collect();
-        let key = Key {
-            id: KeyId::parse(&digit.repeat(32)).unwrap(),
-            name: "Suche für die Website".to_owned(),
-            scope: Scope::Read,
-            collections: collections.map(names),
-            created_at_ms: 1_700_000_000_123,
-            expires_at_ms: collections.map(|_| 1_800_000_000_000),
-        };
-        StoredKey { key, secret_sha256: [7; 32] }
-    }
-
-    #[test]
-    fn a_corrupt_key_error_names_its_table_and_row() {
-        let folder = tempfile::tempdir().unwrap();
-        let catalog = Catalog::open(folder.path()).unwrap();
-        catalog.add_key(&stored("0", None)).unwrap();
-        catalog.run("testing", |connection| Ok(connection.execute("update api_keys set scope = 'root'", [])?)).unwrap();
-        let error = catalog.keys().unwrap_err();
-        assert!(matches!(error, StoreError::CorruptRow { table: "api_keys", row: 1, .. }), "{error:?}");
-    }
-}

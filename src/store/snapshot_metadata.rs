@@ -148,34 +148,16 @@ fn copy_classifier(connection: &Connection, name: &ClassifierName, id: &str, rep
 
 #[cfg(test)]
 mod tests {
+    use super::super::catalog::tests::{collection, name};
     use super::*;
-    use crate::domain::{Alias, HnswSettings, Metric, Quantization};
-
-    fn name(text: &str) -> CollectionName {
-        CollectionName::parse(text).unwrap()
-    }
-
-    fn collection(id: &str, text: &str) -> Collection {
-        Collection {
-            id: CollectionId(id.to_owned()),
-            name: name(text),
-            description: None,
-            model: None,
-            dimension: 4,
-            metric: Metric::Cosine,
-            quantization: Quantization::F32,
-            hnsw: HnswSettings { m: 16, ef_construction: 64, ef_search: 64 },
-            passages: None,
-            default_languages: Vec::new(),
-            created_at_ms: 1_000,
-        }
-    }
+    use crate::domain::Alias;
 
     #[test]
     fn aliases_are_copied_even_if_the_collection_got_a_new_id() {
         let folder = tempfile::tempdir().unwrap();
         let origin = Catalog::open(&folder.path().join("origin")).unwrap();
-        let (old, new, other) = (collection("old", "news"), collection("new", "news"), collection("other", "other"));
+        let (old, other) = (collection("news"), collection("other"));
+        let new = Collection { id: CollectionId("new".to_owned()), ..old.clone() };
         for (collection, alias) in [(&old, "latest"), (&other, "else")] {
             origin.create(collection, None).unwrap();
             origin.set_alias(&name(alias), &collection.id).unwrap();
