@@ -4,6 +4,9 @@ use std::io::{self, BufRead, Read as _};
 
 use crate::table::BYTE_ORDER_MARK;
 
+/// How many times longer than its text a line of JSON may be, because of six-character escapes and other members.
+pub const JSON_FACTOR: usize = 8;
+
 /// An iterator over the lines of a stream, without their line ends.
 pub struct Lines<R> {
     stream: R,

@@ -4,12 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::error::CliError;
 use crate::cli::files::Input;
-use crate::cli::lines::Line;
+use crate::cli::lines::{JSON_FACTOR, Line};
 use crate::domain::Limits;
 use crate::domain::json::error_in_line;
-
-/// How many times longer than its text a line of JSON may be, because of six-character escapes and other members.
-const JSON_FACTOR: usize = 8;
 
 /// The lines of a file that labeled texts came from.
 #[derive(Default)]

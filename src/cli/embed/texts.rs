@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::args::InputFormat;
 use crate::cli::error::CliError;
 use crate::cli::files::{Input, is_blank};
-use crate::cli::lines::Line;
+use crate::cli::lines::{JSON_FACTOR, Line};
 use crate::domain::Limits;
 use crate::domain::json::error_in_line;
 
@@ -13,8 +13,6 @@ use crate::domain::json::error_in_line;
 pub const BATCH_TEXTS_MAX: usize = 256;
 /// Maximum bytes of text per batch, unless a single text is longer.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
-/// How many times longer than its text a line of JSON may be, because of six-character escapes and other members.
-const JSON_FACTOR: usize = 8;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Item {
