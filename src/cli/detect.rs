@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client::{Call, Client};
 use super::display::one_line;
 use super::error::{CliError, Outcome};
-use super::files::{Input, answers_in_place, for_each_batch, is_blank};
+use super::files::{answer_each, is_blank, texts_or_lines};
 use super::output::{format_cell, plural, score_cell};
-use crate::domain::Limits;
 
 const BATCH_TEXTS_MAX: usize = 256;
 
@@ -26,29 +25,18 @@ pub struct DetectArgs {
 
 /// Runs the command. Writes one line per text: language, confidence and text, separated by tabs.
 pub fn run(args: DetectArgs, client: &Client) -> Result<Outcome, CliError> {
-    if !args.texts.is_empty() {
-        return args.texts.chunks(BATCH_TEXTS_MAX).try_for_each(|batch| detect(client, batch)).map(|()| Outcome::Done);
-    }
-    let texts = Input::open(args.file.as_deref(), &client.output)?.parse_lines(Limits::default().text_bytes_max, Ok);
-    for_each_batch(texts, BATCH_TEXTS_MAX, |batch| detect(client, batch)).map(|()| Outcome::Done)
-}
-
-fn detect(client: &Client, texts: &[String]) -> Result<(), CliError> {
+    let texts = texts_or_lines(args.texts, args.file.as_deref(), &client.output)?;
     let ask = |texts: &[&String]| {
         let call = Call::post(&["detect"]).repeatable().json(json!({ "texts": texts }));
         client.rows(&call, "detections", texts.len(), &plural(texts.len() as u64, "detection"))
     };
-    let detections = answers_in_place(texts, |text| is_blank(text), ask)?;
-    for (text, detection) in texts.iter().zip(detections) {
-        let detection = detection.unwrap_or_else(|| json!({}));
+    let show = |text: &String, mut detection: Value| {
         if client.output.json {
-            let mut line = detection;
-            line["text"] = json!(text);
-            client.output.object(&line)?;
-            continue;
+            detection["text"] = json!(text);
+            return client.output.object(&detection);
         }
         let (language, confidence) = (format_cell(&detection["language"]), score_cell(&detection["confidence"]));
-        client.output.line(&format!("{language}\t{confidence}\t{}", one_line(text)))?;
-    }
-    Ok(())
+        client.output.line(&format!("{language}\t{confidence}\t{}", one_line(text)))
+    };
+    answer_each(texts, BATCH_TEXTS_MAX, |text| is_blank(text), ask, show).map(|()| Outcome::Done)
 }

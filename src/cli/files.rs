@@ -4,12 +4,14 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read, Seek, SeekFrom, Stdout, Write};
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
 use tempfile::TempPath;
 
 use super::error::CliError;
 use super::lines::{Line, Lines};
 use super::output::{Output, stdout_error};
 use crate::disk::{parent, sync};
+use crate::domain::Limits;
 
 const BUFFER_BYTES: usize = 1 << 18;
 const PIECE_BYTES: usize = 1 << 16;
@@ -87,37 +89,46 @@ pub fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Asks about the items that are not blank. Returns one answer per item, `None` for a blank one.
-pub fn answers_in_place<T, A>(
-    items: &[T],
+/// Returns the texts, or the lines of the file if there are none.
+pub fn texts_or_lines(
+    texts: Vec<String>,
+    file: Option<&Path>,
+    output: &Output,
+) -> Result<Box<dyn Iterator<Item = Result<String, CliError>>>, CliError> {
+    if !texts.is_empty() {
+        return Ok(Box::new(texts.into_iter().map(Ok)));
+    }
+    Ok(Box::new(Input::open(file, output)?.parse_lines(Limits::default().text_bytes_max, Ok)))
+}
+
+/// Asks about `size` items at a time, without those that are blank. Shows each with its answer, which is empty for a blank one.
+pub fn answer_each<T>(
+    items: impl Iterator<Item = Result<T, CliError>>,
+    size: usize,
     is_blank: impl Fn(&T) -> bool,
-    ask: impl FnOnce(&[&T]) -> Result<Vec<A>, CliError>,
-) -> Result<Vec<Option<A>>, CliError> {
-    let filled: Vec<&T> = items.iter().filter(|item| !is_blank(item)).collect();
-    let answers = if filled.is_empty() { Vec::new() } else { ask(&filled)? };
-    let mut answers = answers.into_iter();
-    Ok(items.iter().map(|item| if is_blank(item) { None } else { answers.next() }).collect())
+    ask: impl Fn(&[&T]) -> Result<Vec<Value>, CliError>,
+    show: impl Fn(&T, Value) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let answer = |batch: &[T]| {
+        let filled: Vec<&T> = batch.iter().filter(|item| !is_blank(item)).collect();
+        let mut answers = if filled.is_empty() { Vec::new() } else { ask(&filled)? }.into_iter();
+        let mut next = |item: &T| if is_blank(item) { None } else { answers.next() };
+        batch.iter().try_for_each(|item| show(item, next(item).unwrap_or_else(|| json!({}))))
+    };
+    let mut batch = Vec::new();
+    for item in items {
+        batch.push(item?);
+        if batch.len() == size {
+            answer(&batch)?;
+            batch.clear();
+        }
+    }
+    answer(&batch)
 }
 
 /// Returns the columns of a line with exactly two, separated by a tab.
 pub fn two_columns(line: &str) -> Option<(&str, &str)> {
     line.split_once('\t').filter(|(_, second)| !second.contains('\t'))
-}
-
-pub fn for_each_batch<T>(
-    items: impl Iterator<Item = Result<T, CliError>>,
-    size: usize,
-    mut each: impl FnMut(&[T]) -> Result<(), CliError>,
-) -> Result<(), CliError> {
-    let mut batch = Vec::new();
-    for item in items {
-        batch.push(item?);
-        if batch.len() == size {
-            each(&batch)?;
-            batch.clear();
-        }
-    }
-    if batch.is_empty() { Ok(()) } else { each(&batch) }
 }
 
 impl Target {

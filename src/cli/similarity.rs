@@ -1,5 +1,6 @@
 //! `dragoman similarity`: measures the semantic similarity of two texts on the command line, or of pairs from a file.
 
+use std::iter;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use super::client::{Call, Client};
 use super::display::one_line;
 use super::error::{CliError, Outcome};
-use super::files::{Input, answers_in_place, for_each_batch, is_blank, two_columns};
+use super::files::{Input, answer_each, is_blank, two_columns};
 use super::output::{plural, score_cell};
 use crate::domain::Limits;
 
@@ -28,11 +29,26 @@ pub struct SimilarityArgs {
 
 /// Runs the command. Writes one line per pair: score and texts, separated by tabs.
 pub fn run(args: SimilarityArgs, client: &Client) -> Result<Outcome, CliError> {
-    if let (Some(first), Some(second)) = (args.first, args.second) {
-        return compare(client, &[(first, second)]).map(|()| Outcome::Done);
-    }
-    let pairs = Input::open(args.file.as_deref(), &client.output)?.parse_lines(2 * Limits::default().text_bytes_max, parse_pair);
-    for_each_batch(pairs, BATCH_PAIRS_MAX, |batch| compare(client, batch)).map(|()| Outcome::Done)
+    let pairs: Box<dyn Iterator<Item = _>> = match (args.first, args.second) {
+        (Some(first), Some(second)) => Box::new(iter::once(Ok((first, second)))),
+        _ => Box::new(
+            Input::open(args.file.as_deref(), &client.output)?.parse_lines(2 * Limits::default().text_bytes_max, parse_pair),
+        ),
+    };
+    let ask = |pairs: &[&(String, String)]| {
+        let body: Vec<Value> = pairs.iter().map(|(first, second)| json!({ "first": first, "second": second })).collect();
+        let call = Call::post(&["similarity"]).repeatable().json(json!({ "pairs": body }));
+        client.rows(&call, "results", pairs.len(), &plural(pairs.len() as u64, "result"))
+    };
+    let show = |(first, second): &(String, String), mut result: Value| {
+        if client.output.json {
+            (result["first"], result["second"]) = (json!(first), json!(second));
+            return client.output.object(&result);
+        }
+        client.output.line(&format!("{}\t{}\t{}", score_cell(&result["score"]), one_line(first), one_line(second)))
+    };
+    let is_incomplete = |(first, second): &(String, String)| is_blank(first) || is_blank(second);
+    answer_each(pairs, BATCH_PAIRS_MAX, is_incomplete, ask, show).map(|()| Outcome::Done)
 }
 
 fn parse_pair(line: String) -> Result<(String, String), String> {
@@ -41,25 +57,4 @@ fn parse_pair(line: String) -> Result<(String, String), String> {
     }
     let (first, second) = two_columns(&line).ok_or("must have two texts, separated by one tab")?;
     Ok((first.to_owned(), second.to_owned()))
-}
-
-fn compare(client: &Client, pairs: &[(String, String)]) -> Result<(), CliError> {
-    let ask = |pairs: &[&(String, String)]| {
-        let body: Vec<Value> = pairs.iter().map(|(first, second)| json!({ "first": first, "second": second })).collect();
-        let call = Call::post(&["similarity"]).repeatable().json(json!({ "pairs": body }));
-        client.rows(&call, "results", pairs.len(), &plural(pairs.len() as u64, "result"))
-    };
-    let results = answers_in_place(pairs, |(first, second)| is_blank(first) || is_blank(second), ask)?;
-    for (result, (first, second)) in results.into_iter().zip(pairs) {
-        let result = result.unwrap_or_else(|| json!({}));
-        if client.output.json {
-            let mut line = result;
-            line["first"] = json!(first);
-            line["second"] = json!(second);
-            client.output.object(&line)?;
-            continue;
-        }
-        client.output.line(&format!("{}\t{}\t{}", score_cell(&result["score"]), one_line(first), one_line(second)))?;
-    }
-    Ok(())
 }

@@ -17,11 +17,10 @@ pub fn percent(value: &Value) -> String {
 }
 
 /// Writes a prediction: the labels, the probability of the most likely one, and the text; then its neighbors.
-pub fn prediction(output: &Output, text: &str, prediction: &Value) -> Result<(), CliError> {
+pub fn prediction(output: &Output, text: &str, mut prediction: Value) -> Result<(), CliError> {
     if output.json {
-        let mut object = prediction.clone();
-        object["text"] = json!(text);
-        return output.object(&object);
+        prediction["text"] = json!(text);
+        return output.object(&prediction);
     }
     let labels = match &prediction["labels"] {
         _ if prediction["abstained"] == true => "(abstains)".to_owned(),

@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
-use super::files::{Input, answers_in_place, for_each_batch, is_blank};
+use super::files::{Input, answer_each, is_blank, texts_or_lines};
 use super::jobs;
 use super::listing::{self, ListColumn};
 use super::output::{Column, Output, count, format_cell, time};
 use super::request_body::{json_object, request_members};
-use crate::domain::{ClassifierKind, ClassifierName, CollectionName, Limits};
+use crate::domain::{ClassifierKind, ClassifierName, CollectionName};
 use examples::ExampleLines;
 
 const TEXTS_PER_REQUEST: usize = 256;
@@ -242,24 +242,16 @@ fn retrain(client: &Client, name: &str, detach: bool) -> Result<Outcome, CliErro
     wait_for_training(client, name, job)
 }
 
-fn predict(client: &Client, args: PredictArgs) -> Result<(), CliError> {
-    let predict_texts = |texts: &[String]| {
-        let ask = |texts: &[&String]| {
-            let mut body = Map::from_iter([("texts".to_owned(), json!(texts))]);
-            body.extend(request_members(&args));
-            let call = Call::post(&["classifiers", args.target.classifier.as_str(), "predict"]).repeatable();
-            client.rows(&call.json(body), "predictions", texts.len(), "one prediction per text")
-        };
-        let predictions = answers_in_place(texts, |text| is_blank(text), ask)?;
-        texts.iter().zip(predictions).try_for_each(|(text, prediction)| {
-            answers::prediction(&client.output, text, &prediction.unwrap_or_else(|| json!({})))
-        })
+fn predict(client: &Client, mut args: PredictArgs) -> Result<(), CliError> {
+    let texts = texts_or_lines(std::mem::take(&mut args.texts), None, &client.output)?;
+    let ask = |texts: &[&String]| {
+        let mut body = Map::from_iter([("texts".to_owned(), json!(texts))]);
+        body.extend(request_members(&args));
+        let call = Call::post(&["classifiers", args.target.classifier.as_str(), "predict"]).repeatable();
+        client.rows(&call.json(body), "predictions", texts.len(), "one prediction per text")
     };
-    if !args.texts.is_empty() {
-        return args.texts.chunks(TEXTS_PER_REQUEST).try_for_each(predict_texts);
-    }
-    let texts = Input::open(None, &client.output)?.parse_lines(Limits::default().text_bytes_max, Ok);
-    for_each_batch(texts, TEXTS_PER_REQUEST, predict_texts)
+    let show = |text: &String, prediction| answers::prediction(&client.output, text, prediction);
+    answer_each(texts, TEXTS_PER_REQUEST, |text| is_blank(text), ask, show)
 }
 
 fn evaluate(client: &Client, args: EvaluateArgs) -> Result<Outcome, CliError> {
