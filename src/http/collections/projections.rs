@@ -1,19 +1,16 @@
 //! `/v1/collections/{collection}/projections`: maps of a collection's documents.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
-use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::domain::{
-    Code, CollectionName, Field, MetadataPath, Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary,
-};
+use crate::domain::{Code, Field, MetadataPath, Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks};
 use crate::http::jobs::AcceptedJob;
-use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, KeyedBody, Parameters, path_param, path_params};
+use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, KeyedBody, Parameters, path_parameter};
 use crate::http::request::values::check_integer;
 
 /// Maximum points of a projection.
@@ -52,7 +49,7 @@ pub struct GetProjectionParameters {
     pub field: Option<String>,
 }
 
-pub struct ProjectionPath(CollectionName, ProjectionCenter);
+path_parameter!(CenterPath, "center", ProjectionCenter, ProjectionCenter::try_parse);
 
 pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
 
@@ -107,7 +104,8 @@ pub async fn list_projections(
 )]
 pub async fn get_projection(
     State(api): State<Api>,
-    ProjectionPath(collection, center): ProjectionPath,
+    CollectionPath(collection): CollectionPath,
+    CenterPath(center): CenterPath,
     parameters: Parameters<GetProjectionParameters>,
 ) -> Result<PointsJson, ApiError> {
     let field = parameters.read(|given| given.field.map(|name| field(&name)).transpose())?;
@@ -132,15 +130,5 @@ fn field(name: &str) -> Result<MetadataPath, ApiError> {
         Field::Id | Field::Language | Field::CreatedAt | Field::UpdatedAt => {
             Err(refuse(format!("must be a path into the metadata, got {name:?}")))
         }
-    }
-}
-
-impl FromRequestParts<Api> for ProjectionPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
-        let params = path_params(parts, api).await?;
-        let collection = path_param(&params, "collection", CollectionName::parse)?;
-        Ok(Self(collection, path_param(&params, "center", ProjectionCenter::try_parse)?))
     }
 }
