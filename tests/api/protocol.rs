@@ -42,7 +42,7 @@ async fn a_valid_request_id_is_echoed_and_otherwise_one_is_generated() {
     let check = async |sent: Option<&str>, echoed: bool| {
         let mut request = Request::get("/healthz");
         if let Some(id) = sent {
-            request = request.header("x-request-id", id);
+            request = request.header("x-request-id", id.as_bytes());
         }
         let answer = server.send(request.body(Body::empty()).expect("a request")).await;
         let id = answer.header("x-request-id").expect("an id");
@@ -50,8 +50,12 @@ async fn a_valid_request_id_is_echoed_and_otherwise_one_is_generated() {
         assert!(echoed || id.len() == 36, "{id}");
     };
     check(Some("order-7/retry.2"), true).await;
-    check(Some("two words"), false).await;
+    check(Some("abc-123"), true).await;
+    check(Some(&"x".repeat(128)), true).await;
     check(Some(&"x".repeat(129)), false).await;
+    check(Some("two words"), false).await;
+    check(Some("é"), false).await;
+    check(Some(""), false).await;
     check(None, false).await;
 }
 
