@@ -348,10 +348,7 @@ fn prepare_all(
                 continue;
             }
         };
-        let id = match &document.id {
-            Some(id) => id.clone(),
-            None => new_id()?,
-        };
+        let id = document.id.clone().map_or_else(new_id, Ok)?;
         let mut refuse = |code, detail| all.refused.push((position, InvalidDocument::whole(Some(id.clone()), code, detail)));
         if let Some(first) = positions.get(&id) {
             let detail = format!("document id {:?} occurs twice in this request, first at position {first}", id.as_str());
