@@ -19,6 +19,8 @@ const DATE_MAX: usize = 10;
 const YEAR_DIGITS: usize = 4;
 /// The first year that counts as one. Earlier numbers of four digits are parts of codes.
 const YEAR_MIN: u16 = 1_000;
+/// The century of a year of two digits.
+const CENTURY: u16 = 2_000;
 /// Maximum number of ways to write a date in words that are searched.
 const WAYS_MAX: usize = 128;
 /// Words between the day, the month and the year, and around the numbers of a Vietnamese date.
@@ -143,7 +145,8 @@ fn year(word: &Run<'_>) -> Option<u16> {
 }
 
 /// Returns what a date in numbers may mean: with the year first or last. After slashes, either number may be the month. Eight
-/// digits may be a date with the year first.
+/// digits may be a date with the year first. A year of two digits is of this century; with dots, day and month must have two, too,
+/// because "3.5.24" may be a version.
 pub(super) fn dates_in_numbers(text: &str) -> Vec<CalendarDate> {
     let is_compact = text.len() == COMPACT_DATE && text.bytes().all(|byte| byte.is_ascii_digit());
     let groups: Vec<&str> = match is_compact {
@@ -157,9 +160,13 @@ pub(super) fn dates_in_numbers(text: &str) -> Vec<CalendarDate> {
     let (year, day, month) = match (first.len(), third.len()) {
         (YEAR_DIGITS, 1..=2) => (first, third, second),
         (1..=2, YEAR_DIGITS) => (third, first, second),
+        (1..=2, 2) if text.contains('/') || text.contains('.') && text.len() == "dd.mm.yy".len() => (third, first, second),
         _ => return Vec::new(),
     };
-    let Some(year) = year.parse::<u16>().ok().filter(|year| *year >= YEAR_MIN) else { return Vec::new() };
+    let century = if year.len() == 2 { CENTURY } else { 0 };
+    let Some(year) = year.parse().ok().map(|year: u16| century + year).filter(|year| *year >= YEAR_MIN) else {
+        return Vec::new();
+    };
     let mut orders = vec![(day, month)];
     orders.extend((text.contains('/') && day != month).then_some((month, day)));
     let number = |text: &str, max: u8| text.parse::<u8>().ok().filter(|number| (1..=max).contains(number));
@@ -330,6 +337,7 @@ mod tests {
         assert_eq!(found("05/13/2024"), ["2024-5-13"], "only one of the numbers can be the month");
         assert_eq!(found("5/3/2024"), ["2024-3-5", "2024-5-3"]);
         assert_eq!(found("20240513"), ["2024-5-13"]);
+        assert_eq!((found("13.05.24"), found("13/5/24")), (vec!["2024-5-13".to_owned()], vec!["2024-5-13".to_owned()]));
         for text in ["14.13.2024", "3.5", "3.5.24", "0012-05-03", "1.2.3.2024", "10.0.0.2024"] {
             assert_eq!(found(text), [""; 0], "{text}");
         }
