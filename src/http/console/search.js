@@ -142,7 +142,7 @@ function search({main, query, signal}, collection, known) {
 		const stop = AbortSignal.any([running.signal, signal]);
 		results.ariaBusy = 'true';
 		const answers = bodies().map(body => post(path('collections', name, 'search'), {...body, explain: true}, stop));
-		const detected = vectors() ? null : post('/v1/detect', {texts: [question]}, stop).then(({detections}) => detections[0], () => null);
+		const detected = vectors() ? null : post('/v1/detect', {texts: [question]}, stop).then(({detections: [one]}) => (one.confidence < 0.5 ? null : one), () => null);
 		const settled = await Promise.allSettled([...answers, detected]);
 		if (stop.aborted) return;
 		results.ariaBusy = null;
