@@ -8,6 +8,9 @@ use quick_cache::sync::Cache;
 
 use crate::domain::Word;
 
+/// Minimum probability that a word of the collection means what a significant word of the question does, to be one of its
+/// matches.
+const MEANING_MIN: f32 = 0.1;
 /// Maximum number of words of the collection that the cached expansions have together, eight bytes each.
 const CACHED_WORDS_MAX: u64 = 1 << 20;
 /// About how many words of the collection a word of a question finds.
@@ -24,6 +27,13 @@ pub(super) struct Expansion {
     pub(super) visits: usize,
     /// Its weight: BM25's inverse document frequency.
     pub(super) rarity: f32,
+}
+
+impl Expansion {
+    /// Returns the positions of the words that mean the same with a probability of at least `MEANING_MIN`.
+    pub(super) fn meanings(&self) -> impl Iterator<Item = u32> {
+        self.words.iter().filter(|(_, same)| *same >= MEANING_MIN).map(|(position, _)| *position)
+    }
 }
 
 /// The expansions of words in versions of a collection. Those of older versions stay until others need their room.

@@ -27,8 +27,8 @@ pub use table_file::TableError;
 pub use token_index::TokenIndex;
 pub use token_table::TokenTable;
 pub use translations::{Sense, Translations};
-pub use weighted_words::SignificantWord;
-pub use word_index::{WordIndex, WordScores};
+pub use weighted_words::{SignificantWord, WordScores};
+pub use word_index::WordIndex;
 
 use crate::domain::PassageId;
 

@@ -212,13 +212,17 @@ impl SoundMatcher {
     /// Returns the similarity of another sound, at most 1, or `None` if it is less than the minimum.
     fn similarity(&self, other: Sound) -> Option<f32> {
         let vowels_omitted = usize::from(self.sound.script().omits_vowels() || other.script().omits_vowels());
-        let (costs, own, other) = (&COSTS_OF[vowels_omitted], &self.own_costs[vowels_omitted], symbols(other));
-        let total_weight = own.weight.max(other.total(&costs.gap)).max(1) as f32;
+        let (costs, own) = (&COSTS_OF[vowels_omitted], &self.own_costs[vowels_omitted]);
+        // Each symbol is part of exactly one edit, so the distance is at least the second sum. This rules out most sounds.
+        let add =
+            |(weight, least): (u32, u32), symbol| (weight + costs.gap[symbol as usize], least + own.costs_min[symbol as usize]);
+        let (weight, distance_min) = other.symbols().fold((0, 0), add);
+        let total_weight = own.weight.max(weight).max(1) as f32;
         let distance_max = ((1.0 - self.similarity_min) * total_weight) as u32;
-        // Each symbol is part of exactly one edit, so the distance is at least this sum. This rules out most sounds.
-        if other.total(&own.costs_min) > distance_max {
+        if distance_min > distance_max {
             return None;
         }
+        let other = symbols(other);
         let distance = distance(self.symbols.as_slice(), other.as_slice(), costs, distance_max)?;
         Some(1.0 - distance as f32 / total_weight)
     }

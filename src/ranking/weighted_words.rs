@@ -19,6 +19,8 @@ const SUFFICIENT_WORDS: usize = 6;
 /// passages in many languages (`training/README.md`).
 const IMPORTANCE_POWER: f32 = 0.6;
 const IMPORTANCE_MIN: f32 = 1e-3;
+/// Maximum share of the sufficient score that is not compressed. It is beyond the limit of BM25 for any one word.
+const SHARE_LINEAR_MAX: f32 = 2.0;
 
 /// A significant word of a question: passages that have it or a translation of it are more likely to match.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +40,40 @@ pub(super) struct Weighted {
     /// Whether one of its tokens is significant. In a small collection, word frequencies by themselves do not show that,
     /// because hardly any word is frequent.
     pub(super) has_significant_token: bool,
+}
+
+/// How well passages answer a question.
+#[derive(Debug, Clone, Default)]
+pub struct WordScores {
+    /// The scores by slot.
+    pub(super) scores: Vec<f32>,
+    /// The score of a passage that has every word of the question once, or the heaviest words of a long question.
+    pub(super) sufficient: f32,
+    /// The significant words of the question, rarest first.
+    pub(super) significant: Vec<SignificantWord>,
+    /// The words of the question with their weights.
+    pub(super) words: Vec<(Arc<Expansion>, f32)>,
+}
+
+impl WordScores {
+    /// Converts a score to a share of the sufficient one. Beyond twice the sufficient score, which only passages with many
+    /// words of a long question reach, the share grows slowly, so that the best passages still differ.
+    pub(super) fn share(&self, score: f32) -> f32 {
+        let share = score / self.sufficient.max(1.0);
+        if share <= SHARE_LINEAR_MAX { share } else { SHARE_LINEAR_MAX + (share / SHARE_LINEAR_MAX).ln() }
+    }
+
+    /// Returns the share of the sufficient score that a passage has with these words, by their numbers. `None` if none of them
+    /// counts.
+    pub fn share_of(&self, words: &[u32]) -> Option<f32> {
+        let own = self.words.iter().filter(|(expansion, _)| words.contains(&expansion.word)).map(|(_, weight)| *weight);
+        own.reduce(|sum, weight| sum + weight).map(|weight| self.share(weight))
+    }
+
+    /// Returns the significant words of the question, rarest first.
+    pub fn into_significant_words(self) -> Vec<SignificantWord> {
+        self.significant
+    }
 }
 
 /// Returns the distinct words of a query with their weights. `expansion` finds what a word means in the collection.

@@ -7,10 +7,9 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::best;
 use super::bm25::{B, Formula, add_all};
@@ -19,7 +18,7 @@ use super::expansions::{Expansion, ExpansionCache};
 use super::question::Question;
 use super::sounds::{SoundIndex, SoundingWord, probability};
 use super::translations::Translations;
-use super::weighted_words::{SignificantWord, Weighted, sufficient_score, weighted_words};
+use super::weighted_words::{SignificantWord, Weighted, WordScores, sufficient_score, weighted_words};
 use crate::domain::{CountedWord, PassageId, QueryWord, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
 
 /// Maximum number of passages. Further ones are not found by words of other languages.
@@ -37,13 +36,8 @@ const SAME_MIN: f32 = 0.02;
 const PART_MIN: f32 = SAME_MIN / 8.0;
 /// Minimum rarity of a word of the question, as a share of the average, for a match with it to be significant.
 const SIGNIFICANT_MIN: f32 = 0.5;
-/// Minimum probability that a word of the collection means what a significant word of the question does, to be one of its
-/// matches.
-const MEANING_MIN: f32 = 0.1;
 /// Minimum probability that two words mean the same for one to be found by the other.
 const PROBABLY: f32 = 0.5;
-/// Maximum share of the sufficient score that is not compressed. It is beyond the limit of BM25 for any one word.
-const SHARE_LINEAR_MAX: f32 = 2.0;
 /// Factors of the probability that two words are the same name because they sound alike: where the translation table has one of
 /// them, where it has both, and where the collection has the word itself and the other one is in the same script.
 const ONE_TRANSLATED: f32 = 0.6;
@@ -75,6 +69,8 @@ pub struct WordIndex {
     words: HashMap<u32, u32>,
     /// The postings by id.
     postings: Vec<Posting>,
+    /// The ids of those whose words no passage has anymore.
+    gone: FxHashSet<u32>,
     /// The entries of all postings: the slot, and the count in the lowest `WORD_COUNT_BITS`. The first `arranged` entries are
     /// grouped by the concepts of their words, because a question reads all entries with one of its concepts.
     entries: Vec<u32>,
@@ -100,40 +96,6 @@ struct Posting {
     room: u32,
     /// Number of its entries whose passages still exist.
     live: u32,
-}
-
-/// How well passages answer a question.
-#[derive(Debug, Clone, Default)]
-pub struct WordScores {
-    /// The scores by slot.
-    scores: Vec<f32>,
-    /// The score of a passage that has every word of the question once, or the heaviest words of a long question.
-    sufficient: f32,
-    /// The significant words of the question, rarest first.
-    significant: Vec<SignificantWord>,
-    /// The words of the question with their weights.
-    words: Vec<(Arc<Expansion>, f32)>,
-}
-
-impl WordScores {
-    /// Converts a score to a share of the sufficient one. Beyond twice the sufficient score, which only passages with many
-    /// words of a long question reach, the share grows slowly, so that the best passages still differ.
-    fn share(&self, score: f32) -> f32 {
-        let share = score / self.sufficient.max(1.0);
-        if share <= SHARE_LINEAR_MAX { share } else { SHARE_LINEAR_MAX + (share / SHARE_LINEAR_MAX).ln() }
-    }
-
-    /// Returns the share of the sufficient score that a passage has with these words, by their numbers. `None` if none of them
-    /// counts.
-    pub fn share_of(&self, words: &[u32]) -> Option<f32> {
-        let own = self.words.iter().filter(|(expansion, _)| words.contains(&expansion.word)).map(|(_, weight)| *weight);
-        own.reduce(|sum, weight| sum + weight).map(|weight| self.share(weight))
-    }
-
-    /// Returns the significant words of the question, rarest first.
-    pub fn into_significant_words(self) -> Vec<SignificantWord> {
-        self.significant
-    }
 }
 
 impl WordIndex {
@@ -182,7 +144,11 @@ impl WordIndex {
         self.passages[slot as usize] = None;
         self.length_sum -= u64::from(self.lengths[slot as usize]);
         for posting_id in &self.own[self.own_range(slot as usize)] {
-            self.postings[*posting_id as usize].live -= 1;
+            let live = &mut self.postings[*posting_id as usize].live;
+            *live -= 1;
+            if *live == 0 {
+                self.gone.insert(*posting_id);
+            }
         }
         let dead = self.passages.len() - self.slots.len();
         if dead > DEAD_MIN.max(self.passages.len() / 2) {
@@ -215,6 +181,7 @@ impl WordIndex {
         self.entries[posting.start + length] = entry;
         posting.length += 1;
         posting.live += 1;
+        self.gone.remove(&posting_id);
     }
 
     fn posting(&self, posting_id: u32) -> &[u32] {
@@ -239,7 +206,7 @@ impl WordIndex {
 
     /// Returns the id of a word's posting if a passage has the word.
     fn posting_of(&self, word: u32) -> Option<u32> {
-        self.words.get(&word).copied().filter(|posting_id| self.frequency(*posting_id) > 0)
+        self.words.get(&word).copied().filter(|posting_id| self.exists(*posting_id))
     }
 
     /// Whether a passage has a word, by its number, also as part of another. `None` if the index does not have the passage.
@@ -256,12 +223,22 @@ impl WordIndex {
         self.has(word) || expansion(word.into()).words.iter().any(|(_, same)| *same >= PROBABLY)
     }
 
-    /// Returns the numbers of the words of the collection that mean the same as a word of the question with these scores, and of the
-    /// word itself.
+    /// Whether a passage has one of the words with these postings, which are sorted. `None` if the index does not have the
+    /// passage.
+    pub fn has_any(&self, passage: PassageId, posting_ids: &[u32]) -> Option<bool> {
+        let slot = *self.slots.get(&passage)?;
+        let own = &self.own[self.own_range(slot as usize)];
+        Some(own.iter().any(|own| posting_ids.binary_search(own).is_ok()))
+    }
+
+    /// Returns the postings of the words of the collection that mean the same as a word of the question with these scores, and
+    /// of the word itself, sorted.
     pub fn meanings(&self, word: u32, scores: &WordScores) -> Vec<u32> {
         let expansions = scores.words.iter().filter(|(expansion, _)| expansion.word == word);
-        let meanings = expansions.flat_map(|(expansion, _)| self.significant_word(expansion).meanings);
-        meanings.chain([word]).collect()
+        let own = self.words.get(&word).copied();
+        let mut meanings: Vec<u32> = expansions.flat_map(|(expansion, _)| expansion.meanings()).chain(own).collect();
+        meanings.sort_unstable();
+        meanings
     }
 
     /// Compares a query of these words with all passages. `question` knows how much their tokens matter.
@@ -305,8 +282,7 @@ impl WordIndex {
     }
 
     fn significant_word(&self, expansion: &Expansion) -> SignificantWord {
-        let meanings = expansion.words.iter().filter(|(_, same)| *same >= MEANING_MIN);
-        let meanings = meanings.map(|(posting_id, _)| self.postings[*posting_id as usize].word).collect();
+        let meanings = expansion.meanings().map(|posting_id| self.postings[posting_id as usize].word).collect();
         SignificantWord { word: expansion.word, meanings }
     }
 
@@ -321,7 +297,7 @@ impl WordIndex {
             let Some(concept) = self.concepts.get(&sense.concept) else { continue };
             let probability = sense.probability();
             let words = concept.words_with_min_probability(PART_MIN / probability);
-            let words = words.filter(|(other, _)| self.frequency(*other) > 0);
+            let words = words.filter(|(other, _)| self.exists(*other));
             found.extend(words.map(|(other, of_other)| entry(other, probability * of_other)));
             expected += probability * self.entries(concept) as f32;
         }
@@ -350,11 +326,8 @@ impl WordIndex {
     /// Finds the words of the collection that sound like a word of the question, which has the posting `own` if the collection
     /// has it: their postings, with the probabilities that they are the same name.
     fn sounding(&self, word: Word, own: Option<u32>, translations: &Translations) -> Vec<(u32, f32)> {
-        let others = self
-            .sounds
-            .similar(word.sound, |id| self.frequency(id) > 0)
-            .into_iter()
-            .filter(|(other, _)| Some(other.posting_id) != own);
+        let others =
+            self.sounds.similar(word.sound, |id| self.exists(id)).into_iter().filter(|(other, _)| Some(other.posting_id) != own);
         let same = |(SoundingWord { posting_id, sound }, similar): (SoundingWord, f32)| {
             let other = self.postings[posting_id as usize].word;
             let of_translated = match (translations.has(word.key), translations.has(other)) {
@@ -367,6 +340,11 @@ impl WordIndex {
             (posting_id, probability(word.sound, similar) * of_translated * of_spelling)
         };
         others.map(same).collect()
+    }
+
+    /// Whether any passage has a word. Unlike its frequency, this is known without reading its posting.
+    fn exists(&self, posting_id: u32) -> bool {
+        !self.gone.contains(&posting_id)
     }
 
     /// Returns the number of passages that have a word.
@@ -464,6 +442,7 @@ impl WordIndex {
             own.extend(self.own[self.own_range(slot)].iter().filter_map(|old| new_id(*old)));
         }
         (self.own, self.own_starts) = (own, own_starts);
+        self.gone.clear();
         self.arranged = entries.len();
         (self.passages, self.lengths, self.postings, self.entries) = (passages, lengths, postings, entries);
         self.version = self.version.wrapping_add(1);

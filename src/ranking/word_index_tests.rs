@@ -56,6 +56,13 @@ fn the_index_knows_which_passages_have_a_word() {
     assert_eq!(having(BOAT), [None, Some(true), Some(true)]);
     assert_eq!(having(TREE), [None, Some(false), Some(false)]);
     assert_eq!(having(KUBERNETES), [None, Some(false), Some(false)], "no passage ever had it");
+    let having_any = |words: &[u32]| {
+        let mut posting_ids: Vec<u32> = words.iter().map(|word| index.words[word]).collect();
+        posting_ids.sort_unstable();
+        [0, 1, 2].map(|passage| index.has_any(PassageId(passage), &posting_ids))
+    };
+    assert_eq!(having_any(&[SHIP, TREE]), [None, Some(true), Some(false)]);
+    assert_eq!(having_any(&[]), [None, Some(false), Some(false)]);
 }
 
 #[test]
@@ -268,4 +275,6 @@ fn words_that_sound_alike_are_found_with_known_words_ranked_lower() {
     assert!(found[0].1 > 1.2 * found[1].1, "{found:?}");
     index.remove(PassageId(0));
     assert_eq!(nearest(&index).len(), 1);
+    index.insert(PassageId(3), &WordCounts::from_words([in_russian]), &translations());
+    assert_eq!(nearest(&index)[0].0, PassageId(3), "a word that comes back is found again");
 }

@@ -84,8 +84,8 @@ struct Dependence {
     token: u16,
     word: u32,
     shorter: Option<u32>,
-    /// The numbers of the words that mean the word. Empty for a group of a number, because other numbers contain it too.
-    meanings: Vec<u32>,
+    /// The postings of the words that mean the word, sorted. `None` for a group of a number, because other numbers contain it too.
+    meanings: Option<Vec<u32>>,
 }
 
 /// The scores of passages by the model's tokens and words.
@@ -113,11 +113,11 @@ impl ModelScores<'_> {
     /// Returns the tokens of a passage that depend on a word of the question, if the passage has neither this word nor others that
     /// mean the same, so that it only has the tokens in other words.
     fn partial_tokens(&self, passage: PassageId, own: &[u16]) -> Vec<u16> {
-        let lacks = |word: &u32| self.words.has_word(passage, *word) == Some(false);
+        let lacks = |postings: &Vec<u32>| self.words.has_any(passage, postings) == Some(false);
         let is_partial = |one: &&Dependence| {
             own.binary_search(&one.token).is_ok()
                 && one.shorter.is_none_or(|shorter| self.words.has_word(passage, shorter) == Some(true))
-                && one.meanings.iter().all(lacks)
+                && one.meanings.as_ref().is_none_or(lacks)
                 && !self.literal.0.has(one.word, passage)
         };
         self.dependent_tokens.iter().filter(is_partial).map(|one| one.token).collect()
@@ -232,7 +232,7 @@ impl Plan<'_> {
         let matters = |one: &&DependentToken| one.shorter.is_none_or(|shorter| words.has(shorter));
         let dependence = |one: &DependentToken| {
             let is_in_number = one.is_group && literal.has_number(one.word);
-            let meanings = if is_in_number { Vec::new() } else { words.meanings(one.word, scores) };
+            let meanings = (!is_in_number).then(|| words.meanings(one.word, scores));
             Some(Dependence { token: u16::try_from(one.token).ok()?, word: one.word, shorter: one.shorter, meanings })
         };
         self.resolved.dependent_tokens.iter().filter(matters).filter_map(dependence).collect()
