@@ -24,14 +24,45 @@ pub(super) fn parts_of(class: Class, word: &PlainWord<'_>, is_known: impl Fn(u32
     if class == Class::Word && !is_known(word.key()) { known_parts(&word.text, is_known) } else { Vec::new() }
 }
 
+/// Whether one of the parts that `parts_of` may return for a plain word, whatever is known, is wanted. If few words are wanted,
+/// this is faster to see.
+pub(super) fn may_have_part(class: Class, word: &str, is_wanted: impl Fn(u32) -> bool) -> bool {
+    if class != Class::Word || word.len() > BYTES_MAX {
+        return false;
+    }
+    let letters = letters(word);
+    let length = letters.len() - 1;
+    let is_part = |from: usize, to: usize| is_wanted(word_key(&word[letters[from]..letters[to]]));
+    let mut seconds =
+        (PART_MIN..=length.saturating_sub(PART_MIN)).flat_map(|start| second_ends(start, length).map(move |end| (start, end)));
+    let particles = if word.starts_with(has_particles) { PARTICLES_MAX.min(length) } else { 0 };
+    (PART_MIN..length).any(|end| is_part(0, end))
+        || seconds.any(|(start, end)| is_part(start, end))
+        || (1..=particles).any(|from| is_part(from, length))
+}
+
+/// Returns where the letters of a word begin, and its end.
+fn letters(word: &str) -> Vec<usize> {
+    word.char_indices().map(|(at, _)| at).chain([word.len()]).collect()
+}
+
+/// Returns where the second word of a compound of `length` letters may end if it begins at `start`.
+fn second_ends(start: usize, length: usize) -> std::ops::RangeInclusive<usize> {
+    (start + PART_MIN).max(length.saturating_sub(ENDING_MAX))..=length
+}
+
+/// Whether a letter is of a script whose words have particles attached.
+fn has_particles(letter: char) -> bool {
+    matches!(letter, '\u{590}'..='\u{6ff}')
+}
+
 /// Returns the numbers (`word_key`) of the parts of a plain word that `is_known` accepts: two, one or none. A word with digits has
 /// none.
 fn known_parts(word: &str, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
     if word.len() > BYTES_MAX || word.chars().any(char::is_numeric) {
         return Vec::new();
     }
-    // Where the letters begin, and the end.
-    let letters: Vec<usize> = word.char_indices().map(|(at, _)| at).chain([word.len()]).collect();
+    let letters = letters(word);
     let known = |from: usize, to: usize| Some(word_key(&word[letters[from]..letters[to]])).filter(|key| is_known(*key));
     let length = letters.len() - 1;
     if let Some(parts) = two_words(length, known) {
@@ -40,7 +71,7 @@ fn known_parts(word: &str, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
     let shortest = PART_MIN.max((length * BEGINNING_PERCENT_MIN).div_ceil(100));
     let beginning = (shortest..length).rev().find_map(|end| known(0, end));
     let after_particles = || {
-        let attaches = word.chars().all(|letter| matches!(letter, '\u{590}'..='\u{6ff}'));
+        let attaches = word.chars().all(has_particles);
         let from_max = if attaches { PARTICLES_MAX.min(length.saturating_sub(REST_MIN)) } else { 0 };
         (1..=from_max).find_map(|from| known(from, length))
     };
@@ -53,10 +84,7 @@ fn two_words(length: usize, known: impl Fn(usize, usize) -> Option<u32>) -> Opti
     let ends = (PART_MIN..=length.saturating_sub(PART_MIN)).filter_map(|end| Some((end, known(0, end)?)));
     let splits = ends.flat_map(|(end, first)| {
         let starts = end..=(end + LINK_MAX).min(length - PART_MIN);
-        let second = |start: usize| {
-            let ends = (start + PART_MIN).max(length.saturating_sub(ENDING_MAX))..=length;
-            ends.rev().find_map(|end| Some((length - end, known(start, end)?)))
-        };
+        let second = |start: usize| second_ends(start, length).rev().find_map(|end| Some((length - end, known(start, end)?)));
         let split = |start: usize| second(start).map(|(ending, second)| ((start - end + ending, end), [first, second]));
         starts.filter_map(split).collect::<Vec<_>>()
     });
@@ -104,6 +132,23 @@ mod tests {
         check("וספרים", &["ספרים"], &["ספרים"]);
         check("والمدينة", &["المدينة", "مدينة"], &["المدينة"]);
         check("amoral", &["moral"], &[]);
+    }
+
+    #[test]
+    fn every_part_of_a_word_is_a_possible_part() {
+        let check = |word: &str, known: &[&str]| {
+            let known: Vec<u32> = known.iter().map(|word| word_key(word)).collect();
+            let parts = known_parts(word, |key| known.contains(&key));
+            assert!(!parts.is_empty(), "{word}");
+            parts.iter().for_each(|part| assert!(may_have_part(Class::Word, word, |key| key == *part), "{word}"));
+        };
+        check("fahrradwerkstatt", &["fahrrad", "werkstatt"]);
+        check("zugriffskontrollen", &["zugriff", "kontrolle"]);
+        check("cykelverkstaden", &["cykel", "verkstad"]);
+        check("evlerimizden", &["evlerimiz"]);
+        check("וספרים", &["ספרים"]);
+        check("والمدينة", &["المدينة"]);
+        assert!(!may_have_part(Class::Word, "fahrradwerkstatt", |key| key == word_key("rad")));
     }
 
     #[test]
