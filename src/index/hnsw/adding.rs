@@ -85,11 +85,16 @@ impl Index {
 
     /// Searches for a newly added node, and places it elsewhere if the search does not reach it.
     fn ensure_reachable(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
-        let (reachability, _) = {
+        let reachability = {
             let _permit = self.permits.acquire();
-            search_for_node(&self.graph.read().engine, passage.0, NEAR_EF)?
+            let graph = self.graph.read();
+            // A search with a single candidate reaches most nodes, and a wider search never reaches less.
+            match search_for_node(&graph.engine, passage.0, 1)? {
+                (Reachability::Found, _) => return Ok(()),
+                _ => search_for_node(&graph.engine, passage.0, NEAR_EF)?.0,
+            }
         };
-        // Other searches are at least as wide, and a wider search never reaches less.
+        // Other searches are at least as wide.
         if reachability == Reachability::Lost {
             self.reattach(passage, Reachability::Lost, &|_| Some(embedding.clone()))?;
         }
