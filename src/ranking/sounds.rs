@@ -15,6 +15,8 @@ const CLASS_BITS: u32 = 3;
 const CLASSES: u64 = 7;
 /// Minimum number of consonants of a skeleton for which skeletons that differ by one are searched, too.
 const VARIED_MIN: usize = 3;
+/// Minimum number of symbols of a word that may be misspelled.
+const MISSPELLED_MIN: usize = 4;
 /// Maximum number of words that are compared with a word of a question.
 const COMPARED_MAX: usize = 2_000;
 /// Maximum number of words found, the most similar first.
@@ -148,7 +150,8 @@ impl SoundIndex {
         if sound.is_none() {
             return Vec::new();
         }
-        let alike = variants(&classes(sound)).into_iter().filter_map(|variant| self.by_skeleton.get(&variant)).flatten();
+        let alike =
+            variants(&classes(sound), VARIED_MIN).into_iter().filter_map(|variant| self.by_skeleton.get(&variant)).flatten();
         let alike = alike.filter(|word| exists(word.posting_id));
         let matcher = SoundMatcher::new(sound, similar_min(sound));
         let compared = |word: &SoundingWord| Some((*word, matcher.similarity(word.sound)?));
@@ -158,6 +161,24 @@ impl SoundIndex {
         found.retain(|(_, similar)| *similar >= best - BEHIND_MAX);
         found.truncate(FOUND_MAX);
         found
+    }
+
+    /// Finds the words of the same script that `exists` accepts and whose sound is a single edit away: one symbol more or less, another
+    /// symbol, or two neighbors in the other order.
+    pub(super) fn misspelled(&self, sound: Sound, exists: impl Fn(u32) -> bool) -> Vec<SoundingWord> {
+        let (own, classes) = (symbols(sound), classes(sound));
+        if own.length < MISSPELLED_MIN {
+            return Vec::new();
+        }
+        let swapped = (1..classes.len()).filter(|at| classes[at - 1] != classes[*at]).map(|at| {
+            let mut swapped = classes.clone();
+            swapped.swap(at - 1, at);
+            skeleton(&swapped)
+        });
+        let alike =
+            variants(&classes, 1).into_iter().chain(swapped).filter_map(|skeleton| self.by_skeleton.get(&skeleton)).flatten();
+        let alike = alike.filter(|word| word.sound.script() == sound.script() && exists(word.posting_id)).take(COMPARED_MAX);
+        alike.filter(|word| is_one_edit(own.as_slice(), symbols(word.sound).as_slice())).take(FOUND_MAX).copied().collect()
     }
 }
 
@@ -278,6 +299,17 @@ fn distance(one: &[u8], other: &[u8], costs: &Costs, distance_max: u32) -> Optio
     Some(row[other.len()]).filter(|cost| *cost <= distance_max)
 }
 
+/// Whether two words are equal but for one symbol, or for two neighbors in another order.
+fn is_one_edit(one: &[u8], other: &[u8]) -> bool {
+    let equal = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+    let (one, other) = (&one[equal..], &other[equal..]);
+    let equal = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+    match (&one[..one.len() - equal], &other[..other.len() - equal]) {
+        ([a, b], [c, d]) => (a, b) == (d, c),
+        (one, other) => one.len().max(other.len()) <= 1,
+    }
+}
+
 /// Returns the classes of the consonants.
 fn classes(sound: Sound) -> Vec<u64> {
     sound.symbols().map(class).filter(|class| *class != 0).collect()
@@ -287,10 +319,11 @@ fn skeleton(classes: &[u64]) -> u64 {
     classes.iter().fold(0, |all, class| all << CLASS_BITS | class)
 }
 
-/// Returns the skeleton first, then those with one consonant more, less, or of another class.
-fn variants(classes: &[u64]) -> Vec<u64> {
+/// Returns the skeleton first, then, if it has at least `varied_min` consonants, those with one more, one less, or one of another
+/// class.
+fn variants(classes: &[u64], varied_min: usize) -> Vec<u64> {
     let mut variants = vec![skeleton(classes)];
-    if classes.len() >= VARIED_MIN {
+    if classes.len() >= varied_min {
         for at in 0..=classes.len() {
             let (before, after) = classes.split_at(at);
             let mut with = |middle: &[u64], after: &[u64]| variants.push(skeleton(&[before, middle, after].concat()));
@@ -392,6 +425,20 @@ mod tests {
         posting_ids.sort_unstable();
         assert_eq!(posting_ids, [1, 2]);
         assert!(index.similar(Sound::NONE, |_| true).is_empty());
+    }
+
+    #[test]
+    fn a_misspelled_word_is_one_edit_away() {
+        let words = ["memory", "folder", "patch", "kamera", "memo"].map(sound);
+        let index = SoundIndex::of((0..).zip(words).map(|(posting_id, sound)| SoundingWord { posting_id, sound }));
+        let meant = |word: Sound| index.misspelled(word, |_| true).iter().map(|word| word.posting_id).collect::<Vec<_>>();
+        for (typed, word) in
+            [("meory", 0), ("mmeory", 0), ("memroy", 0), ("mevory", 0), ("floder", 1), ("folde", 1), ("kanera", 3)]
+        {
+            assert_eq!(meant(sound(typed)), [word], "{typed}");
+        }
+        assert!(meant(of(Script::Cyrillic, "mevory")).is_empty() && meant(sound("mem")).is_empty());
+        assert!(meant(sound("flodre")).is_empty(), "two edits");
     }
 
     #[test]

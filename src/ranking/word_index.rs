@@ -43,6 +43,9 @@ const PROBABLY: f32 = 0.5;
 const ONE_TRANSLATED: f32 = 0.6;
 const BOTH_TRANSLATED: f32 = 0.1;
 const ANOTHER_SPELLING: f32 = 0.2;
+/// The probability that another word is meant by one that neither the collection nor the translation table has, if a single edit
+/// leads to it.
+const MISSPELLED: f32 = 0.5;
 /// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each word that
 /// leads to it. Beyond that, the most frequent words of the question are ignored.
 const VISITS_PER_PASSAGE: usize = 1;
@@ -324,8 +327,9 @@ impl WordIndex {
     }
 
     /// Finds the words of the collection that sound like a word of the question, which has the posting `own` if the collection
-    /// has it: their postings, with the probabilities that they are the same name.
-    fn sounding(&self, word: Word, own: Option<u32>, translations: &Translations) -> Vec<(u32, f32)> {
+    /// has it: their postings, with the probabilities that they are the same name. A word that nothing else is known of may also be
+    /// misspelled.
+    fn sounding(&self, word: Word, own: Option<u32>, translations: &Translations) -> FxHashMap<u32, f32> {
         let others =
             self.sounds.similar(word.sound, |id| self.exists(id)).into_iter().filter(|(other, _)| Some(other.posting_id) != own);
         let same = |(SoundingWord { posting_id, sound }, similar): (SoundingWord, f32)| {
@@ -339,7 +343,14 @@ impl WordIndex {
             let of_spelling = if is_spelled_otherwise { ANOTHER_SPELLING } else { 1.0 };
             (posting_id, probability(word.sound, similar) * of_translated * of_spelling)
         };
-        others.map(same).collect()
+        let mut found: FxHashMap<u32, f32> = others.map(same).collect();
+        if own.is_none() && !translations.has(word.key) {
+            for meant in self.sounds.misspelled(word.sound, |id| self.exists(id)) {
+                let same = found.entry(meant.posting_id).or_default();
+                *same = same.max(MISSPELLED);
+            }
+        }
+        found
     }
 
     /// Whether any passage has a word. Unlike its frequency, this is known without reading its posting.
