@@ -150,11 +150,9 @@ impl SoundIndex {
         if sound.is_none() {
             return Vec::new();
         }
-        let alike =
-            variants(&classes(sound), VARIED_MIN).into_iter().filter_map(|variant| self.by_skeleton.get(&variant)).flatten();
-        let alike = alike.filter(|word| exists(word.posting_id));
+        let alike = self.with_skeletons(variants(&classes(sound), VARIED_MIN), exists);
         let matcher = SoundMatcher::new(sound, similar_min(sound));
-        let compared = |word: &SoundingWord| Some((*word, matcher.similarity(word.sound)?));
+        let compared = |word: SoundingWord| Some((word, matcher.similarity(word.sound)?));
         let mut found: Vec<(SoundingWord, f32)> = alike.take(COMPARED_MAX).filter_map(compared).collect();
         found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.posting_id.cmp(&b.0.posting_id)));
         let best = found.first().map_or(0.0, |(_, similar)| *similar);
@@ -175,10 +173,19 @@ impl SoundIndex {
             swapped.swap(at - 1, at);
             skeleton(&swapped)
         });
-        let alike =
-            variants(&classes, 1).into_iter().chain(swapped).filter_map(|skeleton| self.by_skeleton.get(&skeleton)).flatten();
-        let alike = alike.filter(|word| word.sound.script() == sound.script() && exists(word.posting_id)).take(COMPARED_MAX);
-        alike.filter(|word| is_one_edit(own.as_slice(), symbols(word.sound).as_slice())).take(FOUND_MAX).copied().collect()
+        let alike = self.with_skeletons(variants(&classes, 1).into_iter().chain(swapped), exists);
+        let alike = alike.filter(|word| word.sound.script() == sound.script()).take(COMPARED_MAX);
+        alike.filter(|word| is_one_edit(own.as_slice(), symbols(word.sound).as_slice())).take(FOUND_MAX).collect()
+    }
+
+    /// Returns the words with these skeletons that `exists` accepts.
+    fn with_skeletons(
+        &self,
+        skeletons: impl IntoIterator<Item = u64>,
+        exists: impl Fn(u32) -> bool,
+    ) -> impl Iterator<Item = SoundingWord> {
+        let words = skeletons.into_iter().filter_map(|skeleton| self.by_skeleton.get(&skeleton)).flatten().copied();
+        words.filter(move |word| exists(word.posting_id))
     }
 }
 

@@ -288,7 +288,12 @@ const ATTEMPTS: usize = 50;
 /// Returns once the job of `accepted` has copied a collection, and has thus listed those that it copies.
 async fn begun_copying(server: &Server, accepted: &Answer) {
     let path = format!("/v1/jobs/{}", accepted.body["id"].as_str().expect("an id"));
-    while server.get(&path).await.body["progress"]["done"].as_u64() == Some(0) {
+    loop {
+        let job = server.get(&path).await.body;
+        if job["progress"]["done"] != 0 {
+            return;
+        }
+        assert!(["queued", "running"].contains(&job["status"].as_str().expect("a status")), "{job}");
         tokio::task::yield_now().await;
     }
 }
