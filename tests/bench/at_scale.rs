@@ -40,7 +40,7 @@ pub fn print(measured: &Measured) {
     let shard_ms = database_ms * grown;
     let question_ms = shards * shard_ms + server_ms;
     let rate = COPIES * CORES * BUSY / (shard_ms / 1e3);
-    println!("| ten billion passages, on paper | | from |\n|---|---:|---|");
+    println!("| ten billion passages, extrapolated | | derived from |\n|---|---:|---|");
     let row = |name: &str, value: String, from: String| println!("| {name} | {value} | {from} |");
     row(
         "the graph, in memory",

@@ -206,7 +206,7 @@ async fn main() {
         bench.search(&bench.queries[0], case).await;
         println!("{case}: the first search, which reads the metadata, took {:.2?}", begun.elapsed());
     }
-    report("at rest", &cases, &bench.medians(&cases).await);
+    report("idle", &cases, &bench.medians(&cases).await);
     for &case in &cases {
         println!("recall@10, {case}: {:.3}", bench.recall(&embeddings, case).await);
     }

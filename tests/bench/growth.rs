@@ -39,7 +39,7 @@ const SETTINGS: [&str; 4] = ["--jobs-kept-max", "20", "--index-save-changes", "1
 
 /// The measured values, and their units.
 const VALUES: [(&str, &str); 6] = [
-    ("memory of its own", "MB"),
+    ("private memory", "MB"),
     ("mapped files, resident", "MB"),
     ("threads", ""),
     ("open files", ""),
@@ -50,9 +50,9 @@ const VALUES: [(&str, &str); 6] = [
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     WarmUp,
-    RestBefore,
+    IdleBefore,
     Load,
-    RestAfter,
+    IdleAfter,
 }
 
 struct Sample {
@@ -99,11 +99,11 @@ fn main() {
         scope.spawn(|| chores::drop_connections(&load, client.address()));
         watched.sample(Phase::WarmUp, total / 4);
         load.pause(true);
-        watched.sample(Phase::RestBefore, REST);
+        watched.sample(Phase::IdleBefore, REST);
         load.pause(false);
         watched.sample(Phase::Load, total * 3 / 4);
         load.pause(true);
-        watched.sample(Phase::RestAfter, REST);
+        watched.sample(Phase::IdleAfter, REST);
         load.stop();
     });
     let samples = watched.samples;
@@ -138,7 +138,7 @@ impl Watched<'_> {
             ];
             let at_s = self.begun.elapsed().as_secs_f64();
             if self.samples.len().is_multiple_of(60) {
-                println!("{at_s:.0} s, {phase:?}: {:.1} MB of its own, {:.1} MB of data", values[0], values[4]);
+                println!("{at_s:.0} s, {phase:?}: {:.1} MB of private memory, {:.1} MB of data", values[0], values[4]);
             }
             self.samples.push(Sample { phase, at_s, values });
         }
@@ -150,7 +150,7 @@ fn report(samples: &[Sample], seconds: u64) {
     let under_load: Vec<&Sample> = samples.iter().filter(|sample| sample.phase == Phase::Load).collect();
     let quarter = under_load.len() / 4;
     println!("\n{seconds} s, of these {} under load after the warm-up", seconds * 3 / 4);
-    println!("| | first quarter | last quarter | growth per hour, 95% | at rest before | at rest after |");
+    println!("| | first quarter | last quarter | growth per hour, 95% | idle before | idle after |");
     println!("|---|---:|---:|---:|---:|---:|");
     let mut verdicts = Vec::new();
     for (place, (name, unit)) in VALUES.iter().enumerate() {
@@ -158,7 +158,7 @@ fn report(samples: &[Sample], seconds: u64) {
         let (first, last) = (of(&under_load[..quarter]), of(&under_load[under_load.len() - quarter..]));
         let points = under_load.iter().map(|sample| (sample.at_s / 3_600.0, sample.values[place]));
         let growth = Growth::of(&points.collect::<Vec<_>>());
-        let (before, after) = (of(&rest(samples, Phase::RestBefore)), of(&rest(samples, Phase::RestAfter)));
+        let (before, after) = (of(&rest(samples, Phase::IdleBefore)), of(&rest(samples, Phase::IdleAfter)));
         println!(
             "| {name}{}{unit} | {first:.1} | {last:.1} | {:+.1} ± {:.1} | {before:.1} | {after:.1} |",
             if unit.is_empty() { "" } else { ", " },

@@ -38,7 +38,7 @@ fn main() {
     let server = Server::start(&folder, &data.path().join("one"), Cores::One);
     println!("idle server: {} MB resident", server.resident_mb());
     let latency = latency(&server, &requests);
-    println!("one 20-token query through HTTP on one core: median {latency:.2?}");
+    println!("one 20-token query over HTTP on one core: median {latency:.2?}");
     drop(server);
 
     let server = Server::start(&folder, &data.path().join("all"), Cores::All);

@@ -128,7 +128,7 @@ fn by_expansion(stored: &[Embedding], queries: &[Embedding], exact: &[Vec<usize>
 fn by_metric(data: &Clusters, exact: &[Vec<usize>]) {
     println!("| usearch alone | vectors/s added | query | recall@10 |\n|---|---:|---:|---:|");
     for (kind_name, kind) in [("f16", ScalarKind::F16), ("bf16", ScalarKind::BF16)] {
-        for (metric_name, metric) in [("cosine", MetricKind::Cos), ("product", MetricKind::IP)] {
+        for (metric_name, metric) in [("cosine", MetricKind::Cos), ("dot product", MetricKind::IP)] {
             let (index, built) = build_alone(kind, metric, &data.stored);
             let (mut times, mut found) = (Vec::new(), Vec::new());
             for values in &data.queries {
@@ -165,7 +165,7 @@ fn build_alone(quantization: ScalarKind, metric: MetricKind, stored: &[Vec<f32>]
 
 /// Exhaustive comparison on a small index, and graph searches that return more and more candidates.
 fn by_size(data: &Clusters, stored: &[Embedding], queries: &[Embedding]) {
-    println!("| passages | way | query | recall@10 |\n|---:|---|---:|---:|");
+    println!("| passages | search | query | recall@10 |\n|---:|---|---:|---:|");
     for size in SIZES.into_iter().filter(|size| *size <= stored.len()) {
         let part = Clusters { stored: data.stored[..size].to_vec(), queries: data.queries.clone() };
         let exact = part.exact(queries.len(), LIMIT, |_| true);
@@ -173,7 +173,7 @@ fn by_size(data: &Clusters, stored: &[Embedding], queries: &[Embedding]) {
         let scan =
             |query: &Embedding| index.scan(query, LIMIT, dragoman::index::Among::All).expect("found").expect("a small index");
         scan(&queries[0]);
-        let row = |way: &str, search: &dyn Fn(&Embedding) -> Vec<dragoman::index::Neighbor>| {
+        let row = |search_name: &str, search: &dyn Fn(&Embedding) -> Vec<dragoman::index::Neighbor>| {
             let (mut times, mut found) = (Vec::new(), Vec::new());
             for query in queries {
                 let begun = Instant::now();
@@ -181,11 +181,13 @@ fn by_size(data: &Clusters, stored: &[Embedding], queries: &[Embedding]) {
                 times.push(begun.elapsed());
                 found.push(neighbors.iter().map(|neighbor| neighbor.passage.0 as usize).collect::<Vec<_>>());
             }
-            println!("| {size} | {way} | {:.1?} | {:.4} |", median(times), recall(&exact, &found));
+            println!("| {size} | {search_name} | {:.1?} | {:.4} |", median(times), recall(&exact, &found));
         };
         row("scan", &scan);
         for expansion in EXPANSIONS {
-            row(&format!("walk of {expansion}"), &|query| index.search_with_ef(query, LIMIT, expansion).expect("found"));
+            row(&format!("graph, {expansion} candidates"), &|query| {
+                index.search_with_ef(query, LIMIT, expansion).expect("found")
+            });
         }
     }
     println!();

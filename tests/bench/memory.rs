@@ -170,13 +170,17 @@ fn less(memory: Memory, empty: Memory) -> Memory {
 }
 
 fn show_empty(what: &str, memory: Memory) {
-    println!("{what}: {:.0} MB of its own, {:.0} MB of mapped files", memory.anonymous as f64 / 1e6, memory.file as f64 / 1e6);
+    println!(
+        "{what}: {:.0} MB of private memory, {:.0} MB of mapped files",
+        memory.anonymous as f64 / 1e6,
+        memory.file as f64 / 1e6
+    );
 }
 
 fn print_head(count: usize, how: &str) {
     println!("\n{count} documents of {DIMENSION} values, {how}; bytes per document beyond an empty server");
     println!(
-        "| quantization | memory when {how} | started again: own | mapped index | the same after {QUERIES} searches: own | mapped | after a change: own | database | index | {how} in | saved in | answers after | recall@{LIMIT} |"
+        "| quantization | private memory, {how} | after a restart: private | mapped | after {QUERIES} searches: private | mapped | after a change: private | database | index | {how} in | saved in | answers after | recall@{LIMIT} |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
 }

@@ -45,7 +45,7 @@ fn main() {
     let given = (std::env::var("FIRST"), std::env::var("SECOND"));
     let sizes = std::env::var("SENTENCES").unwrap_or_else(|_| SENTENCES.to_owned());
     println!(
-        "| sentences a side | way | all | neighbors | against dot products | against products of matrices | agreement of pairs |"
+        "| sentences per side | method | total | neighbors | relative to dot products | relative to matrix products | agreement of pairs |"
     );
     println!("|---:|---|---:|---:|---:|---:|---:|");
     for size in sizes.split(',') {
@@ -74,13 +74,13 @@ fn measure(first: Rows, second: Rows) {
         propose(Strategy::MaxScore, &scores).into_iter().map(|pair| (pair.first.to_string(), pair.second.to_string())).collect();
     let offline = begun.elapsed();
     let against = |time: Duration| (dots.as_secs_f64() / time.as_secs_f64(), offline.as_secs_f64() / time.as_secs_f64());
-    println!("| {size} | offline, products of matrices | {offline:.1?} | {compared:.1?} | {:.1} | 1 | 1 |", against(offline).0);
+    println!("| {size} | offline, matrix products | {offline:.1?} | {compared:.1?} | {:.1} | 1 | 1 |", against(offline).0);
 
     let (_folder, server) = Program::fresh(&format!("fake:{DIMENSION}"));
     let client = server.client();
     fill(&client, "first", &first);
     fill(&client, "second", &second);
-    for (name, choice) in [("what it chooses", None), ("comparing all", Some(true)), ("through the indexes", Some(false))] {
+    for (name, choice) in [("default", None), ("exact", Some(true)), ("through the indexes", Some(false))] {
         let begun = Instant::now();
         let (job, pairs) = mined(&client, choice);
         let all = begun.elapsed();

@@ -66,14 +66,14 @@ fn main() {
     }
     let [[plain_ours, plain_theirs], [filtered_ours, filtered_theirs]] = rates.map(|kind| kind.map(median_rate));
     row(&format!("queries/s, {CLIENTS} clients, top {LIMIT}"), plain_ours, plain_theirs);
-    row(&format!("queries/s, the same, a filter that leaves 1/{BUCKETS}"), filtered_ours, filtered_theirs);
+    row(&format!("queries/s, the same, a filter that keeps 1 in {BUCKETS}"), filtered_ours, filtered_theirs);
     for (name, filtered, exact) in [("recall@10", false, &exact), ("recall@10, filtered", true, &exact_filtered)] {
         let [ours, theirs] = [&ours, &theirs].map(|peer| recall(exact, &peer.answers(&data, filtered)));
         println!("| {name} | {ours:.4} | {theirs:.4} | |");
     }
     println!("| resident MB | {} | {} | |", ours.resident_mb(), theirs.resident_mb());
     println!(
-        "filtered against unfiltered: Dragoman {:.2}x the time, Chroma {:.2}x",
+        "filtered relative to unfiltered: Dragoman {:.2}x the time, Chroma {:.2}x",
         plain_ours / filtered_ours,
         plain_theirs / filtered_theirs
     );

@@ -77,7 +77,7 @@ fn rate_of(count: usize, took: Duration) -> f64 {
 /// Each query runs once per mode, because a repeated query is faster than a new one.
 fn times(server: &Server, questions: &[String]) {
     let mut connection = Connection::open(server.address());
-    println!("| mode, one core | median ms | 95% ms | mean ms of computing |\n|---|---:|---:|---:|");
+    println!("| mode, one core | median ms | 95th percentile ms | mean CPU ms |\n|---|---:|---:|---:|");
     for mode in MODES {
         let (mut times, mut computed) = (Vec::new(), Duration::ZERO);
         for (number, text) in questions.iter().cycle().take(WARM_UP + TIMED).enumerate() {
@@ -111,7 +111,7 @@ fn recalls(address: &str, passages: &[Passage], questions: &[String]) {
     ];
     let mut connection = Connection::open(address);
     let mut search = |body: &Value| ids(&connection.call(&format!("{COLLECTION}/search"), body));
-    println!("| dense search under a filter, one core | recall@10 | median ms | of the graph: recall@10 | median ms |");
+    println!("| dense search with a filter, one core | recall@10 | median ms | through the graph: recall@10 | median ms |");
     println!("|---|---:|---:|---:|---:|");
     for (name, filter) in filters {
         let body = |text: &String| {
@@ -157,12 +157,12 @@ fn sizes(data: &Path, passages: usize) {
     let database = find(data).expect("the collection's database");
     let connection = rusqlite::Connection::open(database).expect("a database");
     let sum = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a sum") as f64 / passages as f64;
-    println!("| bytes of a passage | |\n|---|---:|");
+    println!("| bytes per passage | |\n|---|---:|");
     println!("| text | {:.0} |", sum("select sum(length(cast(text as blob))) from documents"));
     println!("| embedding | {:.0} |", sum("select sum(length(embedding)) from passages"));
     println!("| tokens | {:.0} |", sum("select sum(length(tokens)) from passage_tokens"));
     println!("| words, for translations | {:.0} |", sum("select sum(length(words)) from passage_words"));
-    println!("| index of words | {:.0} |\n", sum("select sum(length(block)) from lexical_data"));
+    println!("| word index | {:.0} |\n", sum("select sum(length(block)) from lexical_data"));
 }
 
 /// Memory that the first default search allocates and keeps: the token ids and the index of words.
@@ -175,8 +175,8 @@ fn memory(data: &Path, passages: usize) {
     let before = server.resident_mb();
     connection.call(&path, &question("warm", "full"));
     let more = server.resident_mb().saturating_sub(before);
-    println!("| memory of the first default search | MB | bytes of a passage |\n|---|---:|---:|");
-    println!("| token ids and index of words | {more} | {} |\n", (more << 20) / passages.max(1) as u64);
+    println!("| memory of the first default search | MB | bytes per passage |\n|---|---:|---:|");
+    println!("| token ids and word index | {more} | {} |\n", (more << 20) / passages.max(1) as u64);
 }
 
 fn find(folder: &Path) -> Option<std::path::PathBuf> {

@@ -222,7 +222,7 @@ fn sizes(url: &str, passages: usize) -> (f64, f64) {
                    (select coalesce(sum(pg_indexes_size(c.oid)), 0)::bigint from pg_class c join pg_namespace n on n.oid = c.relnamespace
                     where n.nspname = 'dragoman' and c.relkind = 'r' and c.relname ~ ('^' || t.name || '_[0-9]+$'))
                from (values ('documents'), ('passages'), ('passage_tokens'), ('terms')) t (name)";
-    println!("| bytes of a passage in the database | table | its indexes |\n|---|---:|---:|");
+    println!("| bytes per passage in the database | table | its indexes |\n|---|---:|---:|");
     let mut all = 0;
     for row in client.query(sql, &[]).expect("sizes") {
         let (name, table, indexes): (&str, i64, i64) = (row.get(0), row.get(1), row.get(2));
@@ -232,6 +232,6 @@ fn sizes(url: &str, passages: usize) -> (f64, f64) {
     let sql =
         "select sum(pg_relation_size(c.oid))::bigint from pg_class c join pg_am a on a.oid = c.relam where a.amname = 'hnsw'";
     let graph: i64 = client.query_one(sql, &[]).expect("a size").get(0);
-    println!("| the index of embeddings alone | | {} |\n", graph / passages as i64);
+    println!("| the embedding index alone | | {} |\n", graph / passages as i64);
     (graph as f64 / passages as f64, all as f64 / passages as f64)
 }
