@@ -15,7 +15,7 @@ use prost::Message as _;
 use serde_json::json;
 
 use super::calibrate::calibrate;
-use super::card::Card;
+use super::card::{Card, stage_table};
 use super::card_language;
 use super::comparison::{Comparison, Measured};
 use super::corpora;
@@ -127,8 +127,7 @@ pub fn export(
     let json = golden::to_json(&texts).map_err(|error| content(&partial.join(GOLDEN), &error.to_string()))?;
     write(&partial.join(GOLDEN), json.as_bytes())?;
     let measured = measure_all(options, &partial, weights, &mut encoder)?;
-    let mut card = card(options, &partial, weights, &parity, &measured)?;
-    card.push_str(&card_language::render(&recognition));
+    let card = card(options, &partial, weights, &parity, &measured, card_language::render(&recognition))?;
     write(&partial.join(MODEL_CARD), card.as_bytes())?;
     let mut manifest = manifest(options, weights, &parity, measured.first().and_then(|measured| measured.report.as_ref()));
     manifest.quality.extend(recognition.first().map(card_language::quality).unwrap_or_default());
@@ -242,11 +241,10 @@ fn card(
     weights: &EncoderWeights,
     parity: &[Parity],
     measured: &[Measured],
+    language_detection: String,
 ) -> Result<String, Error> {
-    let recipe = match options.origin {
-        Origin::Trained(config) => {
-            toml::to_string(config).map_err(|error| content(&folder.join(MODEL_CARD), &error.to_string()))?
-        }
+    let training = match options.origin {
+        Origin::Trained(config) => stage_table(config),
         Origin::Imported(_) => String::new(),
     };
     let mut files = Vec::new();
@@ -269,7 +267,8 @@ fn card(
         files,
         corpora,
         imported: options.origin.imported(),
-        recipe: &recipe,
+        language_detection,
+        training,
         parity,
         measured,
         notes: options.notes,

@@ -90,7 +90,7 @@ fn with_files(card: &str, files: impl IntoIterator<Item = (String, u64)>) -> Str
     lines.concat()
 }
 
-/// The model card with another title and with `section` before its notes; replaces a section with the same heading.
+/// The model card with another title and with `section` after its other results; replaces a section with the same heading.
 fn with_section(card: &str, title: &str, heading: &str, section: &str) -> String {
     let body = card.split_once('\n').map_or("", |(_, body)| body);
     let mut parts: Vec<&str> = body.split_inclusive('\n').collect();
@@ -100,7 +100,7 @@ fn with_section(card: &str, title: &str, heading: &str, section: &str) -> String
         let length = parts[from + 1..].iter().position(is_heading).map_or(parts.len() - from, |length| length + 1);
         parts.drain(from..from + length);
     }
-    let tail = parts.split_off(at(&parts, "## Notes").unwrap_or(parts.len()));
+    let tail = parts.split_off(at(&parts, "## Exactness of the graphs").unwrap_or(parts.len()));
     let (head, tail) = (parts.concat(), tail.concat());
     format!("{title}\n{}\n\n{section}{tail}", head.trim_end())
 }
@@ -110,12 +110,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_is_inserted_before_the_notes_and_replaced_on_update() {
-        let card = "# tiny 0.1.0\n\nAn encoder.\n\n## Notes\n\nNone.\n";
+    fn a_section_is_inserted_after_the_results_and_replaced_on_update() {
+        let card = "# tiny 0.1.0\n\nAn encoder.\n\n## Exactness of the graphs\n\nExact.\n";
         let once = with_section(card, "# tiny 0.2.0", "## Questions", "## Questions\n\nFirst.\n\n");
-        assert_eq!(once, "# tiny 0.2.0\n\nAn encoder.\n\n## Questions\n\nFirst.\n\n## Notes\n\nNone.\n");
+        assert_eq!(once, "# tiny 0.2.0\n\nAn encoder.\n\n## Questions\n\nFirst.\n\n## Exactness of the graphs\n\nExact.\n");
         let twice = with_section(&once, "# tiny 0.3.0", "## Questions", "## Questions\n\nSecond.\n\n");
-        assert_eq!(twice, "# tiny 0.3.0\n\nAn encoder.\n\n## Questions\n\nSecond.\n\n## Notes\n\nNone.\n");
+        assert_eq!(twice, "# tiny 0.3.0\n\nAn encoder.\n\n## Questions\n\nSecond.\n\n## Exactness of the graphs\n\nExact.\n");
     }
 
     #[test]
@@ -129,8 +129,11 @@ mod tests {
 
     #[test]
     fn replacing_a_section_keeps_the_other_sections() {
-        let card = "# tiny 0.1.0\n\n## Questions\n\nFirst.\n\n## Words\n\nSome.\n\n## Notes\n\nNone.\n";
+        let card = "# tiny 0.1.0\n\n## Questions\n\nFirst.\n\n## Words\n\nSome.\n\n## Exactness of the graphs\n\nExact.\n";
         let other = with_section(card, "# tiny 0.2.0", "## Questions", "## Questions\n\nSecond.\n\n");
-        assert_eq!(other, "# tiny 0.2.0\n\n## Words\n\nSome.\n\n## Questions\n\nSecond.\n\n## Notes\n\nNone.\n");
+        assert_eq!(
+            other,
+            "# tiny 0.2.0\n\n## Words\n\nSome.\n\n## Questions\n\nSecond.\n\n## Exactness of the graphs\n\nExact.\n"
+        );
     }
 }

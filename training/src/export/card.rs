@@ -1,4 +1,4 @@
-//! The model card: what the model is, what it was made from, how good it is, and its limits.
+//! The model card: what the model is, how to use it, how good it is, what it was made from, and its limits.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::corpora::CorpusRow;
 use super::origin::Imported;
 use super::parity::Parity;
 use super::weights::EncoderShape;
-use crate::config::Norm;
+use crate::config::{Config, Norm, StageConfig};
 use crate::eval::Report;
 
 /// Number of languages that the card lists as the worst.
@@ -32,8 +32,10 @@ pub struct Card<'a> {
     pub corpora: Vec<CorpusRow>,
     /// The origin of the weights, if they were not trained here.
     pub imported: Option<&'a Imported>,
-    /// The configuration as TOML; empty for imported weights.
-    pub recipe: &'a str,
+    /// The section on language detection; empty without a language head.
+    pub language_detection: String,
+    /// The table of the training stages; empty for imported weights.
+    pub training: String,
     /// Parity of the graphs with the trained encoder.
     pub parity: &'a [Parity],
     /// Quality, size and speed: of this bundle first, then of the models that it is compared with.
@@ -79,21 +81,41 @@ impl fmt::Display for Card<'_> {
         for (file, bytes) in &self.files {
             writeln!(f, "{}", file_line(file, *bytes))?;
         }
+        self.usage(f)?;
         self.quality(f)?;
+        f.write_str(&self.language_detection)?;
+        self.exactness(f)?;
+        self.data(f)?;
+        match self.imported {
+            Some(imported) => imported.fmt(f)?,
+            None => write!(f, "\n## Training\n\n{}", self.training)?,
+        }
         if let Some(notes) = self.notes {
             writeln!(f, "\n## Notes\n\n{}", notes.trim())?;
         }
-        self.exactness(f)?;
-        self.limits(f)?;
-        self.data(f)?;
-        if let Some(imported) = self.imported {
-            return imported.fmt(f);
-        }
-        writeln!(f, "\n## Recipe\n\n```toml\n{}\n```", self.recipe.trim_end())
+        self.limits(f)
     }
 }
 
+/// The stages of a run as a table.
+pub(super) fn stage_table(config: &Config) -> String {
+    let mut table = String::from(
+        "The complete configuration is `training.config` in `manifest.json`. Its stages:\n\n\
+         | stage | steps | pairs per step | tokens per text | learning rate |\n|---|---:|---:|---:|---:|\n",
+    );
+    for stage in &config.stages {
+        let StageConfig { name, steps, batch_pairs, tokens_max, learning_rate, .. } = stage;
+        table.push_str(&format!("| {name} | {steps} | {batch_pairs} | {tokens_max} | {learning_rate} |\n"));
+    }
+    table
+}
+
 impl Card<'_> {
+    fn usage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n## Use\n\n    dragoman serve --model models/{}\n", self.name)?;
+        writeln!(f, "The server embeds texts (`POST /v1/embeddings`) and searches with the model.")
+    }
+
     fn quality(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n## Quality and speed\n")?;
         match self.report() {
@@ -220,7 +242,8 @@ mod tests {
             files: vec![("model.onnx", 14_200_000)],
             corpora: vec![words],
             imported: None,
-            recipe: "seed = 1\n",
+            language_detection: "\n## Language identification\n\nGood.\n".to_owned(),
+            training: "One stage.\n".to_owned(),
             parity: &[],
             measured,
             notes: Some("Made in spring.\n"),
@@ -254,16 +277,16 @@ mod tests {
     }
 
     #[test]
-    fn a_card_lists_sizes_data_and_recipe_and_states_unmeasured_quality() {
+    fn a_card_lists_sizes_data_and_training_and_states_unmeasured_quality() {
         let text = card(&[measured("tiny 0.1.0", None)]).to_string();
         let parts = [
             "# tiny 0.1.0",
             "13.9M parameters",
             "`model.onnx`: 14.2 MB",
             "| words | org/words | free / research | research | 5 |",
-            "```toml\nseed = 1\n```",
             "Quality was not measured.",
-            "## Notes\n\nMade in spring.\n\n## Exactness",
+            "\n## Language identification\n\nGood.\n\n## Exactness",
+            "\n## Training\n\nOne stage.\n\n## Notes\n\nMade in spring.\n\n## Limits",
             "| one query of 20 tokens on one core, ms (median) | 0.500 |",
         ];
         check(&text, &parts);

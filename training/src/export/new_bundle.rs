@@ -19,7 +19,7 @@ pub struct NewBundle {
     /// those of the first models with late interaction.
     #[arg(long)]
     pub relevance: Option<PathBuf>,
-    /// Markdown to include in the model card: whatever its numbers and the recipe do not say.
+    /// Markdown to include in the model card: what its tables do not say.
     #[arg(long)]
     pub notes: Option<PathBuf>,
 }

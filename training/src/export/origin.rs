@@ -53,7 +53,7 @@ impl<'a> Origin<'a> {
     }
 }
 
-/// Writes the final sections of a model card.
+/// Writes the sections of a model card on the origin of the weights.
 impl fmt::Display for Imported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n## Source\n")?;
