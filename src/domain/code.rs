@@ -8,7 +8,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Who has to act. The graver a failure, the greater its class.
+/// Who has to act, in ascending order of severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErrorClass {
     /// The request is wrong; the message says how.
@@ -117,7 +117,7 @@ codes! {
         "Add the name to the `hosts` setting, or create keys.");
     /// The server has no keys, and the request comes from a web page of another origin.
     OriginNotAllowed = ("origin_not_allowed", 403, Client,
-        "origin: a page of another origin may call only if cors_origins lists it, got null",
+        "origin: must be this server's own or one that cors_origins lists, got null",
         "Add the origin to the `cors_origins` setting.");
     /// The key does not allow this: its scope is too narrow, or it is restricted to other collections.
     Forbidden = ("forbidden", 403, Client,
@@ -177,7 +177,7 @@ codes! {
         "Create another admin key that never expires, then delete this one.");
     /// The job has finished and can no longer be canceled.
     JobFinished = ("job_finished", 409, Client,
-        "job 0198c0de-7a11-7000-8000-2f1de5c0ffee has already succeeded",
+        "job 0198c0de-7a11-7000-8000-2f1de5c0ffee has already ended with status succeeded",
         "There is nothing left to do: read the job.");
     /// The job has not succeeded, or its type has no such results.
     NoResults = ("no_results", 409, Client,
@@ -217,7 +217,7 @@ codes! {
         "Wait for its job. If the training failed, correct what the job says and train again.");
     /// The server has reached its maximum number of classifiers.
     TooManyClassifiers = ("too_many_classifiers", 409, Client,
-        "the server already has 1000 classifiers, the most it may have",
+        "the server already has 1000 classifiers, the maximum",
         "Delete classifiers.");
     /// The idempotency key was already used for a different request.
     IdempotencyConflict = ("idempotency_conflict", 409, Client,
@@ -241,11 +241,11 @@ codes! {
         "Send a content type and an encoding that the detail lists.");
     /// The server has reached its maximum number of collections.
     TooManyCollections = ("too_many_collections", 409, Client,
-        "the server already has 10000 collections, the most it may have (collections_max)",
+        "the server already has 10000 collections, the maximum (collections_max)",
         "Delete collections, or raise `collections_max`. Documents of several tenants can share a collection and a filter.");
     /// The server has reached its maximum number of keys.
     TooManyKeys = ("too_many_keys", 409, Client,
-        "the server already has 1000 valid keys, the most it may have (keys_max)",
+        "the server already has 1000 valid keys, the maximum (keys_max)",
         "Delete keys, or raise `keys_max`.");
     /// The caller sends too many requests; retry after the time given in Retry-After.
     RateLimited = ("rate_limited", 429, Capacity,
@@ -261,7 +261,7 @@ codes! {
         "Use another copy of the archive. An archive from a newer server needs a server of that version or newer.");
     /// A queue is full; retry after the time given in Retry-After.
     Overloaded = ("overloaded", 503, Capacity,
-        "collection news already has 1024 writes waiting, the most it may have (write_queue_max)",
+        "collection news already has 1024 writes waiting, the maximum (write_queue_max)",
         "Wait as long as `Retry-After` says and repeat. Nothing was stored.");
     /// The document is stored but not embedded yet, so it cannot be searched with; retry after the time given in Retry-After.
     DocumentPending = ("document_pending", 503, Capacity,

@@ -35,7 +35,7 @@ pub enum Error {
     StillIndexing,
     #[error("the stored record of an earlier request is damaged")]
     CorruptIdempotencyRecord,
-    /// Nothing says which documents of the request the recorded results belong to.
+    /// The record does not say which documents its results belong to.
     #[error(
         "an earlier version of the server executed the request with this idempotency key and recorded the results of only \
          {recorded} of its {documents} documents: read the documents to see what is stored, and use a new key to send them again"
@@ -46,7 +46,7 @@ pub enum Error {
     /// The name is an alias, but the operation needs a collection's own name or an unused one.
     #[error("{name} is an alias of collection {collection}")]
     AliasExists { name: CollectionName, collection: CollectionName },
-    #[error("the server already has {limit} aliases, the most it may have")]
+    #[error("the server already has {limit} aliases, the maximum")]
     TooManyAliases { limit: usize },
     #[error("there is no document {id} in collection {collection}")]
     DocumentNotFound { collection: CollectionName, id: DocumentId },
@@ -60,13 +60,13 @@ pub enum Error {
     FirstKey,
     #[error("this is the only key that can create other keys and never expires; create another such key first")]
     LastAdminKey,
-    #[error("the server already has {limit} valid keys, the most it may have (keys_max)")]
+    #[error("the server already has {limit} valid keys, the maximum (keys_max)")]
     TooManyKeys { limit: usize },
     #[error("the system provides no random numbers: {0}")]
     Random(String),
     #[error("a collection {name} already exists")]
     CollectionExists { name: CollectionName },
-    #[error("the server already has {limit} collections, the most it may have (collections_max)")]
+    #[error("the server already has {limit} collections, the maximum (collections_max)")]
     TooManyCollections { limit: usize },
     #[error("model {requested:?} is not loaded; this server has {loaded:?}")]
     UnknownModel { requested: String, loaded: String },
@@ -87,7 +87,7 @@ pub enum Error {
     NoModel { collection: CollectionName, dimension: usize },
     #[error("the vector {problem}")]
     InvalidVector { problem: String },
-    #[error("collection {collection} already has {limit} writes waiting, the most it may have (write_queue_max)")]
+    #[error("collection {collection} already has {limit} writes waiting, the maximum (write_queue_max)")]
     WritesWaiting { collection: CollectionName, limit: usize },
     #[error("{waiting} texts already wait for the encoder, but at most {limit} may (embed_queue_texts_max); nothing was stored")]
     EncoderBusy { waiting: usize, limit: usize },
@@ -105,10 +105,10 @@ pub enum Error {
     NotCopied { collection: CollectionName, source: Box<StoreError> },
     #[error("cannot open collection {collection} in {}", folder.display())]
     Open { collection: CollectionName, folder: PathBuf, source: Box<Error> },
-    /// The space for emergencies is given up, and the disk has no room for it.
+    /// The emergency space was released, and the disk has no room for it.
     #[error("the disk is full: additions wait until {kib} KiB are free on the disk of the data directory")]
     AdditionsWait { kib: u64 },
-    /// The data directory is no longer where it was when the server started. What was written there might never be found again.
+    /// The data directory is no longer where it was when the server started. Anything written to it could be lost.
     #[error(
         "the data directory was removed, moved or replaced while the server ran, so writes are refused: put it back at its path, \
          or restart the server"
@@ -118,15 +118,15 @@ pub enum Error {
     DiskFull { folder: PathBuf, kib: u64, source: Box<Error> },
     #[error("there is no job {id}")]
     JobNotFound { id: JobId },
-    #[error("job {id} has already {}", status.name())]
+    #[error("job {id} has already ended with status {}", status.name())]
     JobFinished { id: JobId, status: JobStatus },
     #[error("job {id} is of type {}, and only imports have a result for each line; {}", kind.name(), results_location(*kind, id))]
     NoLines { id: JobId, kind: JobType },
-    #[error("{limit} jobs are already running or waiting, the most that are allowed; nothing was accepted")]
+    #[error("{limit} jobs are already running or waiting, the maximum; nothing was accepted")]
     JobsWaiting { limit: usize },
     #[error(transparent)]
     Refused(#[from] LimitExceeded),
-    #[error("the file arrived too slowly while others waited for a place (uploads_max); nothing was accepted")]
+    #[error("the file arrived too slowly while others waited for a slot (uploads_max); nothing was accepted")]
     UploadEvicted,
     /// The stored state of a job cannot be read back: another program must have changed it.
     #[error("job {id} cannot continue: {problem}")]
@@ -261,7 +261,7 @@ fn describe(collection: &CollectionName, damage: &Damage) -> String {
     }
 }
 
-/// Says where the results of a job are that is not an import.
+/// Says where to find the results of a job that is not an import.
 fn results_location(kind: JobType, id: &JobId) -> String {
     match kind {
         JobType::Mine => format!("GET /v1/jobs/{id}/pairs returns its pairs"),

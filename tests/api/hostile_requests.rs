@@ -188,7 +188,8 @@ async fn attacked() -> (Server, String) {
 }
 
 /// Refusals of well-formed requests, because of the server's state or because of the body as a whole: they name no location.
-const WITHOUT_PLACE: [&str; 4] = ["after the change", "nothing to evaluate with", "are the same sentences", "expected an object"];
+const WITHOUT_PLACE: [&str; 4] =
+    ["after the change", "no labeled examples to evaluate with", "are the same sentences", "expected an object"];
 
 /// Describes what is wrong with an answer, if anything. Its schema was already checked.
 fn problem(answer: &Answer, took: Duration) -> Option<String> {

@@ -268,7 +268,7 @@ async fn unknown_missing_and_invalid_tool_arguments_are_reported() {
     check("search", json!({"query": "a"}), &[("/collection", "missing field `collection`")]).await;
     check("search", json!({"collection": 3, "query": "a"}), &[("/collection", "invalid type: integer `3`, expected a string")])
         .await;
-    let document = "must have at least 1 characters, got 0";
+    let document = "must have at least 1 character, got 0";
     check("get_document", json!({"collection": "news", "id": ""}), &[("/id", document)]).await;
     let unknown = "unknown field `text`, expected `texts`";
     check("detect_language", json!({"text": "a"}), &[("/text", unknown), ("/texts", "missing field `texts`")]).await;

@@ -119,7 +119,7 @@ fn an_altered_document_fails_the_move_and_the_next_move_succeeds() {
         create trigger changes before insert on dragoman.documents for each row execute function changes()";
     places.sql().batch_execute(changes).unwrap();
     moved(places.folder(), places.url(), &[]).fails(&["collection news", "document n700 has different content"]);
-    moved(places.folder(), places.url(), &["--verify"]).fails(&["collection blog is not the same in both"]);
+    moved(places.folder(), places.url(), &["--verify"]).fails(&["collection blog differs between source and target"]);
     places.sql().batch_execute("drop function changes cascade").unwrap();
     moved(places.folder(), places.url(), &["--json"]).json();
     assert_eq!(counts(&places.serve_database(FAKE).client()), all());

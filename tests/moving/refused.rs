@@ -23,7 +23,7 @@ fn a_target_with_a_conflicting_name_is_refused() {
     assert!(server.terminate().success());
     let before = places.rows();
     moved(places.folder(), places.url(), &[]).fails(&["the target already has a collection news"]);
-    moved(places.folder(), places.url(), &["--verify"]).fails(&["collection blog is not the same in both"]);
+    moved(places.folder(), places.url(), &["--verify"]).fails(&["collection blog differs between source and target"]);
     assert!(places.rows() == before);
     let other = filled(3);
     let server = other.serve_database(FAKE);
@@ -48,7 +48,7 @@ fn unknown_documents_in_the_target_are_refused() {
     moved(places.folder(), places.url(), &["--json"]).json();
     places.sql().batch_execute("delete from dragoman.catalog").unwrap();
     let before = places.rows();
-    moved(places.folder(), places.url(), &[]).fails(&["documents of collection blog", "no move has left"]);
+    moved(places.folder(), places.url(), &[]).fails(&["documents of collection blog", "not from an earlier move"]);
     assert!(places.rows() == before);
 }
 
@@ -149,7 +149,7 @@ fn verify_reports_the_first_document_that_differs() {
         let sql = format!("update {} set {set} where document in (5, 9)", places.table(table, 1));
         assert_eq!(places.sql().execute(&sql, &[]).unwrap(), 2);
         let run = moved(places.folder(), places.url(), &["--verify"]);
-        run.fails(&["collection news is not the same in both: document n4 has different content"]);
+        run.fails(&["collection news differs between source and target: document n4 has different content"]);
     };
     // A tiny change to every value of an embedding.
     change("passages", "embedding = embedding * array_fill(1.0001::real, array[vector_dims(embedding)])::vector");

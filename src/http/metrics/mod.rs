@@ -251,13 +251,13 @@ fn register_bounds(registry: &mut Registry, bounds: &[Arc<SharedLimit>], connect
     add("connections_max", [limit, open, evicted].map(|count| count.load(Ordering::Relaxed)));
     registry.register("bound_limit", "Limits that all requests share, by the name of their setting", limits);
     registry.register("bound_used", "How much of each limit is in use", used);
-    registry.register("bound_refusals", "Refusals for lack of room; for connections: idle ones closed to make room", refused);
+    registry.register("bound_refusals", "Refusals at the limit; for connections: idle ones closed to make room", refused);
 }
 
 /// The log and the certificate, which other parts of the program look after.
 fn register_readings(registry: &mut Registry, readings: &Readings) {
     if let Some(dropped) = &readings.log_lines_dropped {
-        let about = "Lines of the log that nobody read fast enough";
+        let about = "Log lines dropped because nobody read them fast enough";
         registry.register("log_lines_dropped", about, ConstCounter::new(dropped()));
     }
     if let Some(expiry) = &readings.certificate_expiry_s {
@@ -269,7 +269,7 @@ fn register_readings(registry: &mut Registry, readings: &Readings) {
 fn register_schedule(registry: &mut Registry, meter: &ScheduleMeter) {
     let counts = [("stored", &meter.stored), ("unchanged", &meter.unchanged), ("failed", &meter.failed)];
     let results = results(counts.map(|(result, count)| (result, count.load(Ordering::Relaxed))));
-    registry.register("scheduled_snapshots", "Scheduled snapshots, by what became of them", results);
+    registry.register("scheduled_snapshots", "Scheduled snapshots, by outcome", results);
     let last = ConstGauge::new(meter.last_ms.load(Ordering::Relaxed) as f64 / 1e3);
     let about = "When the target was last known to have the server's state, since the Unix epoch; 0 if not since the start";
     registry.register_with_unit("scheduled_snapshot_time", about, Unit::Seconds, last);
@@ -278,7 +278,7 @@ fn register_schedule(registry: &mut Registry, meter: &ScheduleMeter) {
 /// The state of the database server's replica. Its lag is left out while it is unknown.
 fn register_replica(registry: &mut Registry, replica: &ReplicaState) {
     registry.register("replica_up", "Whether the replica answers reads", ConstGauge::new(u64::from(replica.answers)));
-    let about = "Reads that the replica may answer, by how they were answered";
+    let about = "Reads that the replica may answer, by outcome";
     registry.register("replica_reads", about, results(replica.reads.iter().copied()));
     let Some(lag) = replica.lag else { return };
     let (bytes, age_s) = (ConstGauge::new(lag.bytes), ConstGauge::new(lag.age.as_secs_f64()));

@@ -130,7 +130,7 @@ pub fn check_host_and_origin(request: &Request, hosts: &Hosts, origins: &[Origin
         });
         if !allowed && !host.as_ref().is_some_and(|host| is_own(origin.to_str().unwrap_or_default(), host)) {
             let got = String::from_utf8_lossy(origin.as_bytes()).into_owned();
-            let detail = format!("a page of another origin may call only if cors_origins lists it, got {got}");
+            let detail = format!("must be this server's own or one that cors_origins lists, got {got}");
             return Err(ApiError::parameter(Code::OriginNotAllowed, ORIGIN.as_str(), detail));
         }
     }
@@ -147,7 +147,7 @@ fn check_site(request: &Request) -> Result<(), ApiError> {
     if !header_is(&FETCH_SITE, &["cross-site", "same-site"]) || reads && header_is(&FETCH_MODE, &["navigate"]) {
         return Ok(());
     }
-    let detail = "a page of another origin may call only if cors_origins lists it";
+    let detail = "a page of another origin may call this server only if cors_origins lists its origin";
     Err(ApiError::parameter(Code::OriginNotAllowed, FETCH_SITE.as_str(), detail))
 }
 

@@ -95,7 +95,7 @@ impl TrafficLimits {
         let burst = self.rate.map_or(0.0, |rate| f64::from(rate.burst));
         let account = accounts.entry(owner.clone()).or_insert(Account { tokens: burst, at: now, running: 0 });
         if let Some(max) = self.caller_running_max.filter(|max| account.running >= *max) {
-            let detail = format!("this caller already has {max} requests running, the most that it may (caller_requests_max)");
+            let detail = format!("this caller already has {max} requests running, the maximum (caller_requests_max)");
             return Err(ApiError::new(Code::RateLimited, detail));
         }
         if let Some(rate) = self.rate {

@@ -140,12 +140,16 @@ impl Walk<'_> {
 
     fn bounds(&mut self, schema: &Value, got: f64, keywords: [&str; 2], pointer: &str, unit: &str) {
         let [minimum, maximum] = keywords.map(|keyword| schema[keyword].as_f64());
-        let (verb, unit) = if unit.is_empty() { ("be", String::new()) } else { ("have", format!(" {unit}")) };
+        let must = |bound: f64, which: &str| match unit {
+            "" => format!("must be {which} {bound}, got {got}"),
+            _ if bound == 1.0 => format!("must have {which} 1 {}, got {got}", unit.trim_end_matches('s')),
+            _ => format!("must have {which} {bound} {unit}, got {got}"),
+        };
         if let Some(minimum) = minimum.filter(|minimum| got < *minimum) {
-            self.add(pointer, format!("must {verb} at least {minimum}{unit}, got {got}"));
+            self.add(pointer, must(minimum, "at least"));
         }
         if let Some(maximum) = maximum.filter(|maximum| got > *maximum) {
-            self.add(pointer, format!("must {verb} at most {maximum}{unit}, got {got}"));
+            self.add(pointer, must(maximum, "at most"));
         }
     }
 
@@ -304,7 +308,7 @@ mod tests {
             &[
                 ("/pairs/0/second", "missing field `second`"),
                 ("/pairs/1", "invalid type: array, expected an object"),
-                ("/pairs/2/first", "must have at least 1 characters, got 0"),
+                ("/pairs/2/first", "must have at least 1 character, got 0"),
             ],
         );
         check("create_embeddings", r#"{"input": 3}"#, &[("/input", "invalid type: integer `3`, expected a string or an array")]);

@@ -215,7 +215,7 @@ impl Reader<'_> {
         let field = Field::parse(field).map_err(|detail| refuse("field", detail))?;
         let allowed = operators_of(&field);
         if !allowed.contains(&operator) {
-            let detail = format!("does not work on {field}; supported are {}", allowed.join(", "));
+            let detail = format!("does not work on {field}, which supports {}", allowed.join(", "));
             return Err(refuse(operator, detail));
         }
         let one = |value: &Value| scalar(&field, value).map_err(|detail| refuse(operator, detail));
@@ -385,7 +385,7 @@ mod tests {
         refuse(json!({"field": "a", "gt": true}), "/filter/gt", "got a boolean");
         refuse(json!({"field": "a", "exists": "yes"}), "/filter/exists", "must be a boolean");
         refuse(json!({"field": "a", "prefix": 1}), "/filter/prefix", "must be a string");
-        refuse(json!({"field": "language", "gt": "fr"}), "/filter/gt", "supported are eq, ne, in, exists");
+        refuse(json!({"field": "language", "gt": "fr"}), "/filter/gt", "which supports eq, ne, in, exists");
         refuse(json!({"field": "language", "eq": "xx"}), "/filter/eq", "one of the 62");
         refuse(json!({"field": "language", "in": ["fr", "french"]}), "/filter/in/1", "BCP 47");
         refuse(json!({"field": "id", "eq": 3}), "/filter/eq", "must be a string");

@@ -11,7 +11,7 @@ pub enum ClassifierError {
     Exists { name: ClassifierName },
     #[error("classifier {name} is not ready: {problem}")]
     NotReady { name: ClassifierName, problem: String },
-    #[error("the server already has {limit} classifiers, the most it may have")]
+    #[error("the server already has {limit} classifiers, the maximum")]
     TooMany { limit: usize },
     #[error("classifier {name} was trained on embeddings of model {expected}, but the server has {loaded}; train it again")]
     Model { name: ClassifierName, expected: CollectionModel, loaded: CollectionModel },

@@ -341,5 +341,5 @@ fn evaluate_answers(
 }
 
 fn no_labels_error() -> ClassifierError {
-    ClassifierError::EvaluationSet { problem: "there is nothing to evaluate with: no labeled example".to_owned() }
+    ClassifierError::EvaluationSet { problem: "there are no labeled examples to evaluate with".to_owned() }
 }

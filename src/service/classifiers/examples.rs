@@ -90,7 +90,7 @@ pub(super) fn sorted_counts(rows: &[Example]) -> Vec<(String, usize)> {
 pub(super) fn check_labels(definition: &ClassifierDefinition, examples: usize, labels: &[&str]) -> Result<(), String> {
     let (needed, what) = if definition.multi_label { (1, "at least one label") } else { (2, "at least two labels") };
     if examples == 0 {
-        return Err("there is nothing to learn from: no labeled example".to_owned());
+        return Err("there are no labeled examples to learn from".to_owned());
     }
     if labels.len() < needed {
         let one = labels.first().map(|label| format!(": {label:?}")).unwrap_or_default();

@@ -35,9 +35,9 @@ pub struct LimitShare {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LimitExceeded {
-    #[error("{name} is {limit} for all callers together, and nothing is free; try again later")]
+    #[error("{name} ({limit}, shared by all callers) is used up; try again later")]
     Full { name: &'static str, limit: u64 },
-    #[error("{name} is {limit} for all callers together, and this caller already has its share of {held}; try again later")]
+    #[error("this caller already holds its share of {name} ({held} of {limit}, shared by all callers); try again later")]
     Share { name: &'static str, limit: u64, held: u64 },
 }
 

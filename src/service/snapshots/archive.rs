@@ -250,9 +250,7 @@ impl ArchiveBounds {
     fn check_entries(&self, entries: usize) -> Result<(), Error> {
         let Self { collections_max, .. } = *self;
         if entries > collections_max.saturating_add(2) {
-            return Err(invalid(format!(
-                "has more files than {collections_max} collections need, the most that this server may hold"
-            )));
+            return Err(invalid(format!("has more files than {collections_max} collections need, the maximum of this server")));
         }
         Ok(())
     }

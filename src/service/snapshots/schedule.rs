@@ -53,7 +53,7 @@ enum ScheduleError {
     Service(#[from] Error),
     #[error("cannot copy a snapshot")]
     Target(#[from] TargetError),
-    #[error("the job {job} that makes a snapshot has {}: {problem}", status.name())]
+    #[error("job {job}, which makes a snapshot, ended with status {}: {problem}", status.name())]
     Job { job: JobId, status: JobStatus, problem: String },
 }
 
