@@ -55,11 +55,11 @@ impl Service {
         let catalog = catalog.map_err(|error| emergency_space.explain_full_disk(error, 0))?;
         let (lock, catalog) = (catalog.directory_lock(), Box::new(catalog));
         let databases = all_rows(&*catalog)?.len().min(parts.limits.databases_open_max);
-        emergency_space.give_up_if_disk_is_full(databases);
+        emergency_space.release_if_disk_is_full(databases);
         let service = Self::open_with_catalog(parts, (catalog, None, lock));
         let service = service.map_err(|error| emergency_space.explain_full_disk(error, databases))?;
         // On a full disk, jobs wait until this succeeds, and changes that add something are refused.
-        if let Err(error) = service.state.occupy_emergency_space() {
+        if let Err(error) = service.state.reserve_emergency_space() {
             tracing::warn!(error = with_causes(&error), "changes that add something are refused");
         }
         Ok(service)
@@ -178,7 +178,7 @@ impl Service {
             .run(move |state| {
                 let closed = close_all(&open);
                 // The disk may be full at the next start, and there may be more collections than at this one.
-                let _ = state.occupy_emergency_space();
+                let _ = state.reserve_emergency_space();
                 closed
             })
             .await
@@ -186,16 +186,16 @@ impl Service {
 }
 
 impl State {
-    /// Occupies the space for emergencies, if the documents are in the data directory. Fails if nothing is occupied because the
-    /// disk lacks room, or if the data directory is gone. Creating a collection does not call this, because only a start needs
-    /// more space for it. Blocks.
-    pub(super) fn occupy_emergency_space(&self) -> Result<(), Error> {
+    /// Reserves the emergency space, if the documents are in the data directory. Fails if nothing is reserved because the disk
+    /// lacks room, or if the data directory is gone. Creating a collection does not call this, because only a start needs more
+    /// space for it. Blocks.
+    pub(super) fn reserve_emergency_space(&self) -> Result<(), Error> {
         self.check_directory()?;
-        if self.server.is_some() { Ok(()) } else { self.emergency_space.occupy(self.databases_at_start()) }
+        if self.server.is_some() { Ok(()) } else { self.emergency_space.reserve(self.databases_at_start()) }
     }
 
-    /// Refuses a change that adds something while the space for emergencies is given up and cannot be occupied again: the room
-    /// is left for the next start, for deletions and for revocations. Also refuses it if the data directory is gone. Blocks.
+    /// Refuses a change that adds something while the emergency space is released and cannot be reserved again: the room is left
+    /// for the next start, for deletions and for revocations. Also refuses it if the data directory is gone. Blocks.
     pub(super) fn check_emergency_space(&self) -> Result<(), Error> {
         self.check_directory()?;
         if self.server.is_some() { Ok(()) } else { self.emergency_space.check(self.databases_at_start()) }
@@ -278,8 +278,8 @@ fn check_writable(folder: &Path) -> Result<(), Error> {
 
 /// Saves every index and closes every database, several at once, even if some of them fail. Returns the first failure.
 ///
-/// A disk that lacks room for several new indexes at once may still have it for one. So what cannot be saved is saved again at
-/// the end, one after the other.
+/// A disk that lacks room for several new indexes at once may still have it for one, so failed saves are repeated at the end,
+/// one after the other.
 fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
     let collections = open.len();
     tracing::info!(collections, "saving the indexes and closing the databases");

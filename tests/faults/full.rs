@@ -226,7 +226,7 @@ fn a_server_starts_on_a_full_disk_after_a_shutdown() {
 }
 
 #[test]
-fn additions_are_refused_while_the_emergency_space_is_given_up() {
+fn additions_are_refused_while_the_emergency_space_is_released() {
     let folder = tempfile::tempdir().unwrap();
     let keyed = |client: &Client| {
         let body = json!({ "documents": [{ "id": "keyed", "text": "a short text", "language": "en" }] });
@@ -265,7 +265,7 @@ fn additions_are_refused_while_the_emergency_space_is_given_up() {
     // A request may still get the refusal of an attempt that was made when the disk was full.
     let create = |client: &Client| client.post("/v1/collections", &json!({ "name": "news" })).0 == 201;
     server.client().wait_until("additions are accepted again", create);
-    assert!(disk.path().join("emergency-space").exists(), "the space stays given up although the disk has room");
+    assert!(disk.path().join("emergency-space").exists(), "the space stays released although the disk has room");
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn a_key_can_be_revoked_on_a_full_disk() {
 }
 
 #[test]
-fn a_deletion_occupies_the_emergency_space_again_when_the_disk_has_room() {
+fn a_deletion_reserves_the_emergency_space_again_when_the_disk_has_room() {
     let folder = tempfile::tempdir().unwrap();
     let full = with_full_disk(folder.path(), |client| ["first", "second"].map(|name| create(client, name)));
     let Some((disk, server, _)) = full else { return };

@@ -243,7 +243,7 @@ impl State {
             }
         }
         // The collection is deleted even if the disk has no room for this.
-        let _ = self.occupy_emergency_space();
+        let _ = self.reserve_emergency_space();
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! Keeps some space on the data directory's disk for emergencies. When the disk is full, the server gives the space up, so that
-//! it can start, delete a collection and revoke a key there: each needs room for a commit, and a start also needs room for the
+//! Reserves some space on the data directory's disk for emergencies. When the disk is full, the server releases it, so that it
+//! can still start, delete a collection and revoke a key: each needs room for a commit, and a start also needs room for the
 //! databases that it opens.
 
 use std::fs::File;
@@ -22,11 +22,11 @@ const BYTES: u64 = 4 << 20;
 const BYTES_PER_DATABASE: u64 = 64 << 10;
 /// Unit in which the system counts the blocks of a file.
 const BLOCK_BYTES: u64 = 512;
-/// Minimum time between two attempts of refused requests to occupy the space. An attempt may write the whole file, because a
-/// quota may leave less room than the disk has.
+/// Minimum time between two attempts to reserve the space again. An attempt may write the whole file, because a quota may leave
+/// less room than the disk has.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// The file that occupies the space.
+/// The file that reserves the space.
 pub(crate) struct EmergencySpace {
     path: PathBuf,
     /// Locked while the file is created or removed.
@@ -35,12 +35,12 @@ pub(crate) struct EmergencySpace {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Status {
-    /// It is, as far as it can be: failures that a lack of room did not cause are ignored.
+    /// Reserved, or missing for another reason than a full disk, which is ignored.
     #[default]
-    Occupied,
-    /// It was given up, and nobody has tried to occupy it since.
-    GivenUp,
-    /// The disk lacked room for it at `tried`: `kib` KiB had to be free.
+    Reserved,
+    /// Released, and not reserved again since.
+    Released,
+    /// The disk lacked room at `tried`: `kib` KiB had to be free.
     Refused { tried: Instant, kib: u64 },
 }
 
@@ -50,41 +50,41 @@ impl EmergencySpace {
         Self { path: data_dir.join(FILE), status: Mutex::default() }
     }
 
-    /// Occupies the space for a start that opens this number of databases, unless that would leave less than `BYTES`. Fails if
-    /// nothing is occupied because the disk lacks room. The server also works without the space, so other failures are only
+    /// Reserves the space for a start that opens this number of databases, unless that would leave less than `BYTES`. Fails if
+    /// nothing is reserved because the disk lacks room. The server also works without the space, so other failures are only
     /// logged.
-    pub(crate) fn occupy(&self, databases: usize) -> Result<(), Error> {
-        self.occupy_locked(&mut self.status.lock(), databases)
+    pub(crate) fn reserve(&self, databases: usize) -> Result<(), Error> {
+        self.reserve_locked(&mut self.status.lock(), databases)
     }
 
-    /// Fails if the space is missing because it was given up or the disk lacked room, and cannot be occupied again. Tries that at
-    /// most once in `RETRY_PAUSE`.
+    /// Fails if the space is missing because it was released or the disk lacked room, and cannot be reserved again. Tries that
+    /// at most once in `RETRY_PAUSE`.
     pub(crate) fn check(&self, databases: usize) -> Result<(), Error> {
         let mut status = self.status.lock();
         match *status {
-            Status::Occupied => Ok(()),
+            Status::Reserved => Ok(()),
             Status::Refused { tried, kib } if tried.elapsed() < RETRY_PAUSE => Err(Error::AdditionsWait { kib }),
-            Status::GivenUp | Status::Refused { .. } => self.occupy_locked(&mut status, databases),
+            Status::Released | Status::Refused { .. } => self.reserve_locked(&mut status, databases),
         }
     }
 
-    fn occupy_locked(&self, status: &mut Status, databases: usize) -> Result<(), Error> {
-        let Some(kib) = self.try_occupy(databases) else {
-            *status = Status::Occupied;
+    fn reserve_locked(&self, status: &mut Status, databases: usize) -> Result<(), Error> {
+        let Some(kib) = self.try_reserve(databases) else {
+            *status = Status::Reserved;
             return Ok(());
         };
         *status = Status::Refused { tried: Instant::now(), kib };
         Err(Error::AdditionsWait { kib })
     }
 
-    /// If the disk lacks room to occupy the space, returns how many KiB must be free.
-    fn try_occupy(&self, databases: usize) -> Option<u64> {
-        let (needed, occupied) = (needed(databases), self.occupied_bytes());
-        let free = self.free_bytes().filter(|_| occupied < needed)?;
+    /// If the disk lacks room to reserve the space, returns how many KiB must be free.
+    fn try_reserve(&self, databases: usize) -> Option<u64> {
+        let (needed, reserved) = (needed(databases), self.reserved_bytes());
+        let free = self.free_bytes().filter(|_| reserved < needed)?;
         // A smaller file is replaced.
-        let lacking_kib = (needed + BYTES - occupied).div_ceil(1024);
-        if free + occupied < needed + BYTES {
-            return (occupied < BYTES).then_some(lacking_kib);
+        let lacking_kib = (needed + BYTES - reserved).div_ceil(1024);
+        if free + reserved < needed + BYTES {
+            return (reserved < BYTES).then_some(lacking_kib);
         }
         let error = self.create(needed).err()?;
         tracing::debug!(path = %self.path.display(), %error, "cannot reserve emergency space");
@@ -94,18 +94,18 @@ impl EmergencySpace {
         is_full.then_some(lacking_kib)
     }
 
-    /// Runs `work`. If it fails because the disk is full, gives the space up and runs it once more.
+    /// Runs `work`. If it fails because the disk is full, releases the space and runs it once more.
     pub(crate) fn retry_on_full_disk<T>(&self, work: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match work() {
-            Err(error) if error.code() == Code::StorageUnavailable && self.is_disk_full(0) && self.give_up() => work(),
+            Err(error) if error.code() == Code::StorageUnavailable && self.is_disk_full(0) && self.release() => work(),
             done => done,
         }
     }
 
-    /// Gives the space up if the disk is too full to open this number of databases.
-    pub(crate) fn give_up_if_disk_is_full(&self, databases: usize) {
+    /// Releases the space if the disk is too full to open this number of databases.
+    pub(crate) fn release_if_disk_is_full(&self, databases: usize) {
         if self.is_disk_full(databases) {
-            self.give_up();
+            self.release();
         }
     }
 
@@ -120,24 +120,24 @@ impl EmergencySpace {
         }
     }
 
-    /// Whether the disk has less room than an emergency may take.
+    /// Whether the disk has less free than the space would take.
     fn is_disk_full(&self, databases: usize) -> bool {
         self.free_bytes().is_some_and(|free| free < needed(databases))
     }
 
-    /// Returns whether there was space to give up.
-    fn give_up(&self) -> bool {
+    /// Releases the space. Returns whether there was any.
+    fn release(&self) -> bool {
         let mut status = self.status.lock();
         let existed = std::fs::remove_file(&self.path).is_ok();
         if existed {
-            *status = Status::GivenUp;
+            *status = Status::Released;
             tracing::warn!(path = %self.path.display(), "the disk is full; releasing the reserved emergency space");
         }
         existed
     }
 
     /// Returns how many bytes removing the file would free. It may be a link, have other links, or be sparse.
-    fn occupied_bytes(&self) -> u64 {
+    fn reserved_bytes(&self) -> u64 {
         let Ok(file) = self.path.symlink_metadata() else { return 0 };
         if file.is_file() && file.nlink() == 1 { file.len().min(file.blocks() * BLOCK_BYTES) } else { 0 }
     }
@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// Lets `prepare` put something at the file's path. Checks that the space is occupied then, and that nothing outside the
+    /// Lets `prepare` put something at the file's path. Checks that the space is then reserved, and that nothing outside the
     /// data directory changed. `prepare` also gets the path of a file outside.
     fn check_replaced(prepare: impl FnOnce(&Path, &Path)) {
         let (data, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -180,8 +180,8 @@ mod tests {
         std::fs::write(&outside, vec![7; BYTES as usize]).unwrap();
         let space = EmergencySpace::new(data.path());
         prepare(&space.path, &outside);
-        space.occupy(0).unwrap();
-        assert_eq!(space.occupied_bytes(), BYTES);
+        space.reserve(0).unwrap();
+        assert_eq!(space.reserved_bytes(), BYTES);
         assert!(std::fs::read(&outside).unwrap() == vec![7; BYTES as usize], "the file outside changed");
         assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 1);
     }
@@ -205,8 +205,8 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let space = EmergencySpace::new(data.path());
         std::fs::create_dir(&space.path).unwrap();
-        space.occupy(0).unwrap();
-        assert!(space.path.is_dir() && space.occupied_bytes() == 0);
+        space.reserve(0).unwrap();
+        assert!(space.path.is_dir() && space.reserved_bytes() == 0);
     }
 
     #[test]
@@ -214,8 +214,8 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let space = EmergencySpace::new(data.path());
         for (databases, expect) in [(0, BYTES), (3, BYTES + 3 * BYTES_PER_DATABASE), (1, BYTES + 3 * BYTES_PER_DATABASE)] {
-            space.occupy(databases).unwrap();
-            assert_eq!(space.occupied_bytes(), expect, "{databases} databases");
+            space.reserve(databases).unwrap();
+            assert_eq!(space.reserved_bytes(), expect, "{databases} databases");
         }
     }
 
@@ -225,13 +225,13 @@ mod tests {
         let space = EmergencySpace::new(data.path());
         // No disk has that much.
         let databases = 1 << 40;
-        let error = space.occupy(databases).unwrap_err();
-        assert!(matches!(error, Error::AdditionsWait { .. }) && space.occupied_bytes() == 0, "{error:?}");
+        let error = space.reserve(databases).unwrap_err();
+        assert!(matches!(error, Error::AdditionsWait { .. }) && space.reserved_bytes() == 0, "{error:?}");
         assert!(matches!(*space.status.lock(), Status::Refused { .. }));
-        space.occupy(0).unwrap();
-        space.occupy(databases).unwrap();
-        assert_eq!((space.occupied_bytes(), *space.status.lock()), (BYTES, Status::Occupied));
-        assert!(space.give_up() && *space.status.lock() == Status::GivenUp);
+        space.reserve(0).unwrap();
+        space.reserve(databases).unwrap();
+        assert_eq!((space.reserved_bytes(), *space.status.lock()), (BYTES, Status::Reserved));
+        assert!(space.release() && *space.status.lock() == Status::Released);
     }
 
     #[test]
@@ -239,15 +239,15 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let space = EmergencySpace::new(data.path());
         space.check(1 << 40).expect("the space is not missing yet");
-        let first = space.occupy(1 << 40).unwrap_err().to_string();
+        let first = space.reserve(1 << 40).unwrap_err().to_string();
         assert_eq!(space.check(0).unwrap_err().to_string(), first);
-        assert_eq!(space.occupied_bytes(), 0);
+        assert_eq!(space.reserved_bytes(), 0);
         let tried = Instant::now().checked_sub(RETRY_PAUSE).unwrap();
         *space.status.lock() = Status::Refused { tried, kib: 1 };
         space.check(0).unwrap();
-        assert_eq!((space.occupied_bytes(), *space.status.lock()), (BYTES, Status::Occupied));
-        assert!(space.give_up());
-        space.check(0).expect("the first check after the space was given up tries to occupy it");
+        assert_eq!((space.reserved_bytes(), *space.status.lock()), (BYTES, Status::Reserved));
+        assert!(space.release());
+        space.check(0).expect("the first check after the space was released tries to reserve it");
     }
 
     #[test]

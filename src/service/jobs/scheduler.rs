@@ -89,10 +89,10 @@ impl JobContext {
         (current != *known).then_some(current)
     }
 
-    /// Records that the job runs, as soon as the storage accepts that. A new job does not begin in the room that a start on
-    /// a full disk freed by giving up the emergency space, because it would use up that room and fail. A resumed job may
-    /// itself hold the room that it would wait for. Returns what its job type needs to run it, which may have changed while the job
-    /// waited: a re-embedded collection has another id.
+    /// Records that the job runs, as soon as the storage accepts that. A new job does not begin while the emergency space is
+    /// released: it would use up that space and fail. A resumed job does begin, because it may itself hold the space that it
+    /// would wait for. Returns what its job type needs to run it, which may have changed while the job waited: a re-embedded
+    /// collection has another id.
     async fn begin(&self) -> Result<Metadata, JobError> {
         self.check()?;
         let mut failures = 0;
@@ -104,12 +104,12 @@ impl JobContext {
                 if stored.status.is_finished() {
                     return Ok(Err(JobError::Interrupted));
                 }
-                // Whoever canceled it after it was stored, but before it was queued, did not find it in the queue.
+                // A cancellation between storing and queueing did not find it in the queue.
                 if stored.cancel_requested {
                     return Ok(Err(JobError::Canceled));
                 }
                 if !job.had_begun {
-                    state.occupy_emergency_space()?;
+                    state.reserve_emergency_space()?;
                 }
                 state.catalog.start_job(&job.id, now_ms())?;
                 // If it changes from now on, `work` runs the job again.
