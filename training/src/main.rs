@@ -92,7 +92,7 @@ enum Command {
     Eval(Box<EvalArguments>),
     /// Writes a bundle from a run's weights, and verifies that its ONNX graphs compute what was trained.
     Export(Box<ExportArguments>),
-    /// Adds a question encoder to the bundle that its run started from.
+    /// Adds a question encoder to a bundle.
     AddQuestions(Box<AddQuestionsArguments>),
     /// Fits the relevance weights of search (embeddings, late interaction, words) on questions with known passages.
     Relevance(RelevanceArguments),

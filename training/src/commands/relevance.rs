@@ -14,13 +14,13 @@ pub struct RelevanceArguments {
     /// The bundle.
     #[arg(long)]
     pub bundle: PathBuf,
-    /// Folder of retrieval.xx-yy.tsv: question, tab, passage.
+    /// Folder of retrieval.xx-yy.tsv (question, tab, passage) and of flores.xx.txt, for searches of a few words.
     #[arg(long)]
     pub data: PathBuf,
     /// Maximum questions per file: half of them (every second one) are for fitting, the others for evaluation.
     #[arg(long, default_value_t = 60)]
     pub questions: usize,
-    /// The JSON to write, for `export` and `add-questions`.
+    /// The JSON to write, for `--relevance` of `export`, `add-questions` and `add-translations`.
     #[arg(long)]
     pub out: PathBuf,
 }

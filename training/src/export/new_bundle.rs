@@ -1,4 +1,4 @@
-//! What every command that writes a bundle is told about it.
+//! The arguments of all commands that write a bundle.
 
 use std::path::{Path, PathBuf};
 
