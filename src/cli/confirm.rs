@@ -16,7 +16,7 @@ pub struct ConfirmArgs {
 }
 
 impl ConfirmArgs {
-    /// Deletes what is at a path of the API, after the user has confirmed it.
+    /// Deletes the resource at a path of the API, after the user has confirmed it.
     pub fn delete(&self, client: &Client, path: &[&str], what: &str) -> Result<(), CliError> {
         self.prompt(&format!("delete {what}"))?;
         client.send(&Call::delete(path))?;

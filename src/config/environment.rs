@@ -44,8 +44,8 @@ fn add_variables(command: &Clap, known: &mut BTreeSet<String>) {
     command.get_subcommands().for_each(|command| add_variables(command, known));
 }
 
-/// Whether the variable belongs to something else: to this project's own tools, or to Kubernetes, which tells each container
-/// the addresses of the services in its namespace; one of them may be called `dragoman`.
+/// Whether the variable belongs to this project's tools, or to Kubernetes, which tells each container the addresses of the
+/// services in its namespace; one of them may be called `dragoman`.
 fn is_foreign(name: &str, value: &str) -> bool {
     let of_a_service = name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name.contains("_SERVICE_PORT_");
     let has_url = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));

@@ -246,13 +246,13 @@ pub struct TrafficSettings {
     #[arg(long, env = "DRAGOMAN_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 4_096, value_parser = at_least_one::<usize>)]
     pub connections_max: usize,
 
-    /// Maximum concurrent requests. A caller may run only as many as then stay free for others, so a single caller gets at
-    /// most half; more are refused.
+    /// Maximum concurrent requests. A caller never runs more than stay free for others, so a single caller gets at most half;
+    /// more are refused.
     #[arg(long, env = "DRAGOMAN_REQUESTS_MAX", value_name = "COUNT", default_value_t = 1_024, value_parser = at_least_one::<usize>)]
     pub requests_max: usize,
 
-    /// Maximum concurrent streams of job events. A caller may have only as many as then stay free for others, so a single
-    /// caller gets at most half; more are refused.
+    /// Maximum concurrent streams of job events. A caller never has more than stay free for others, so a single caller gets at
+    /// most half; more are refused.
     #[arg(long, env = "DRAGOMAN_EVENT_STREAMS_MAX", value_name = "COUNT", default_value_t = 256, value_parser = at_least_one::<usize>)]
     pub event_streams_max: usize,
 

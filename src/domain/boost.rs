@@ -29,7 +29,7 @@ pub enum BoostBy {
 pub struct Decay {
     /// The field that has the value: metadata, or one of the document's own times.
     pub field: Field,
-    /// The value with the full boost. From a number, distances are differences; from a time, they are days.
+    /// The value with the full boost. The distance between numbers is their difference; between times, the days.
     pub origin: NumberOrTime,
     /// The shape of the decay.
     pub shape: DecayShape,
@@ -38,7 +38,7 @@ pub struct Decay {
 /// The shape of a decay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DecayShape {
-    /// Halves with every such distance.
+    /// Halves over each such distance.
     Exponential {
         /// Above zero.
         half_life: f64,

@@ -15,7 +15,7 @@ pub fn chain(error: &dyn Error) -> String {
     text.replace('\n', " ")
 }
 
-/// The error and its causes, as a field of a log event: a log in JSON omits the causes of an error that is a field itself.
+/// The error and its causes as a field of a log event. A JSON log would drop the causes of an error that is the field itself.
 pub fn with_causes(error: &(impl Error + 'static)) -> String {
     chain(error)
 }

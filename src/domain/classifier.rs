@@ -303,9 +303,9 @@ pub enum EvaluationSet {
 
 names!(ClassifierKind { Knn = "knn", Mlp = "mlp", Prototype = "prototype" });
 
-/// A label in the form that classifiers compare: without white space at its ends, and with composed characters (Unicode's
-/// normalization form C), so that two spellings that look alike are one label. Classifiers of earlier versions keep the labels
-/// that they learned. Another training normalizes those from a collection, but not those stored with texts.
+/// A label in the form that classifiers compare: trimmed and with composed characters (Unicode's normalization form C), so that
+/// two spellings that look alike are one label. Classifiers of earlier versions keep the labels that they learned. Retraining
+/// normalizes labels that come from a collection, but not labels stored with texts.
 pub fn normalized_label(text: &str) -> String {
     text.trim().nfc().collect()
 }

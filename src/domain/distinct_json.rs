@@ -6,10 +6,10 @@ use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-/// serde_json reads an object that begins with this key as the JSON in its value, so that it would be stored as something else.
+/// serde_json reads an object that begins with this key as the JSON in its value, so something else would be stored.
 const RESERVED_KEY: &str = "$serde_json::private::RawValue";
 
-/// JSON in which no object has a member twice, because only the last would count, nor a key that serde_json reserves.
+/// JSON without duplicate members, of which only the last would count, and without the key that serde_json reserves.
 #[derive(Debug, Clone, Serialize)]
 pub struct DistinctJson(pub Value);
 

@@ -51,7 +51,7 @@ pub enum Test {
     In(Vec<Scalar>),
     /// It is an array with an element that equals one of these.
     Any(Vec<Scalar>),
-    /// It is related in this way to a number or a string. Strings are ordered by code points.
+    /// It compares in this way with a number or a string. Strings are ordered by code points.
     Compare(Relation, Scalar),
     /// Whether the value exists. Null counts as missing.
     Exists(bool),

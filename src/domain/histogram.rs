@@ -84,7 +84,7 @@ pub struct ValueSummary {
     buckets: HashMap<u64, DocumentCount>,
 }
 
-/// Totals of values. Integers are added up exactly, by themselves.
+/// Totals of values. Integers are summed separately, exactly.
 #[derive(Debug, Default)]
 struct Totals {
     count: u64,
@@ -96,7 +96,7 @@ struct Totals {
     real_sum: f64,
 }
 
-/// Counts documents, each once, if all mentions of a document come one after the other.
+/// Counts documents, each once. All values of a document must come one after the other.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DocumentCount {
     /// Number of documents so far.

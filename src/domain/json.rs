@@ -15,8 +15,7 @@ pub fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Describes an error in JSON that is one line of a file. Leaves out that it is on line 1 of the JSON, because the message names
-/// the line of the file.
+/// Describes an error in a line of JSON. Leaves out serde's "line 1", because the message names the line of the file.
 pub fn error_in_line(error: &serde_json::Error) -> String {
     error.to_string().replacen(" at line 1 column", " at column", 1)
 }
@@ -55,7 +54,7 @@ impl<T: Singles> Singles for Vec<T> {
     }
 }
 
-/// Reads 32-bit numbers. Those out of range become infinite; whoever checks the field refuses them.
+/// Reads 32-bit numbers. Numbers out of range become infinite, which the check of the field refuses.
 pub fn singles<'de, T: Singles<Read: Deserialize<'de>>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     T::Read::deserialize(deserializer).map(T::of)
 }

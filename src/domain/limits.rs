@@ -5,8 +5,7 @@ use clap::Args;
 
 use super::{DocumentPatch, Metadata};
 
-/// The maximum of a setting that is a count or a size, unless it has a maximum of its own. No machine has that much of
-/// anything, and sums of several settings do not overflow.
+/// Default maximum of a setting that is a count or a size: more than any machine has, and sums of several do not overflow.
 const SETTING_MAX: u64 = 1_000_000_000_000_000;
 
 /// Defines the limits, each with its default, its environment variable, its unit and its maximum. The flag is the name with
@@ -62,11 +61,11 @@ limits! {
     page_max: usize = 1_000, env = "DRAGOMAN_PAGE_MAX", value_name = "COUNT";
     /// Maximum bytes of texts, metadata and vectors in the response to a search request.
     answer_bytes_max: usize = 64 << 20, env = "DRAGOMAN_ANSWER_BYTES_MAX", value_name = "BYTES";
-    /// Maximum bytes of memory for the bodies and responses of all requests together. A caller may hold only as much as then
-    /// stays free for others, so a single caller gets at most half; more is refused. Small requests and responses do not count.
+    /// Maximum bytes of memory for the bodies and responses of all requests together. A caller never holds more than stays free
+    /// for others, so a single caller gets at most half; more is refused. Small requests and responses do not count.
     in_flight_bytes_max: u64 = 512 << 20, env = "DRAGOMAN_IN_FLIGHT_BYTES_MAX", value_name = "BYTES";
-    /// Maximum concurrent file uploads. A caller may run only as many as then stay free for others. When all slots are
-    /// taken, an upload that is too slow loses its slot to the next one.
+    /// Maximum concurrent file uploads. A caller never runs more than stay free for others. When all slots are taken, an upload
+    /// that is too slow loses its slot to the next one.
     uploads_max: usize = 16, env = "DRAGOMAN_UPLOADS_MAX", value_name = "COUNT";
     /// Maximum searches per batch.
     batch_searches_max: usize = 100, env = "DRAGOMAN_BATCH_SEARCHES_MAX", value_name = "COUNT";

@@ -1,5 +1,5 @@
-//! Plain values that every layer shares. Nothing here knows HTTP, SQL or a model. If the API sends a value, or the store
-//! saves it as JSON, its form is defined only here.
+//! Plain values that every layer shares, without HTTP, SQL or models. If the API sends a value, or the store saves it as JSON,
+//! its form is defined only here.
 
 pub mod boost;
 pub mod causes;

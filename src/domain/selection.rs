@@ -117,7 +117,7 @@ pub struct Facets {
 }
 
 impl Facets {
-    /// Counts the values of each field with `count`, which also gets the bytes that are left. Ends as soon as the values exceed
+    /// Counts the values of each field with `count`, which also gets the remaining bytes. Stops as soon as the values exceed
     /// `bytes_max` bytes.
     pub fn collect<F, E>(
         documents: u64,

@@ -103,7 +103,7 @@ impl Sound {
         Self((script as u64) << SYMBOLS_BITS | packed)
     }
 
-    /// Whether it is no sound.
+    /// Whether it has no symbols.
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }

@@ -7,7 +7,7 @@ use super::sound::Sound;
 pub struct PassageTerms {
     /// Every word as spelled, and pairs of neighboring characters in scripts without spaces between words.
     pub words: String,
-    /// Words without their accents, for those that have any.
+    /// The accented words, without their accents.
     pub folded: String,
     /// Its words in their plain form, counted (`text::word_counts::word_counts`).
     pub plain: WordCounts,
@@ -44,7 +44,7 @@ impl From<u32> for Word {
 pub struct QueryWord {
     /// The word.
     pub word: Word,
-    /// The ids of its tokens, which say how much it matters. Empty if unknown.
+    /// The ids of its tokens, which determine its weight. Empty if unknown.
     pub tokens: Vec<u32>,
     /// Whether it is a number of few digits, which matters no more than other words.
     pub is_small_number: bool,
@@ -70,8 +70,8 @@ pub struct CountedWord {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WordCounts(Vec<u8>);
 
-/// The first byte of the stored form. The older form without sounds begins with a word, whose count is in the lowest four bits of
-/// the first byte and is not 0.
+/// The first byte of the stored form. The older form without sounds begins with a word, whose count, never 0, is in the lowest
+/// four bits of the first byte.
 const WITH_SOUNDS: u8 = 0x10;
 /// The bit of each byte of a packed number but the last.
 const MORE: u8 = 0x80;

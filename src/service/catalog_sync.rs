@@ -21,7 +21,7 @@ use crate::store::{StoreError, system_clock};
 const ATTEMPTS_MAX: u32 = 1_000;
 
 impl Service {
-    /// Makes sure that this server knows what other servers acknowledged before this call.
+    /// Reads what other servers acknowledged before this call.
     pub async fn sync_catalog(&self) -> Result<(), Error> {
         if self.state.catalog.shared().is_none() {
             return Ok(());
@@ -42,7 +42,7 @@ impl Service {
         synced
     }
 
-    /// Makes sure that this server's memory has the collections that are in the catalog now, and what has replaced others.
+    /// Brings this server's collections up to date with the catalog, including those that replaced others.
     pub(super) async fn sync_names(&self) -> Result<(), Error> {
         self.sync_catalog().await?;
         // A change of this server may be in the catalog, but not in memory yet.
@@ -65,7 +65,8 @@ impl State {
         self.catalog.shared().map_or_else(system_clock, PostgresCatalog::now_ms)
     }
 
-    /// Like `now_ms`, but asks the database server, for work that no request has just begun. Blocks.
+    /// Like `now_ms`, but asks the database server, for background work: `now_ms` counts from what the last request read.
+    /// Blocks.
     pub(super) fn read_clock(&self) -> Result<i64, Error> {
         Ok(self.catalog.shared().map_or_else(|| Ok(system_clock()), PostgresCatalog::read_clock)?)
     }
@@ -192,7 +193,7 @@ impl State {
         self.collection_by_id(&next.0)
     }
 
-    /// Waits until this server knows the replacement of a collection that another server has replaced.
+    /// Waits until this server has the replacement of a collection that another server has replaced.
     pub(super) async fn find_replacement(self: &Arc<Self>, old: &OpenCollection) -> Result<(), Error> {
         self.run(|state| state.catch_up()).await?;
         if old.is_deleted() {

@@ -1,5 +1,5 @@
 //! Notices that the data directory was removed, moved, unmounted or replaced while the server runs. The open files stay usable,
-//! but nobody finds again what the server writes to them, so it refuses writes until the directory is back at its path.
+//! but anything written to them would be lost, so the server refuses writes until the directory is back at its path.
 
 use std::sync::Weak;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Measures what the server holds and what is waiting in its queues.
+//! Measures what the server stores and what waits in its queues.
 
 use super::collections::index_bytes;
 use super::error::Error;

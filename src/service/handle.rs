@@ -35,8 +35,8 @@ impl CollectionHandle {
         self.open().current()
     }
 
-    /// Returns the collection, or what has replaced it. If nothing can be used in its place, returns the collection as it was
-    /// before the restore.
+    /// Returns the collection, or what has replaced it. If no replacement can be used, returns the collection as it was before
+    /// the restore.
     pub(super) fn open(&self) -> Arc<OpenCollection> {
         self.service.state.current_collection(&self.found).unwrap_or_else(|_| self.found.reembedded())
     }

@@ -149,7 +149,7 @@ fn take_step(state: &State, waiting: &Waiting) -> Result<Option<Step>, Error> {
         }
         Step::Backfill => {
             match search::fill(collection, &state.embedder).map_err(|error| collection.report_damage(error)) {
-                // It stays as it is until somebody repairs it.
+                // It stays damaged until it is repaired.
                 Err(error @ Error::Damaged { .. }) => log_failure(waiting, &error),
                 filled => drop(filled?),
             }

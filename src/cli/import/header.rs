@@ -44,7 +44,7 @@ fn check_head(content: impl Read, format: FileFormat, types: &ColumnTypes) -> io
     Ok(if is_cut_off { Ok(()) } else { Columns::of_header(row, types).map(drop) })
 }
 
-/// Keeps what is read, so that it can be read again.
+/// Keeps the bytes that are read, so that they can be read again.
 struct Recorder<'a> {
     content: &'a mut dyn Read,
     read: &'a mut Vec<u8>,

@@ -24,10 +24,10 @@ const TEMPERATURES: [f32; 10] = [0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15,
 /// than those in other languages, so the temperature that fits the training language best is too low for the others. Among
 /// nearly equal temperatures, the highest works better across languages.
 const NEARLY: f64 = 1.01;
-/// How many examples speak against a temperature that differs from the usual one by a factor of e: the log of the factor, squared,
-/// is added to the loss this many times. Without it, a few examples that are all predicted correctly make a classifier certain
-/// of everything. Measured on topics of sentences: with two to five examples per label the calibration error of English and
-/// foreign sentences falls by half or more, and with ten or more nothing changes.
+/// Weight of a prior on the temperature: the squared log of its ratio to the usual temperature is added to the loss this many
+/// times. Without the prior, a few examples that are all predicted correctly make a classifier certain of everything. Measured
+/// on topics of sentences: with two to five examples per label the calibration error of English and foreign sentences falls by
+/// half or more, and with ten or more nothing changes.
 const USUAL_WEIGHT: f64 = 3.0;
 /// Share of the probability mass that is spread over all labels before taking the logarithm, so that a unanimous but wrong vote
 /// has a finite loss.
@@ -99,9 +99,9 @@ pub(super) fn calibrate_knn(
     Ok(TrainingOutcome { report, weights: None })
 }
 
-/// Returns the temperature that predicts the examples' labels best, or `None` if no two labels have several examples: then there
-/// is nothing to compare. Without itself, the only example of a label cannot get that label at any temperature. Its constant
-/// loss would make all temperatures seem nearly equal, so that the highest one is chosen and only frequent labels win votes.
+/// Returns the temperature that predicts the examples' labels best, or `None` unless at least two labels have several examples.
+/// A label's only example cannot get its label from the others at any temperature. Its constant loss would make all temperatures
+/// seem nearly equal, so that the highest one is chosen and only frequent labels win votes.
 fn best_temperature(
     definition: &ClassifierDefinition,
     around: &[(&Example, Vec<LabeledNeighbor>)],

@@ -29,7 +29,7 @@ fn from_object<T: DeserializeOwned>(row: Metadata) -> Result<T, ClassifierError>
     T::deserialize(Value::Object(row)).map_err(|error| damaged_row(&error.to_string()))
 }
 
-/// The error of a row that this program cannot have written.
+/// The error for a row that this program cannot have written.
 pub(super) fn damaged_row(problem: &str) -> ClassifierError {
     ClassifierError::Damaged { problem: problem.to_owned() }
 }

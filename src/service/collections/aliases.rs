@@ -56,8 +56,7 @@ impl Service {
         rest.map(|(name, _)| name.clone()).take(size).collect()
     }
 
-    /// Whether the caller may access the collection with this name, which is not an alias: by that name, or by an alias that
-    /// now leads to it.
+    /// Whether the caller may access the collection whose own name this is, by that name or by an alias that leads to it.
     pub fn may_access_collection(&self, caller: &Caller, own: &CollectionName) -> bool {
         if caller.may_access(own) {
             return true;

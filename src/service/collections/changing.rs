@@ -56,7 +56,7 @@ impl CollectionHandle {
     }
 }
 
-/// Returns a collection's row of the catalog with the rest of a change whose first part alone was stored. Blocks.
+/// Returns a collection's row of the catalog, completed by a change of which only the first part was stored. Blocks.
 pub(in crate::service) fn complete(mut row: Collection, store: &DocumentStore) -> Result<Collection, StoreError> {
     // `finish_change` logs that the rest cannot be read.
     if let Some(rest) = store.unfinished_change()?.and_then(|rest| serde_json::from_str(&rest).ok()) {
@@ -147,8 +147,8 @@ impl State {
         changed
     }
 
-    /// Applies the rest of a change whose first part alone was stored. The caller holds `names_lock`, or the collection is not
-    /// listed yet. Blocks.
+    /// Applies the rest of a change of which only the first part was stored. The caller holds `names_lock`, or the collection is
+    /// not listed yet. Blocks.
     pub(in crate::service) fn finish_change(&self, collection: &Arc<OpenCollection>) -> Result<(), Error> {
         let Ok(embedded) = collection.embedded() else { return Ok(()) };
         let rest = match embedded.store.unfinished_change() {

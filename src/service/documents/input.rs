@@ -125,7 +125,7 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_
     check(input, collection, limits, now_ms)
 }
 
-/// Counts the values in JSON, or a few more: each follows a comma or begins an array or an object.
+/// Returns an upper bound of the number of values in JSON: each follows a comma or begins an array or an object.
 fn values(json: &[u8]) -> usize {
     let (mut in_string, mut escaped) = (false, false);
     let begins_value = |byte: &&u8| {

@@ -19,7 +19,7 @@ pub(crate) const CATALOG: &str = "catalog.sqlite";
 pub(crate) const COLLECTIONS_DIR: &str = "collections";
 pub(crate) const SNAPSHOTS_DIR: &str = "snapshots";
 
-/// Adds to the error of a file or folder where that is.
+/// Adds the path of a file or folder to its error.
 pub(crate) trait AtPath<T> {
     fn at(self, path: &Path) -> Result<T, Error>;
 }
@@ -54,7 +54,7 @@ pub(crate) fn replace_durably(partial: &Path, path: &Path, content: &[u8]) -> io
     rename_durably(partial, path)
 }
 
-/// Returns whether there was something to remove, instead of the error that there was not.
+/// Turns the error that there was nothing to remove into `false`.
 pub(crate) fn ignore_not_found(removed: io::Result<()>) -> io::Result<bool> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -1,4 +1,4 @@
-//! Removes orphaned folders of collections, and tells them apart from folders that only an older catalog does not know.
+//! Removes orphaned folders of collections. Keeps folders that are missing only because the catalog is an older copy.
 //!
 //! An operator who restores an older copy of the catalog has folders that this catalog does not name, with documents that exist
 //! nowhere else. So at start a folder is removed only if it is certainly garbage: if it holds no documents, or if it is marked.
@@ -148,7 +148,7 @@ mod tests {
         std::fs::create_dir(&folder).unwrap();
         assert!(clear(&folder).unwrap() && !folder.exists(), "a folder without a database is removed");
         std::fs::create_dir(&folder).unwrap();
-        // Nobody knows what this database contains, so the folder must stay.
+        // The content of this database is unknown, so the folder must stay.
         std::fs::write(folder.join(DATABASE), "no database").unwrap();
         assert!(!clear(&folder).unwrap() && folder.join(DATABASE).exists());
         mark(&folder);

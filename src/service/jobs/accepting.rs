@@ -74,11 +74,12 @@ impl Service {
                 let _reserved = state.jobs.reserve(&storing.id);
                 let id = collection.as_ref().map(|collection| &collection.row.id);
                 match (state.catalog.create_job(&storing, key.as_ref(), id), key) {
-                    // A re-embedding that ended a moment ago would not pass it on.
+                    // A re-embedding has just replaced the collection, too early to pass on this job. Accept it for the
+                    // replacement.
                     (Err(StoreError::Replaced), _) if id.is_some() => Ok(Err((permit, folder))),
                     (Ok(Some(before)), Some(key)) => state.accepted_job(&before, &key).map(Ok),
                     (Err(lost @ StoreError::ServerUnreachable { .. }), _) => {
-                        // The job may be stored. Then `takeover` runs it.
+                        // The job may have been stored. If so, `takeover` runs it.
                         folder.into_iter().for_each(|folder| state.jobs.keep_folder(&storing.id, folder));
                         Err(lost.into())
                     }

@@ -10,8 +10,8 @@ use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::storage::RecordFn;
 
-/// Returns what stores the checkpoint that `next` makes from the outcomes of a batch, and a receiver of this checkpoint, which has
-/// it once the batch is committed.
+/// Returns a function that stores the checkpoint which `next` makes from a batch's outcomes, and a receiver that gets this
+/// checkpoint once the batch is committed.
 pub(crate) fn following<T: 'static, C: Serialize + Send + 'static>(
     next: impl FnOnce(&[T]) -> C + Send + 'static,
 ) -> (RecordFn<T>, Receiver<C>) {

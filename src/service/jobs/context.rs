@@ -21,7 +21,7 @@ use crate::store::StoreError;
 const RECORD_PAUSE: Duration = Duration::from_secs(1);
 /// Pause between checks whether a collection has recovered.
 const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
-/// Pause before another attempt after the storage refused a write. Doubles with each attempt that gets no further.
+/// Pause before another attempt after the storage refused a write. Doubles with each attempt without progress.
 const STORAGE_PAUSE: Duration = Duration::from_secs(1);
 const STORAGE_PAUSE_MAX: Duration = Duration::from_secs(30);
 
@@ -70,7 +70,8 @@ impl JobContext {
         self.job.collection.as_ref().ok_or_else(nameless)
     }
 
-    /// Returns the collection that the job was accepted for, whatever its name or alias belongs to now. For a job that writes.
+    /// Returns the collection that the job was accepted for, even if its name or alias belongs to another one now. For a job
+    /// that writes.
     pub(crate) fn collection(&self, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
         let (state, name) = (self.state()?, self.collection_name()?);
         Ok(state.find_by_id(&id.0).ok_or_else(|| state.missing_error(name))?.usable()?)
@@ -90,12 +91,12 @@ impl JobContext {
         self.check().map_err(|_| Error::Stopping)
     }
 
-    /// Makes sure that this server knows what other servers changed before this call.
+    /// Reads what other servers changed before this call.
     pub(crate) async fn sync_catalog(&self) -> Result<(), JobError> {
         Ok(Service { state: self.state()? }.sync_catalog().await?)
     }
 
-    /// Makes sure that this server's memory has the collections that are in the catalog now.
+    /// Brings this server's collections up to date with the catalog.
     pub(crate) async fn sync_names(&self) -> Result<(), JobError> {
         Ok(Service { state: self.state()? }.sync_names().await?)
     }

@@ -55,8 +55,9 @@ pub(crate) trait JobKind: Send + Sync + 'static {
         Ok(false)
     }
 
-    /// Returns what is done by the last checkpoint, and the details, if the job has checkpoints. After a crash the catalog may know
-    /// less. Also repairs what the crash left of the results, because the job may be canceled before it runs again. Blocks.
+    /// Returns the progress and the details at the last checkpoint, if the job has checkpoints. After a crash the catalog may
+    /// lag behind. Also repairs what the crash left of the results, because the job may be canceled before it runs again.
+    /// Blocks.
     fn at_checkpoint(_state: &State, _id: &JobId, _request: &Self::Request) -> Result<Option<(u64, Self::Details)>, Error> {
         Ok(None)
     }

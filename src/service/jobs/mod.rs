@@ -307,7 +307,7 @@ impl State {
         with_kind!(job.kind, J => kind::is_done::<J>(self, job)).unwrap_or(false)
     }
 
-    /// Returns an unfinished job as it is by its last checkpoint, which a crash may have left ahead of the catalog. Blocks.
+    /// Returns an unfinished job as of its last checkpoint, which may be ahead of the catalog after a crash. Blocks.
     fn at_checkpoint(&self, job: &Job) -> Job {
         with_kind!(job.kind, J => kind::at_checkpoint::<J>(self, job)).unwrap_or_else(|error| {
             tracing::warn!(job = %job.id, error = with_causes(&error), "cannot read a job's checkpoint");

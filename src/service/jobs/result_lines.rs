@@ -30,7 +30,7 @@ pub(crate) fn open_results(path: &Path, job: &Job, expected: u64, is_shared: boo
     Ok((file, bytes))
 }
 
-/// Whether a job has results, perhaps none: from its first line or its end on.
+/// Whether there are results to read, perhaps none: the job has written a line, or has succeeded.
 fn has_begun(job: &Job, expected: u64) -> bool {
     expected > 0 || job.status == JobStatus::Succeeded
 }

@@ -15,8 +15,8 @@ use crate::service::error::Error;
 
 /// How long a stopping server waits for its jobs.
 const STOP_MAX: Duration = Duration::from_secs(10);
-/// How long the folder of a job is kept that may still be stored, because only the answer of the database was lost. `connector`
-/// lets the database end an idle transaction after a minute, but not while the database's machine is suspended.
+/// How long to keep the folder of a job that may have been stored although the database's response was lost. `connector` lets
+/// the database end an idle transaction after a minute, but not while the database's machine is suspended.
 const FOLDERS_KEPT: Duration = Duration::from_secs(3_600);
 
 /// Unfinished jobs.
@@ -38,7 +38,7 @@ pub(super) struct Lists {
     taken_over: Vec<Job>,
     /// See `Jobs::reserve`.
     reserved: Vec<JobId>,
-    /// Folders of jobs that may be stored, because only the answer of the database was lost, and since when.
+    /// Folders of jobs that may have been stored although the database's response was lost, and since when.
     folders: Vec<(Instant, JobId, Folder)>,
     pub(super) stopped: bool,
 }

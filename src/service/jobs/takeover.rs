@@ -1,6 +1,6 @@
 //! Checks jobs regularly when several servers share a catalog: takes over the jobs of servers that are gone, stops jobs that
-//! were canceled through another server, and drops jobs that another server has taken over. Also runs jobs of this server that it
-//! does not know, because the answer of the database was lost when they were stored or taken over.
+//! were canceled through another server, and drops jobs that another server has taken over. Also runs jobs of this server that
+//! are missing from its memory, because the database's response was lost when they were stored or taken over.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<
 }
 
 async fn check_jobs(service: Service) -> Result<(), Error> {
-    // A job that is taken over may need a collection that this server does not know yet.
+    // A job that is taken over may need a collection that is not in this server's memory yet.
     service.sync_catalog().await?;
     blocking(move || service.reconcile_jobs()).await
 }
@@ -69,7 +69,7 @@ impl Service {
         Ok(())
     }
 
-    /// Resumes the jobs of this server that it does not know.
+    /// Resumes the jobs of this server that are missing from its memory.
     fn resume_unknown(&self, catalog: &PostgresCatalog) -> Result<(), Error> {
         let jobs = &self.state.jobs;
         for job in catalog.own_jobs_except(&jobs.known())? {

@@ -77,7 +77,7 @@ impl Service {
             let _changing = changing;
             let outdated = service.state.change_catalog(CatalogPart::Keys, || service.add_key(&stored))?;
             tracing::info!(key = %stored.key.id, scope = stored.key.scope.name(), "key created");
-            // After the new key is stored, so that the server never is without keys, and thereby open to everybody.
+            // After the new key is stored, because a server without keys is open to everybody.
             service.remove_outdated(&outdated);
             Ok((stored.key, secret))
         })

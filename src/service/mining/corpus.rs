@@ -362,8 +362,8 @@ pub(crate) fn mark_shared_codes(first: &mut Corpus, second: &mut Corpus) {
     }
 }
 
-/// Scales passages to unit length, because they are compared by their cosine whatever the metric of their collection. A
-/// vector of zeros has no direction and stays unchanged.
+/// Scales passages to unit length, because they are compared by cosine whatever metric their collection has. A vector of zeros
+/// has no direction and stays unchanged.
 fn directions(mut passages: Vec<(PassageId, Embedding)>, metric: Metric) -> Vec<(PassageId, Embedding)> {
     if metric != Metric::Cosine {
         for (_, embedding) in &mut passages {

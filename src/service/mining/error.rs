@@ -5,7 +5,7 @@ use crate::mining::MiningError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum MineError {
-    /// There are fewer sentences than the neighbors that each one needs.
+    /// There are fewer sentences than neighbors per sentence.
     #[error("{side} {}", too_few_sentences(*expected, *got))]
     TooFewSentences { side: &'static str, expected: usize, got: usize },
     #[error(

@@ -188,8 +188,8 @@ async fn try_search_widths(
     Ok((there, steps.find_ef(second, first, per_query, &Exclusion::Itself).await?))
 }
 
-/// Opens a corpus: reads its sentences, and groups equal ones. `side` is its name in the job's folder. `record` adds the document
-/// and the language of each passage to what is returned with the corpus.
+/// Opens a corpus: reads its sentences, and groups equal ones. `side` is its name in the job's folder. `record` gets the
+/// document and the language of each passage; what it collects is returned with the corpus.
 async fn open_corpus<T: Default + Send + 'static>(
     context: &JobContext,
     planned: &PlannedCorpus,

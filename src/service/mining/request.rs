@@ -33,7 +33,7 @@ pub struct MiningSettings {
     pub strategy: Strategy,
     /// Whether each sentence may be in at most one pair.
     pub one_to_one: bool,
-    /// Whether to compare all with all. `None` chooses whatever is faster.
+    /// Whether to compare all with all. `None` chooses the faster way.
     pub exact: Option<bool>,
     /// Whether equal texts count as one sentence.
     pub deduplicate: bool,

@@ -26,8 +26,8 @@ pub(crate) fn compares_all(first: Size, second: Size, (there, back): (usize, usi
     pairs <= searching(first, there).saturating_add(searching(second, back)).saturating_add(adding)
 }
 
-/// Whether comparing is the better choice, whatever a trial of the indexes is likely to show. Most sentences have no
-/// translation, and searches for their neighbors rarely get by with a smaller width. Comparing also misses nothing.
+/// Whether comparing is the better choice without a trial of the indexes. Most sentences have no translation, and a small search
+/// width rarely suffices for them. Comparing also misses nothing.
 pub(crate) fn should_compare_all(first: Size, second: Size) -> bool {
     compares_all(first, second, (LIKELY_EF, LIKELY_EF))
 }

@@ -128,7 +128,7 @@ fn options() -> StoreOptions {
     StoreOptions { power_safe: true, write_queue_max: WRITES_MAX, readers_max: 1, terms_of: terms_of(), slots: None }
 }
 
-/// Returns what computes the terms of passages. Their plain words, which need a model, are copied.
+/// Returns the function that computes the terms of passages. Their plain words, which need a model, are copied.
 fn terms_of() -> TermsOf {
     TermsOf::new(|text, language| passage_terms(text, language, |_| true))
 }

@@ -20,7 +20,7 @@ pub use error::MoveError;
 pub use location::DataLocation;
 pub use progress::{MoveSummary, MovedCollection, Phase, Progress, Step};
 
-/// What a location has in addition to documents.
+/// What a location holds besides documents.
 struct LocationContents {
     catalog: CatalogContents,
     classifiers: Vec<StoredClassifier>,

@@ -420,7 +420,7 @@ impl OpenCollection {
         }
         // Reset before the save, because it may miss later repairs.
         self.repaired.store(false, Ordering::Relaxed);
-        // After a power loss, the database must still be the truth, so a saved index must never be newer than what is on disk.
+        // A saved index must never be newer than the database on disk, which counts after a power loss.
         embedded.store.sync().inspect_err(|_| self.mark_unsaved())?;
         index::save(index, &self.folder, applied.sequence, &self.identity).inspect_err(|_| self.mark_unsaved())?;
         applied.unsaved = 0;

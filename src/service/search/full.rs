@@ -25,8 +25,8 @@ const PASSAGES_PER_DOCUMENT: usize = 4;
 /// Factor by which the lists grow if they had too few documents.
 const GROWTH: usize = 4;
 const LIST_LENGTH_MAX: usize = 40_000;
-/// Minimum length of the lists of a query of one or two words. Many passages may have them, and the one whose title they are must be
-/// among the listed.
+/// Minimum length of the lists of a query of one or two words. Many passages may contain them, and the lists must include the
+/// passage that has them as its title.
 const SHORT_QUERY_LISTED: usize = 200;
 const SHORT_QUERY_WORDS: usize = 2;
 /// In the end, one in this many passages of a list is scored by late interaction itself. Scoring more does not noticeably

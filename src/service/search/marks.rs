@@ -34,7 +34,7 @@ pub(super) struct Marking<'a> {
     question: Option<Question>,
     /// Tokens of the query that mark nothing, because they are fragments of words.
     fragments: Vec<u32>,
-    /// Tokens of the query that mark nothing where they are another word.
+    /// Tokens of the query that mark nothing where they belong to another word.
     dependent_tokens: Vec<DependentToken>,
     /// The numbers of words that mean a significant word of the query.
     meanings: FxHashSet<u32>,

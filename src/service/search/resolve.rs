@@ -80,7 +80,7 @@ fn as_read(text: &str, embedder: &Embedder) -> String {
     respelled(text, embedder).unwrap_or_else(|| text.to_owned())
 }
 
-/// Returns a query with words that the model only knows in another spelling, or typed with another setting of the keyboard.
+/// Corrects words of a query that the model only knows in another spelling, or that were typed with another keyboard layout.
 fn respelled(text: &str, embedder: &Embedder) -> Option<String> {
     let is_known = |word| embedder.knows(word);
     let tokens = |text: &str| embedder.pieces(text).map_or(usize::MAX, |pieces| pieces.len());

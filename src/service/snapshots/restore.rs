@@ -273,7 +273,7 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
         listed
     };
     let old: Vec<_> = listed.iter().filter_map(Listed::open).collect();
-    // Writes wait, and go on with what is restored.
+    // Writes wait, then continue with what is restored.
     let writes: Vec<_> = old.iter().map(|old| old.writes.blocking_write()).collect();
     let replaced: Vec<Collection> = listed.iter().map(|one| one.row().clone()).collect();
     if let Some(replaced) = replaced.first().filter(|_| !restore.plan.replace) {

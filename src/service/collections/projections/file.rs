@@ -28,8 +28,8 @@ pub(crate) struct ProjectionFile {
     pub(crate) y: Vec<f32>,
 }
 
-/// Stands for the embeddings of a collection as of one moment: if it is the same later, they are, too. A new embedding has a
-/// new number. Without a new one, passages can only disappear.
+/// Identifies a state of a collection's embeddings: equal marks mean equal embeddings. A new embedding gets a new number;
+/// without one, passages can only disappear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EmbeddingsMark {
@@ -57,7 +57,7 @@ pub(crate) struct Origin {
 }
 
 impl EmbeddingsMark {
-    /// Reads the present mark. Blocks.
+    /// Reads the current mark. Blocks.
     pub(crate) fn of(collection: &OpenCollection) -> Result<Self, Error> {
         let newest = collection.store.last_embedded()?.0;
         let counts = collection.store.counts()?;

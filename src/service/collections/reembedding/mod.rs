@@ -112,7 +112,7 @@ impl CollectionHandle {
     }
 }
 
-/// Estimates how many passages texts will have if they have this many with the previous bounds, assuming that all are full.
+/// Estimates the number of passages within new bounds from their number within the previous ones, assuming that all are full.
 fn estimate_passages(passages: u64, before: PassageBounds, bounds: PassageBounds) -> u64 {
     let of_text = |bounds: PassageBounds| bounds.tokens_max.saturating_sub(bounds.overlap_tokens).max(1) as u64;
     let (before, after) = (of_text(before), of_text(bounds));

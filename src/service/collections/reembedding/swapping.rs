@@ -54,7 +54,7 @@ pub(super) async fn swap(
     .await?)
 }
 
-/// Makes the error for a collection whose documents could not all be copied: its database is damaged, if a check finds that.
+/// Makes the error for documents that could not be copied. Checks the database for damage.
 async fn different_counts(context: &JobContext, old: Arc<OpenCollection>) -> Result<Error, Error> {
     let problem = "the collection and its replacement have different numbers of documents";
     let unequal = Error::JobState { id: context.job.id.clone(), problem };
