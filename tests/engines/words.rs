@@ -100,6 +100,22 @@ over_both_engines! {
         assert_eq!((found(engine, &asked), only(&asked)), (vec!["d".to_owned()], 1));
     }
 
+    fn a_phrase_of_many_words_must_be_in_order(engine) {
+        let required = |text: &str| QueryTerms { required: vec![vec![phrase(text)]], ..terms(&["sea"]) };
+        engine.put(document("a", "she lived in the old town by the grey sea for years"));
+        engine.put(document("b", "by the grey town in the old sea"));
+        let mut asked = required("in the old town by the grey sea");
+        assert_eq!(found(engine, &asked), ["a"]);
+        asked.required[0].push(phrase("the grey town in the old sea"));
+        assert_eq!(found(engine, &asked).len(), 2);
+        assert_eq!(found(engine, &required("in the old town by a grey sea")), [""; 0]);
+        let beginning = TermPhrase { prefix: true, ..phrase("in the old town by the gr") };
+        assert_eq!(found(engine, &QueryTerms { required: vec![vec![beginning]], ..terms(&["sea"]) }), ["a"]);
+        let hundred = (0..100).map(|number| format!("sea{number}")).collect::<Vec<_>>().join(" ");
+        engine.put(document("c", &format!("sea {hundred}")));
+        assert_eq!(found(engine, &required(&hundred)), ["c"]);
+    }
+
     fn a_new_language_replaces_a_passages_terms(engine) {
         engine.put(PreparedDocument { language: language("fr"), ..document("a", "sea") });
         assert_eq!(found(engine, &terms(&["infr"])), ["a"]);

@@ -1,5 +1,7 @@
 //! Lexical search: BM25 over the table of terms. The server computes the same scores as FTS5 in the embedded engine.
 
+use std::cmp::Reverse;
+
 use postgres::Row;
 
 use super::partition::Postgres;
@@ -14,6 +16,8 @@ const K1: f64 = 1.2;
 const B: f64 = 0.75;
 /// Weight of a word that is found without its accents: a little less than a word found as spelled.
 const FOLDED: f64 = 0.8;
+/// Maximum number of words of a phrase that are joined: planning a join of a hundred takes seconds.
+const JOINED_MAX: usize = 4;
 /// Weight of a word that more than half of the passages have.
 const IDF_MIN: f64 = 1e-6;
 
@@ -52,13 +56,18 @@ impl Builder<'_> {
         let number = self.phrases;
         self.phrases += 1;
         let terms: Vec<String> = split(texts).collect();
-        let Some(last) = terms.len().checked_sub(1) else { return number };
-        let conditions: Vec<String> = (0..=last).map(|index| self.term(index, &terms[index], prefix && index == last)).collect();
+        let (joined, others) = joined_and_others(&terms, prefix);
+        if joined.is_empty() {
+            return number;
+        }
+        let conditions: Vec<String> =
+            joined.iter().enumerate().map(|(at, &index)| self.term(at, &terms[index], prefix && at == 0)).collect();
+        let rest = (!others.is_empty()).then(|| self.rest(&terms, &others, joined[0]));
         let table = self.table;
-        let others: String = (1..=last)
-            .map(|index| format!(" join {table} t{index} on t{index}.document = t0.document and t{index}.passage = t0.passage"))
+        let others: String = (1..joined.len())
+            .map(|at| format!(" join {table} t{at} on t{at}.document = t0.document and t{at}.passage = t0.passage"))
             .collect();
-        let [words, without] = ["words", "folded"].map(|column| frequency(column, last));
+        let [words, without] = ["words", "folded"].map(|column| frequency(column, &joined, rest.as_deref()));
         let frequency = if folded { format!("{words} + {FOLDED} * {without}") } else { words };
         self.selects.push(format!(
             "select {number} as phrase, t0.document, t0.passage, max(t0.length) as length, sum({frequency})::double precision as frequency
@@ -66,6 +75,21 @@ impl Builder<'_> {
             conditions.join(" and ")
         ));
         number
+    }
+
+    /// Returns the rows of other terms of a phrase in the passage, with their distances from the term `first`, and how many there
+    /// must be.
+    fn rest(&mut self, terms: &[String], others: &[usize], first: usize) -> String {
+        let values: Vec<String> = others.iter().map(|&index| self.value(stored_term(&terms[index]))).collect();
+        let distances: Vec<String> = others.iter().map(|&index| (index as i64 - first as i64).to_string()).collect();
+        format!(
+            "{} = (select count(*) from unnest(array[{}]::text[], array[{}]) as rest (term, distance)
+                 join {} r on r.term = rest.term and r.document = t0.document and r.passage = t0.passage",
+            others.len(),
+            values.join(", "),
+            distances.join(", "),
+            self.table
+        )
     }
 
     fn term(&mut self, index: usize, term: &str, prefix: bool) -> String {
@@ -82,12 +106,26 @@ impl Builder<'_> {
     }
 }
 
+/// Splits the terms of a phrase into those to join and the others. The longest are joined, because they are often the rarest, but
+/// a prefix, which several terms have, comes first.
+fn joined_and_others(terms: &[String], prefix: bool) -> (Vec<usize>, Vec<usize>) {
+    let mut joined: Vec<usize> = (0..terms.len()).collect();
+    let is_prefix = |index: usize| prefix && index == terms.len() - 1;
+    joined.sort_by_key(|&index| (!is_prefix(index), Reverse(terms[index].chars().count())));
+    let others = joined.split_off(joined.len().min(JOINED_MAX));
+    (joined, others)
+}
+
 /// Returns an expression of how often the terms follow each other in a column.
-fn frequency(column: &str, last: usize) -> String {
-    if last == 0 {
+fn frequency(column: &str, joined: &[usize], rest: Option<&str>) -> String {
+    if joined.len() == 1 {
         return format!("cardinality(t0.{column})");
     }
-    let follows: Vec<String> = (1..=last).map(|index| format!("at.position + {index} = any(t{index}.{column})")).collect();
+    let distance = |index: usize| index as i64 - joined[0] as i64;
+    let joined = joined.iter().enumerate().skip(1);
+    let mut follows: Vec<String> =
+        joined.map(|(at, &index)| format!("at.position + {} = any(t{at}.{column})", distance(index))).collect();
+    follows.extend(rest.map(|rest| format!("{rest} where at.position + rest.distance = any(r.{column}))")));
     format!("(select count(*) from unnest(t0.{column}) as at (position) where {})", follows.join(" and "))
 }
 
