@@ -74,14 +74,17 @@ impl State {
     /// Brings the memory up to date with the catalog. Blocks.
     pub(super) fn catch_up(&self) -> Result<(), Error> {
         let Some(catalog) = self.catalog.shared() else { return Ok(()) };
-        let versions = catalog.versions()?;
+        let seen = catalog.versions()?;
         for part in CatalogPart::ALL {
-            let (sync_state, version) = (&self.catalog_sync.parts[part as usize], versions.of(part));
-            if sync_state.version.load(Ordering::SeqCst) >= version {
+            let sync_state = &self.catalog_sync.parts[part as usize];
+            if sync_state.version.load(Ordering::SeqCst) == seen.of(part) {
                 continue;
             }
             let _applying = sync_state.applying.lock();
-            if sync_state.version.load(Ordering::SeqCst) >= version {
+            // This server may have changed it in the meantime. A version may also be lower than the known one: a replica that has
+            // become the primary may lack the last changes.
+            let version = catalog.versions()?.of(part);
+            if sync_state.version.load(Ordering::SeqCst) == version {
                 continue;
             }
             self.check_running()?;

@@ -19,6 +19,22 @@ fn a_created_collection_is_immediately_visible_on_the_other_server() {
 }
 
 #[test]
+fn a_database_without_the_last_changes_is_served_as_it_is() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    create(&one, "kept");
+    create(&one, "lost");
+    assert_eq!(names(&other, "collections"), ["kept", "lost"]);
+    // As if a replica had become the primary before it had the last change.
+    let back = "delete from dragoman.catalog where name = 'lost';
+                update dragoman.catalog_state set version = version - 1, names = names - 1";
+    servers.database().batch_execute(back).unwrap();
+    assert_eq!([&one, &other].map(|client| names(client, "collections")), [["kept"], ["kept"]]);
+    create(&other, "next");
+    assert_eq!(names(&one, "collections"), ["kept", "next"]);
+}
+
+#[test]
 fn a_deleted_collection_is_immediately_gone_on_the_other_server() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();
