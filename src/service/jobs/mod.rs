@@ -282,6 +282,9 @@ impl State {
     }
 
     fn finish_as<J: JobKind>(&self, job: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+        if status == JobStatus::Succeeded {
+            job.complete();
+        }
         self.record_progress(job)?;
         // Released first, because a client that sees that the job has ended must be able to start another.
         job.release_permit();

@@ -228,6 +228,11 @@ impl RunningJob {
         drop(self.permit.lock().take());
     }
 
+    /// Publishes that the whole total is done. An earlier run of the job may have done more than it could publish.
+    pub(super) fn complete(&self) {
+        self.progress.send_modify(|progress| progress.done = progress.done.max(progress.total));
+    }
+
     /// Returns a receiver that changes whenever the job's progress does, and closes when the job ends.
     pub(crate) fn watch(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
