@@ -133,6 +133,21 @@ fn only_the_owner_updates_a_job_until_the_owner_is_gone() {
 }
 
 #[test]
+fn a_finished_job_is_forgotten_by_its_own_server_which_has_its_files() {
+    let [one, other] = two_catalogs(&Database::shared().0.own());
+    let id = job().id;
+    one.create_job(&job(), None, None).unwrap();
+    one.finish_job(&id, JobStatus::Succeeded, None, 3).unwrap();
+    assert_eq!(other.prune_jobs(0, 4).unwrap(), []);
+    assert_eq!(one.prune_jobs(0, 4).unwrap(), [id.clone()]);
+    one.create_job(&job(), None, None).unwrap();
+    one.finish_job(&id, JobStatus::Succeeded, None, 3).unwrap();
+    drop(one);
+    wait("the end of its server", || other.take_over_orphaned_jobs(&[], &[], "").unwrap().server_died);
+    assert_eq!(other.prune_jobs(0, 4).unwrap(), [id]);
+}
+
+#[test]
 fn a_server_cannot_write_documents_for_another_servers_job() {
     let options = Database::shared().0.own();
     let (first, second) = (server(&options), server(&options));
