@@ -39,6 +39,8 @@ const BACKGROUND_TURNS: usize = 2;
 /// How long statements may still run when the server stops. Either the work of an interrupted statement has not been
 /// acknowledged yet, or the next start repeats it.
 pub(super) const STATEMENT_GRACE: Duration = Duration::from_secs(3);
+/// How long a stopping server waits for a database server: longer than for its jobs.
+const SERVER_STOP_MAX: Duration = Duration::from_secs(15);
 /// Maximum number of collections that are saved and closed at once. Each waits for the disk most of the time.
 const CLOSING_THREADS_MAX: usize = 16;
 /// How often the server logs how many collections it has saved.
@@ -142,8 +144,18 @@ impl Service {
     }
 
     /// Finishes accepted work, saves the indexes and closes the databases. Passages without an embedding stay in the database,
-    /// and the next start embeds them.
+    /// and the next start embeds them. Does not wait forever for a database server, which has everything that was acknowledged.
     pub async fn shutdown(&self) -> Result<(), Error> {
+        if self.state.server.is_none() {
+            return self.stop_all().await;
+        }
+        tokio::time::timeout(SERVER_STOP_MAX, self.stop_all()).await.unwrap_or_else(|_| {
+            tracing::warn!("the database server does not answer; not waiting");
+            Ok(())
+        })
+    }
+
+    async fn stop_all(&self) -> Result<(), Error> {
         self.state.stopping.store(true, Ordering::Release);
         self.announce_stop();
         self.state.end_statements_by(Instant::now() + STATEMENT_GRACE);

@@ -283,6 +283,26 @@ fn no_acknowledged_write_is_lost_when_the_database_is_killed() {
 }
 
 #[test]
+fn a_database_that_hangs_does_not_prevent_the_server_from_stopping() {
+    let (database, data) = (Database::start(), tempfile::tempdir().unwrap());
+    let mut command = on(&database, data.path());
+    command.env("DRAGOMAN_SHUTDOWN_GRACE_S", "0");
+    let server = Program::run(command);
+    let mut holder = database.client();
+    let mut locked = holder.transaction().unwrap();
+    locked.batch_execute("lock table dragoman.catalog").unwrap();
+    let client = server.client();
+    std::thread::scope(|scope| {
+        let creating = client.clone();
+        scope.spawn(move || creating.try_post("/v1/collections", &json!({"name": "news"})));
+        let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%dragoman.catalog%'";
+        let is_waiting = |_: &Client| database.client().query_one(waiting, &[]).unwrap().get::<_, i64>(0) > 0;
+        client.wait_until("the request waits for the database", is_waiting);
+        assert!(server.terminate().success());
+    });
+}
+
+#[test]
 fn a_labeling_job_continues_after_the_database_is_killed() {
     const LABELED: usize = 3_000;
     let (database, _data, server) = serve_news();

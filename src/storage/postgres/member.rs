@@ -36,7 +36,7 @@ pub(super) struct Member {
     server: Arc<PostgresServer>,
     shared: Arc<Membership>,
     stopped: Arc<AtomicBool>,
-    keeper: Option<JoinHandle<()>>,
+    keeper: JoinHandle<()>,
 }
 
 impl Member {
@@ -69,7 +69,7 @@ impl Member {
         let keeper = std::thread::Builder::new().name("postgres-member".to_owned()).spawn(hold_locks);
         let keeper = keeper.map_err(|source| StoreError::Thread { source: Arc::new(source) })?;
         server.set_member(Some(Arc::clone(&shared)));
-        Ok(Self { server: Arc::clone(server), shared, stopped, keeper: Some(keeper) })
+        Ok(Self { server: Arc::clone(server), shared, stopped, keeper })
     }
 
     /// Returns the number of this server.
@@ -104,10 +104,8 @@ impl Drop for Member {
     fn drop(&mut self) {
         self.server.set_member(None);
         self.stopped.store(true, Ordering::Release);
-        if let Some(keeper) = self.keeper.take() {
-            keeper.thread().unpark();
-            let _ = keeper.join();
-        }
+        // Does not wait for the thread, which the database server may never answer.
+        self.keeper.thread().unpark();
     }
 }
 

@@ -190,7 +190,8 @@ impl PostgresServer {
 
     pub(super) fn cancel(&self, token: &postgres::CancelToken) {
         if let Err(error) = token.cancel_query(self.tls.clone()).or_else(|_| token.cancel_query(NoTls)) {
-            tracing::warn!(error = with_causes(&error), "cannot end a statement");
+            // It is tried again soon.
+            tracing::debug!(error = with_causes(&error), "cannot end a statement");
         }
     }
 }
