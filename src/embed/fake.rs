@@ -64,6 +64,8 @@ struct Gate {
 #[derive(Default)]
 struct GateState {
     held: bool,
+    /// How many batches pass although it is held.
+    passing: usize,
     /// A batch is waiting at the gate.
     blocked: bool,
     fail_on: Option<String>,
@@ -80,6 +82,12 @@ impl FakeControl {
 
     pub fn resume(&self) {
         self.0.0.resume();
+    }
+
+    /// Lets one batch pass, and holds the next.
+    pub fn pass_one(&self) {
+        self.lock().passing += 1;
+        self.0.0.changed.notify_all();
     }
 
     /// Blocks until a batch is held. Everything submitted after that waits in the queue.
@@ -130,12 +138,13 @@ impl Gate {
     /// Waits while the gate is held. Then returns whether the encoder is broken, and the words to fail and to panic on.
     fn wait_while_held(&self, batch: &[Tokens]) -> (bool, Option<String>, Option<String>) {
         let mut state = self.state.lock();
-        while state.held {
+        while state.held && state.passing == 0 {
             state.blocked = true;
             self.changed.notify_all();
             self.changed.wait(&mut state);
         }
         state.blocked = false;
+        state.passing = state.passing.saturating_sub(1);
         state.batches.push(batch.iter().map(|text| text.ids.len()).collect());
         (state.broken, state.fail_on.clone(), state.panic_on.clone())
     }

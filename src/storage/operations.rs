@@ -185,8 +185,8 @@ storage! {
     /// Reads at most `limit` passages without an embedding, with keys above `after`, in the order of their keys.
     fn pending(after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
 
-    /// Returns the number of passages without an embedding that are not among `others`.
-    fn pending_count_excluding(others: &[PassageId]) -> Result<u64, StoreError>;
+    /// Returns the number of passages without an embedding, with keys up to `last`, that are not among `others`.
+    fn pending_count_excluding(last: PassageId, others: &[PassageId]) -> Result<u64, StoreError>;
 
     /// Stores embeddings of passages. Skips passages that were deleted in the meantime, and returns the embeddings that were
     /// stored.

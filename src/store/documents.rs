@@ -348,12 +348,12 @@ impl DocumentStore {
         file_bytes(&log::log_path(self.database()))
     }
 
-    pub fn pending_count_excluding(&self, others: &[PassageId]) -> Result<u64, StoreError> {
+    pub fn pending_count_excluding(&self, last: PassageId, others: &[PassageId]) -> Result<u64, StoreError> {
         self.read("counting passages without embedding", |connection| {
-            let sql = "select count(*) from passages where embedding is null";
-            let mut count = query_number(connection, sql, [])?;
+            let sql = "select count(*) from passages where embedding is null and id <= ?1";
+            let mut count = query_number(connection, sql, [to_sql(last.0)])?;
             let mut is_pending = connection.prepare_cached("select 1 from passages where id = ?1 and embedding is null")?;
-            for other in others {
+            for other in others.iter().filter(|other| **other <= last) {
                 count = count.saturating_sub(u64::from(is_pending.exists([to_sql(other.0)])?));
             }
             Ok(count)

@@ -11,6 +11,8 @@ use crate::contract::{Engine, cut, document, equals, id, keys, language, over_bo
 
 const TEXT: &str = "Der Zug fährt ab. Das Schiff auch.";
 const FIRST: usize = 18;
+/// All passages, as the last of them.
+const ALL: PassageId = PassageId(u64::MAX);
 
 fn two_passages(name: &str) -> dragoman::store::PreparedDocument {
     cut(name, TEXT, vec![0..FIRST, FIRST + 1..TEXT.len()])
@@ -205,8 +207,10 @@ over_both_engines! {
         assert_eq!(texts(engine, 0, 1), ["Der Zug fährt ab."]);
         assert_eq!(texts(engine, first.pending[0].id.0, 10), ["andere"]);
         assert_eq!(texts(engine, other.pending[0].id.0, 10), [""; 0]);
-        assert_eq!(engine.pending_count_excluding(&[other.pending[0].id, PassageId(999)]).unwrap(), 1);
-        assert_eq!(engine.pending_count_excluding(&keys(&first.pending)).unwrap(), 1, "an embedded passage is not pending");
+        assert_eq!(engine.pending_count_excluding(ALL, &[other.pending[0].id, PassageId(999)]).unwrap(), 1);
+        assert_eq!(engine.pending_count_excluding(ALL, &keys(&first.pending)).unwrap(), 1, "an embedded passage is not pending");
+        let up_to_first = |others: &[PassageId]| engine.pending_count_excluding(first.pending[1].id, others).unwrap();
+        assert_eq!([up_to_first(&[]), up_to_first(&keys(&other.pending)), up_to_first(&keys(&first.pending))], [1, 1, 0]);
     }
 
     fn embeddings_of_removed_passages_are_discarded(engine) {

@@ -117,6 +117,18 @@ async fn an_import_continues_while_its_collection_is_reembedded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_import_ends_once_its_own_documents_are_found_even_if_later_ones_wait() {
+    let (_folder, running) = news().await;
+    running.control.pause();
+    let job = running.import_one("news").await;
+    running.control.wait_until_blocked();
+    running.upsert("news", vec![document("later", "words of a later time")], Wait::Stored).await.unwrap();
+    running.control.pass_one();
+    assert_eq!(running.finished(&job.id).await.status, JobStatus::Succeeded);
+    assert_eq!(running.service.get_collection(&name("news")).await.unwrap().counts.passages_pending, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fifo_in_place_of_its_file_fails_an_import() {
     let (folder, running) = news_with(slow()).await;
     let job = running.import(file(3_000)).await.unwrap();

@@ -466,10 +466,10 @@ impl OpenCollection {
         self.is_deleted() || self.stopping.load(Ordering::Acquire)
     }
 
-    /// Returns the number of passages that wait for their embedding, without those that the worker skips until the next start.
-    /// Blocks.
-    pub(crate) fn waiting_count(&self) -> Result<u64, Error> {
-        Ok(self.store.pending_count_excluding(&self.reserved.skipped())?)
+    /// Returns the number of passages up to `last` that wait for their embedding, without those that the worker skips until the
+    /// next start. Blocks.
+    pub(crate) fn waiting_count(&self, last: PassageId) -> Result<u64, Error> {
+        Ok(self.store.pending_count_excluding(last, &self.reserved.skipped())?)
     }
 }
 

@@ -258,11 +258,13 @@ impl Postgres {
         })
     }
 
-    pub(crate) fn pending_count_excluding(&self, others: &[PassageId]) -> Result<u64, StoreError> {
+    pub(crate) fn pending_count_excluding(&self, last: PassageId, others: &[PassageId]) -> Result<u64, StoreError> {
         self.run("counting passages without embedding", |session| {
-            let sql =
-                format!("select count(*) from {} where embedded_sequence is null and passage <> all($1)", self.names.passages);
-            session.query_number(&sql, &[&keys(others)])
+            let sql = format!(
+                "select count(*) from {} where embedded_sequence is null and passage <= $1 and passage <> all($2)",
+                self.names.passages
+            );
+            session.query_number(&sql, &[&to_sql(last.0), &keys(others)])
         })
     }
 }

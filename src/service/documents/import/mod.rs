@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{
     Collection, CollectionId, ColumnTypes, DocumentId, FileEncoding, FileFormat, Job, JobId, JobStatus, JobType, JobUnit,
-    NewDocument, Scope, with_causes,
+    NewDocument, PassageId, Scope, with_causes,
 };
 use crate::store::{PreparedDocument, StoreError, Upserted};
 
@@ -43,6 +43,8 @@ const SOURCE: &str = "source";
 const BATCH_RECORDS: usize = 500;
 /// Size of the records, in bytes, after which a transaction ends.
 const BATCH_BYTES: usize = 4 << 20;
+/// All passages, as the last of them.
+const ALL: PassageId = PassageId(u64::MAX);
 /// Pause between checks of how many passages wait for their embedding.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(50);
 
@@ -166,7 +168,7 @@ async fn store_all(
     context.measure(import.done.place.offset, import.bytes);
     loop {
         context.check()?;
-        wait_for_worker(context, collection, context.state()?.limits.import_backlog_max).await?;
+        wait_for_worker(context, collection, (ALL, context.state()?.limits.import_backlog_max)).await?;
         let state = context.state()?;
         let (more, back) = blocking(move || {
             let more = import.step(&state)?;
@@ -180,7 +182,7 @@ async fn store_all(
         }
     }
     // Passages that the worker failed to embed do not count as waiting; the worker logs them.
-    wait_for_worker(context, collection, 0).await?;
+    wait_for_worker(context, collection, (import.last_passage, 0)).await?;
     wait_for_index(context, collection).await
 }
 
@@ -192,13 +194,19 @@ async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) 
     Ok(blocking(move || collection.apply_changes()).await?)
 }
 
-/// Waits until at most `waiting_max` passages wait for their embedding.
-async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>, waiting_max: u64) -> Result<(), JobError> {
+/// Waits until at most `waiting_max` passages up to `last` wait for their embedding.
+async fn wait_for_worker(
+    context: &JobContext,
+    collection: &Arc<OpenCollection>,
+    (last, waiting_max): (PassageId, u64),
+) -> Result<(), JobError> {
     loop {
         let reembedded = collection.reembedded();
         // Nobody embeds the passages of a collection that a restore has replaced.
         reembedded.check_not_restored_over()?;
-        if blocking(move || reembedded.waiting_count()).await? <= waiting_max {
+        // A replacement numbers its passages anew.
+        let last = if Arc::ptr_eq(&reembedded, collection) { last } else { ALL };
+        if blocking(move || reembedded.waiting_count(last)).await? <= waiting_max {
             return context.check();
         }
         context.pause(BACKLOG_PAUSE).await?;
@@ -211,6 +219,8 @@ struct Import {
     records: Records,
     results: Results,
     done: Checkpoint,
+    /// The last of the passages that wait for their embedding since it stored them, or `ALL` if an earlier run stored some.
+    last_passage: PassageId,
     bytes: u64,
 }
 
@@ -230,15 +240,15 @@ impl Import {
             return Err(broken("its file is shorter than it was when it was accepted"));
         }
         let mut records = Records::open(&source, table, state.limits.import_line_bytes_max)?;
-        let done = match checkpoint::read::<Checkpoint>(&collection, job)? {
-            None => Checkpoint::at(records.position()),
+        let (done, last_passage) = match checkpoint::read::<Checkpoint>(&collection, job)? {
+            None => (Checkpoint::at(records.position()), PassageId(0)),
             Some(done) => {
                 records.seek(done.place).at(&folder)?;
-                done
+                (done, ALL)
             }
         };
         let results = Results::open(&folder, state.power_safe, &done)?;
-        Ok(Self { collection, job: job.clone(), records, results, done, bytes })
+        Ok(Self { collection, job: job.clone(), records, results, done, last_passage, bytes })
     }
 
     /// Stores the next batch. Returns whether there may be more. Fails while the space for emergencies is missing.
@@ -276,7 +286,9 @@ impl Import {
             let created = outcomes.iter().map(|outcome| outcome.created);
             before.after(position, results_bytes, &lines, ids.iter().zip(created))
         });
-        self.collection.write_for_job(|store| store.upsert_for_job(&self.job, prepared, record))?;
+        let upserted = self.collection.write_for_job(|store| store.upsert_for_job(&self.job, prepared, record))?;
+        let pending = upserted.iter().flat_map(|upserted| &upserted.pending).map(|passage| passage.id);
+        self.last_passage = pending.fold(self.last_passage, Ord::max);
         self.collection.damage.remove_documents(&stored);
         self.collection.wake.notify_one();
         self.done = next.recv().expect("what is committed has a checkpoint");
