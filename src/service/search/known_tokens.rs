@@ -1,6 +1,6 @@
 //! Caches the tokens and words of a collection's passages, as of one state of its database.
 
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::domain::{PassageId, Sequence, TokenSet};
 use crate::ranking::{TokenIndex, Translations, WordIndex};
@@ -8,7 +8,11 @@ use crate::store::TokenChanges;
 
 /// The cached tokens of a collection.
 #[derive(Debug, Default)]
-pub(crate) struct CollectionTokens(RwLock<State>);
+pub(crate) struct CollectionTokens {
+    state: RwLock<State>,
+    /// Held while a search reads what is missing.
+    pub(super) reading: Mutex<()>,
+}
 
 /// The cache and its state.
 #[derive(Debug, Default)]
@@ -29,13 +33,13 @@ pub(super) struct Known {
 
 impl CollectionTokens {
     pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.0.read()
+        self.state.read()
     }
 
     /// Adds changes that were read after `filled` filling steps. Ignores them if there was another filling step since, or if
     /// another search added them first.
     pub(super) fn apply(&self, changes: TokenChanges, filled: u64, translations: Option<&Translations>) {
-        let mut state = self.0.write();
+        let mut state = self.state.write();
         if state.filled != filled || state.known.as_ref().is_some_and(|known| known.sequence >= changes.sequence) {
             return;
         }
@@ -60,14 +64,14 @@ impl CollectionTokens {
 
     /// Discards everything, because passages have got words without a new sequence number.
     pub(super) fn clear(&self) {
-        let mut state = self.0.write();
+        let mut state = self.state.write();
         state.filled += 1;
         state.known = None;
     }
 
     /// Adds the tokens that a filling step computed, if anything is cached yet.
     pub(super) fn fill(&self, passages: &[(PassageId, TokenSet)]) {
-        let mut state = self.0.write();
+        let mut state = self.state.write();
         state.filled += 1;
         if let Some(known) = state.known.as_mut() {
             passages.iter().for_each(|(passage, tokens)| known.index.insert(*passage, tokens));

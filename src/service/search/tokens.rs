@@ -1,7 +1,7 @@
 //! Provides the tokens and words of a collection's passages in memory, for late interaction and translations. The first search
 //! that needs them reads them all; later searches only read what changed since.
 
-use crate::domain::CollectionModel;
+use crate::domain::{CollectionModel, Sequence};
 use crate::embed::Embedder;
 use crate::ranking::{TokenIndex, TokenScorer, Translations, WordIndex};
 use crate::service::embedding::embed_text;
@@ -17,17 +17,30 @@ pub(super) fn with_tokens<T>(
 ) -> Result<T, Error> {
     let now = collection.store.sequence()?;
     loop {
-        let (reached, filled) = {
+        {
             let state = collection.tokens.read();
-            match &state.known {
-                Some(known) if known.sequence >= now => return Ok(use_them(&known.index, &known.words)),
-                known => (known.as_ref().map(|known| known.sequence), state.filled),
+            if let Some(known) = state.known.as_ref().filter(|known| known.sequence >= now) {
+                return Ok(use_them(&known.index, &known.words));
             }
-        };
+        }
+        read_changes(collection, translations, now)?;
+    }
+}
+
+/// Reads what has changed, unless another search has read the changes up to `now`. One search at a time does this: after a start,
+/// it takes much memory.
+fn read_changes(collection: &OpenCollection, translations: Option<&Translations>, now: Sequence) -> Result<(), Error> {
+    let _turn = collection.tokens.reading.lock();
+    let (reached, filled) = {
+        let state = collection.tokens.read();
+        (state.known.as_ref().map(|known| known.sequence), state.filled)
+    };
+    if reached < Some(now) {
         // Later searches need them, too, even if this one's caller is gone.
         let changes = with_caller(None, || collection.store.token_changes(reached, translations.is_some()))?;
         collection.tokens.apply(changes, filled, translations);
     }
+    Ok(())
 }
 
 /// Computes the terms and tokens that a collection lacks because it is older than lexical search or late interaction. A

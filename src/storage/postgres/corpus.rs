@@ -231,13 +231,14 @@ impl Postgres {
                 self.names.passages, self.names.tokens
             );
             let after = to_sql(after.unwrap_or_default().0);
-            for row in session.rows(&sql, &[&after, &words])? {
+            session.for_each_row(&sql, &[&after, &words], |row| {
                 let passage = passage_id(row.try_get(0)?);
                 let tokens = row.try_get::<_, Option<&[u8]>>(1)?.and_then(TokenSet::from_bytes);
                 changes.passages.extend(tokens.map(|tokens| (passage, tokens)));
                 let words = row.try_get::<_, Option<&[u8]>>(2)?.and_then(WordCounts::from_bytes);
                 changes.words.extend(words.map(|words| (passage, words)));
-            }
+                Ok(())
+            })?;
             Ok(changes)
         })
     }
