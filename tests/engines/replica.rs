@@ -339,6 +339,8 @@ fn a_search_accepts_replica_lag_only_up_to_its_limit() {
     assert!(reads(&pair.server, "replica") > answered);
     assert!(pair.engine.get(&id("b")).unwrap().is_some(), "reading a document by its id is never stale");
     assert_eq!(pair.engine.embedded_keys(None, 10).unwrap().len(), 2, "jobs always read the newest state");
+    let tokens = pair.engine.token_changes(None, true).unwrap();
+    assert_eq!(tokens.sequence, pair.engine.sequence().unwrap(), "so does the cache of words, which knows the last change");
     pair.wait("the limit", || count(&pair.engine) == 2);
     pair.resume();
 }

@@ -212,7 +212,8 @@ impl Postgres {
     }
 
     pub(crate) fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError> {
-        self.search_snapshot("reading tokens", |session| {
+        // Its caller knows the last change, and would read again until it is there.
+        self.read_latest_snapshot("reading tokens", |session| {
             let sql = "select sequence, tombstones_purged from dragoman.collections where key = $1";
             let Some(row) = session.row(sql, &[&self.key])? else { return Err(StoreError::Closed.into()) };
             let (now, purged) = (sequence(row.try_get(0)?), sequence(row.try_get(1)?));
