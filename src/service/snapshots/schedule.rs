@@ -141,19 +141,38 @@ async fn run_once(service: &Service, schedule: &SnapshotSchedule) -> Result<bool
             create_snapshot(service, fingerprint).await?
         }
     };
-    let snapshot = service.get_snapshot(&note.snapshot).await?;
-    let (archive, _) = service.open_snapshot(&note.snapshot).await?;
-    let about = StoredSnapshot::new(&snapshot, note.fingerprint).dated_after(newest.as_ref());
-    target.put(&about, archive).await?;
-    target.prune(schedule.keep).await?;
-    match service.delete_snapshot(&note.snapshot).await {
-        Err(error) if !matches!(error, Error::SnapshotNotFound { .. }) => return Err(error.into()),
-        _ => (),
+    match copy(service, &note, target, newest.as_ref()).await {
+        // Otherwise, each later attempt would fail, too.
+        Err(
+            damaged
+            @ (ScheduleError::Service(Error::InvalidSnapshot { .. }) | ScheduleError::Target(TargetError::Damaged { .. })),
+        ) => {
+            delete(service, &note).await?;
+            return Err(damaged);
+        }
+        copied => copied?,
     }
-    let path = note_path(service);
-    std::fs::remove_file(&path).at(&path)?;
+    target.prune(schedule.keep).await?;
+    delete(service, &note).await?;
     tracing::info!(snapshot = %note.snapshot, target_name = target.name(), "stored a scheduled snapshot");
     Ok(true)
+}
+
+async fn copy(service: &Service, note: &Note, target: &Target, newest: Option<&StoredSnapshot>) -> Result<(), ScheduleError> {
+    let snapshot = service.get_snapshot(&note.snapshot).await?;
+    let (archive, _) = service.open_snapshot(&note.snapshot).await?;
+    let about = StoredSnapshot::new(&snapshot, note.fingerprint.clone()).dated_after(newest);
+    Ok(target.put(&about, archive).await?)
+}
+
+/// Deletes a snapshot from the data directory, and its note.
+async fn delete(service: &Service, note: &Note) -> Result<(), Error> {
+    match service.delete_snapshot(&note.snapshot).await {
+        Err(Error::SnapshotNotFound { .. }) => (),
+        deleted => deleted?,
+    }
+    let path = note_path(service);
+    std::fs::remove_file(&path).at(&path)
 }
 
 /// Returns the snapshot of an earlier attempt that is not copied yet, if any. Waits for its job first.
@@ -167,7 +186,7 @@ async fn find_unfinished(service: &Service) -> Result<Option<Note>, ScheduleErro
         }
     }
     match service.get_snapshot(&note.snapshot).await {
-        Ok(_) => Ok(Some(note)),
+        Ok(_) | Err(Error::InvalidSnapshot { .. }) => Ok(Some(note)),
         Err(Error::SnapshotNotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -231,6 +250,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::Limits;
+    use crate::embed::Embedder;
+    use crate::service::state::Parts;
 
     #[tokio::test]
     async fn the_first_pause_ends_when_the_newest_snapshot_is_due() {
@@ -259,6 +281,29 @@ mod tests {
             assert!(expect_s.contains(&pause.as_secs()), "dated {dated} s and made {made} s ago: {pause:?}");
             std::fs::remove_file(path).unwrap();
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_snapshot_that_was_damaged_before_it_was_copied_is_made_again() {
+        let [data, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let parts = Parts {
+            data_dir: data.path().to_owned(),
+            embedder: Embedder::fake(64),
+            limits: Limits::default(),
+            power_safe: false,
+        };
+        let service = Service::open(parts).unwrap();
+        let target = Target::open(copies.path().to_str().unwrap(), None).unwrap();
+        let schedule = SnapshotSchedule { target, interval: Duration::from_secs(3_600), keep: 1 };
+        for damage in ["", "not an archive"] {
+            let note = create_snapshot(&service, damage.to_owned()).await.unwrap();
+            let archive = service.state.snapshot_archive(&note.snapshot);
+            if damage.is_empty() { std::fs::remove_file(archive) } else { std::fs::write(archive, damage) }.unwrap();
+            run_once(&service, &schedule).await.unwrap_err();
+        }
+        assert!(run_once(&service, &schedule).await.unwrap());
+        assert_eq!(schedule.target.list().await.unwrap().len(), 1);
+        assert_eq!(std::fs::read_dir(service.state.snapshots_dir()).unwrap().count(), 0);
     }
 
     #[test]
