@@ -218,7 +218,7 @@ impl Columns {
         let line = row.blank_lines + 1;
         match row.cells {
             None => Err("is missing: the file is empty".to_owned()),
-            Some(Err(problem)) => Err(format!("{problem} on line {line}")),
+            Some(Err(problem)) => Err(format!("{} on line {line}", problem.trim_start_matches("the row "))),
             Some(Ok(cells)) => Self::of_cells(&cells, types),
         }
     }

@@ -222,6 +222,7 @@ mod tests {
         check_header(FileFormat::Tsv, "text\ttext\n", "names the column text twice");
         check_header(FileFormat::Csv, "text,year,metadata.year\n", "year twice");
         check_header(FileFormat::Csv, "text,\n", "has a column without a name");
+        check_header(FileFormat::Csv, "\"text\n", "the header row has a quote that is never closed on line 1");
     }
 
     #[test]
