@@ -1,15 +1,14 @@
 //! Classifiers: training data, settings, requests and predictions.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use unicode_normalization::UnicodeNormalization as _;
 use utoipa::ToSchema;
 
 use super::ids::text_id;
 use super::metadata::plain_number;
 use super::names::names;
-use super::{
-    CollectionName, DocumentId, Filter, InvalidId, JobFailure, JobId, KnnSettings, Language, Metadata, MetadataPath, MlpSettings,
-};
+use super::{CollectionName, DocumentId, Filter, InvalidId, JobFailure, JobId, KnnSettings, Language, MetadataPath, MlpSettings};
 
 text_id! {
     /// A classifier's name, which its paths in the API contain. It follows the rules for collection names.
@@ -310,10 +309,9 @@ pub fn normalized_label(text: &str) -> String {
     text.trim().nfc().collect()
 }
 
-/// The labels in a document's metadata at `field`: a string, a number, a boolean, or for `multi_label` also an array of these.
-/// Equal numbers are one label, as in a filter. `None` if the value is missing or null.
-pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -> Result<Option<Vec<String>>, String> {
-    use serde_json::Value;
+/// The labels in a document's metadata at `field`, which has this value: a string, a number, a boolean, or for `multi_label` also
+/// an array of these. Equal numbers are one label, as in a filter. `None` if the value is missing or null.
+pub fn labels_at(field: &MetadataPath, value: Option<&Value>, multi_label: bool) -> Result<Option<Vec<String>>, String> {
     let one = |value: &Value| match value {
         Value::String(text) if text.trim().is_empty() => Err("is a blank string".to_owned()),
         Value::String(text) => Ok(normalized_label(text)),
@@ -326,7 +324,7 @@ pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -
     let expected =
         if multi_label { "a string, a number, a boolean, or an array of these" } else { "a string, a number or a boolean" };
     let refuse = |problem: String| format!("{field} {problem}, expected {expected}");
-    match field.find(metadata) {
+    match value {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Array(values)) if multi_label => {
             let mut labels = values.iter().map(one).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
@@ -346,7 +344,7 @@ mod tests {
 
     fn check(metadata: serde_json::Value, multi_label: bool, expect: Result<Option<&[&str]>, &str>) {
         let field = MetadataPath::parse("a.b").unwrap();
-        let found = labels_at(metadata.as_object().unwrap(), &field, multi_label);
+        let found = labels_at(&field, field.find(metadata.as_object().unwrap()), multi_label);
         let expect = expect.map(|labels| labels.map(|labels| labels.iter().map(|one| (*one).to_owned()).collect()));
         match (found, expect) {
             (Err(found), Err(expect)) => assert!(found.contains(expect), "{found}"),

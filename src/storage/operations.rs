@@ -16,14 +16,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde_json::Value;
+
 use super::embedded::Embedded;
 use super::error::StorageError;
 use super::nearest::{Nearest, NearestSearch, Scope};
 use super::postgres::Postgres;
 use crate::domain::{
     CollectionCounts, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest, Facets, JobId,
-    Metadata, MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms, RequestKey, ScrollPage,
-    ScrollRequest, Sequence,
+    MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms, RequestKey, ScrollPage, ScrollRequest,
+    Sequence,
 };
 use crate::index::Neighbor;
 use crate::store::{
@@ -214,15 +216,17 @@ storage! {
     /// document.
     fn passage_embeddings(id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError>;
 
-    /// Reads at most `limit` matching documents after the id `after`, with their embeddings, in the order of their ids.
-    fn embedded_documents(filter: &SearchFilter, after: Option<&DocumentId>, limit: usize)
-        -> Result<Vec<EmbeddedDocument>, StoreError>;
+    /// Reads a page of matching documents with their embeddings, in the order of their ids, and the last id if there are more. The
+    /// page ends early when the texts and metadata exceed `bytes_max`, but has at least one document.
+    fn embedded_documents(filter: &SearchFilter, page: &Page<DocumentId>, bytes_max: u64)
+        -> Result<(Vec<EmbeddedDocument>, Option<DocumentId>), StoreError>;
 
     /// Reads documents with their embeddings in the order of `ids`. Returns `None` for one that does not exist.
     fn embedded_by_id(ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError>;
 
-    /// Reads the metadata of at most `limit` matching documents, in the order of their ids.
-    fn matching_metadata(filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError>;
+    /// Reads the values at `path` in the metadata of at most `limit` matching documents, in the order of their ids.
+    fn matching_values(filter: &SearchFilter, path: &MetadataPath, limit: usize)
+        -> Result<Vec<(DocumentId, Option<Value>)>, StoreError>;
 
     /// Reads passages in the order of `ids`, each with its own text or its document's. Leaves out deleted passages and those
     /// without an embedding.

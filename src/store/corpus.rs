@@ -12,7 +12,7 @@ use super::rows::{
     read_embedding, to_sql,
 };
 use super::{DocumentKey, StoreError, queries};
-use crate::domain::{Document, DocumentId, Embedding, Language, Metadata, MetadataPath, MiningUnit, PassageId, SearchFilter};
+use crate::domain::{Document, DocumentId, Embedding, Language, MetadataPath, MiningUnit, Page, PassageId, SearchFilter};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmbeddedDocument {
@@ -54,21 +54,30 @@ impl DocumentStore {
     pub fn embedded_documents(
         &self,
         filter: &SearchFilter,
-        after: Option<&DocumentId>,
-        limit: usize,
-    ) -> Result<Vec<EmbeddedDocument>, StoreError> {
+        page: &Page<DocumentId>,
+        mut bytes_max: u64,
+    ) -> Result<(Vec<EmbeddedDocument>, Option<DocumentId>), StoreError> {
         let condition = self.compile(filter);
         let sql =
             format!("select {DOCUMENT_COLUMNS} from documents d where {} and d.id > ? order by d.id limit ?", condition.sql);
-        let own = [SqlValue::Text(after.map_or("", DocumentId::as_str).to_owned()), SqlValue::Integer(to_sql(limit as u64))];
+        let (after, limit) = (page.after.as_ref().map_or("", DocumentId::as_str), to_sql(page.limit as u64).saturating_add(1));
+        let own = [SqlValue::Text(after.to_owned()), SqlValue::Integer(limit)];
         let values = params_from_iter(condition.values.into_iter().chain(own));
         self.read("reading documents with embeddings", |connection| {
-            let documents = query_all(connection, &sql, values, rows::document)?;
-            documents.into_iter().map(|document| with_mean(connection, document)).collect()
+            let (mut statement, mut documents) = (connection.prepare_cached(&sql)?, Vec::new());
+            let more = queries::add_to_page(&mut documents, &mut statement.query(values)?, page.limit, &mut bytes_max)?;
+            let next = documents.last().filter(|_| more).map(|document| document.id.clone());
+            let found: Result<_, Fault> = documents.into_iter().map(|document| with_mean(connection, document)).collect();
+            Ok((found?, next))
         })
     }
 
-    pub fn matching_metadata(&self, filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
+    pub fn matching_values(
+        &self,
+        filter: &SearchFilter,
+        path: &MetadataPath,
+        limit: usize,
+    ) -> Result<Vec<(DocumentId, Option<Value>)>, StoreError> {
         let condition = self.compile(filter);
         let sql = format!("select d.key, d.id, d.metadata from documents d where {} order by d.id limit ?", condition.sql);
         let values = params_from_iter(condition.values.into_iter().chain([SqlValue::Integer(to_sql(limit as u64))]));
@@ -76,7 +85,7 @@ impl DocumentStore {
             query_all(connection, &sql, values, |row| {
                 let key = row.get(0)?;
                 let id = document_id(key, &row.get::<_, String>(1)?)?;
-                Ok((id, metadata(key, row.get_ref(2)?.as_str()?)?))
+                Ok((id, path.find(&metadata(key, row.get_ref(2)?.as_str()?)?).cloned()))
             })
         })
     }

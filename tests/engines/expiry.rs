@@ -44,7 +44,8 @@ fn found(engine: &Engine, both: &[PassageId; 2]) -> Vec<(&'static str, usize)> {
     let terms = QueryTerms { terms: vec![tide], ..QueryTerms::default() };
     let scroll =
         ScrollRequest { filter: Filter::default(), order: DocumentOrder::UpdatedAt, descending: true, limit: 10, after: None };
-    let by_line = ScrollRequest { order: DocumentOrder::Metadata(MetadataPath::parse("line").unwrap()), ..scroll.clone() };
+    let path = MetadataPath::parse("line").unwrap();
+    let by_line = ScrollRequest { order: DocumentOrder::Metadata(path.clone()), ..scroll.clone() };
     let requests = [
         FacetRequest { field: Field::Language, limit: 5, stats: false, histogram: None },
         FacetRequest { field: Field::CreatedAt, limit: 0, stats: true, histogram: Some(HistogramInterval::Day) },
@@ -52,7 +53,8 @@ fn found(engine: &Engine, both: &[PassageId; 2]) -> Vec<(&'static str, usize)> {
     let facets = engine.facets(&everything, &requests, u64::MAX).unwrap();
     let ids = [id("stays"), id("goes")];
     let counts = engine.counts().unwrap();
-    let (listed, embeddings) = engine.list_embedded(&Page { limit: 10, after: None }, u64::MAX).unwrap();
+    let page = Page { limit: 10, after: None };
+    let (listed, embeddings) = engine.list_embedded(&page, u64::MAX).unwrap();
     vec![
         ("get", ids.iter().filter(|id| engine.get(id).unwrap().is_some()).count()),
         ("list", all(engine).len()),
@@ -80,9 +82,9 @@ fn found(engine: &Engine, both: &[PassageId; 2]) -> Vec<(&'static str, usize)> {
         ("mining", engine.passage_texts(both, MiningUnit::Passage).unwrap().len()),
         ("known pairs", engine.known_passages(&ids, MiningUnit::Document).unwrap().into_iter().flatten().count()),
         ("known sentences", engine.known_passages(&ids, MiningUnit::Passage).unwrap().into_iter().flatten().count()),
-        ("classification", engine.embedded_documents(&everything, None, 10).unwrap().len()),
+        ("classification", engine.embedded_documents(&everything, &page, u64::MAX).unwrap().0.len()),
         ("classification by id", engine.embedded_by_id(&ids).unwrap().into_iter().flatten().count()),
-        ("labels", engine.matching_metadata(&everything, 10).unwrap().len()),
+        ("labels", engine.matching_values(&everything, &path, 10).unwrap().len()),
         ("map", engine.embedded_keys(None, 10).unwrap().len()),
         ("colors of the map", engine.attributes_of(&ids, None).unwrap().into_iter().flatten().count()),
     ]

@@ -24,11 +24,15 @@ over_both_engines! {
     fn documents_are_read_with_their_mean_embedding(engine) {
         let [a, b, _] = filled(engine);
         let mean = Embedding::mean(&[own(a[0]), own(a[1])]);
-        let all = engine.embedded_documents(&SearchFilter::default(), None, 2).unwrap();
+        let page = |after, limit| Page { after, limit };
+        let (all, next) = engine.embedded_documents(&SearchFilter::default(), &page(None, 2), 1_000).unwrap();
+        assert_eq!(next, Some(id("b")));
         let found: Vec<_> = all.iter().map(|found| (found.document.id.as_str(), found.embedding.clone())).collect();
         assert_eq!(found, [("a", mean.clone()), ("b", Embedding::mean(&[own(b[0])]))]);
-        let rest = engine.embedded_documents(&SearchFilter::default(), Some(&id("b")), 9).unwrap();
-        assert_eq!((rest.len(), rest[0].embedding.clone()), (1, None));
+        let (rest, next) = engine.embedded_documents(&SearchFilter::default(), &page(next, 9), 1_000).unwrap();
+        assert_eq!((rest.len(), rest[0].embedding.clone(), next), (1, None, None));
+        let (first, next) = engine.embedded_documents(&SearchFilter::default(), &page(None, 9), 1).unwrap();
+        assert_eq!((first.len(), next), (1, Some(id("a"))), "a page of few bytes has one document");
         let by_id = engine.embedded_by_id(&[id("c"), id("none"), id("a"), id("a")]).unwrap();
         let found: Vec<_> = by_id.iter().map(|found| found.as_ref().map(|found| found.embedding.clone())).collect();
         assert_eq!(found, [Some(None), None, Some(mean.clone()), Some(mean)]);
@@ -76,7 +80,8 @@ over_both_engines! {
         assert!(traits[1].is_none() && traits[2].as_ref().unwrap().value.is_none());
         assert_eq!(traits[2].as_ref().unwrap().language, language("fr"));
         assert_eq!(engine.attributes_of(&[id("b")], None).unwrap()[0].as_ref().unwrap().value, None);
-        assert_eq!(engine.matching_metadata(&SearchFilter::default(), 2).unwrap()[1].1, *json!({"year": {"of": 2020}}).as_object().unwrap());
+        let values = engine.matching_values(&SearchFilter::default(), &path, 2).unwrap();
+        assert_eq!(values, [(id("a"), None), (id("b"), Some(json!(2020)))]);
     }
 
     fn token_changes_return_all_tokens_and_then_only_changes(engine) {

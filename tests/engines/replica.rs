@@ -144,7 +144,7 @@ fn everything(engine: &Postgres) -> Vec<String> {
     seen.push(format!("{:?}", engine.heads_of(&some).unwrap()));
     seen.push(format!("{:?}", engine.keep_matching(&filter, &some).unwrap()));
     seen.push(format!("{:?}", engine.passage_embeddings(&id("d3")).unwrap()));
-    seen.push(format!("{:?}", engine.embedded_documents(&filter, None, 10).unwrap()));
+    seen.push(format!("{:?}", engine.embedded_documents(&filter, &page, u64::MAX).unwrap()));
     seen.push(format!("{:?}", engine.embedded_keys(None, 10).unwrap()));
     seen
 }

@@ -11,12 +11,13 @@ use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::PAGE_BYTES;
 use super::error::ClassifierError;
 use super::planned::ClassifierJobPlan;
 use super::texts::{embed_texts_patiently, inputs_from_documents};
 use super::trained::{LabelScores, TrainedClassifier};
 use crate::domain::{
-    ClassifierName, Document, DocumentId, Job, JobId, JobType, JobUnit, LabeledDocuments, Metadata, MetadataPath, Scope,
+    ClassifierName, Document, DocumentId, Job, JobId, JobType, JobUnit, LabeledDocuments, Metadata, MetadataPath, Page, Scope,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -25,7 +26,7 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::store::{Patched, SearchFilter, TextPatch};
 
-/// Documents per step. Bounds how long other writes wait.
+/// Maximum number of documents per step. Bounds how long other writes wait.
 const DOCUMENTS_PER_STEP: usize = 200;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -181,13 +182,12 @@ async fn step(
     check_not_own_labels(&*context.state()?, trained, collection, written)?;
     let label_source = context.state()?.label_source(trained, false)?;
     let (reading, filter, after) = (Arc::clone(collection), plan.document_filter(), done.after.clone());
-    let page = blocking(move || {
-        let after = after.map(|id| DocumentId::parse(&id)).transpose()?;
-        reading.with_store(|store| store.embedded_documents(&filter, after.as_ref(), DOCUMENTS_PER_STEP))
+    let (page, next_page) = blocking(move || {
+        let page = Page { limit: DOCUMENTS_PER_STEP, after: after.map(|id| DocumentId::parse(&id)).transpose()? };
+        reading.with_store(|store| store.embedded_documents(&filter, &page, PAGE_BYTES))
     })
     .await?;
     let Some(last) = page.last().map(|one| one.document.id.clone()) else { return Ok(false) };
-    let full = page.len() == DOCUMENTS_PER_STEP;
     let documents: Vec<Document> = page.iter().map(|one| one.document.clone()).collect();
     let embed = |texts| embed_texts_patiently(context, texts);
     let inputs = inputs_from_documents(&collection.row.name, page, embed).await?;
@@ -212,7 +212,7 @@ async fn step(
     let (record, next) = checkpoint::following(move |outcomes: &[Patched]| before.after_step(&last, &abstained, outcomes));
     blocking(move || writing.write_for_job(|store| store.patch_for_job(&id, patches, record))).await?;
     *done = next.recv().expect("what is committed has a checkpoint");
-    Ok(full)
+    Ok(next_page.is_some())
 }
 
 impl Checkpoint {

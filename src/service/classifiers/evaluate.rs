@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::PAGE_BYTES;
 use super::embedded_text::PredictionInput;
 use super::error::ClassifierError;
 use super::evaluated::EvaluatedPredictions;
@@ -19,12 +20,13 @@ use super::texts::{embed_texts, embed_texts_patiently, inputs_from_documents};
 use super::trained::TrainedClassifier;
 use crate::domain::{
     ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
-    LabeledDocuments, LabeledText, Scope, labels_at,
+    LabeledDocuments, LabeledText, Page, Scope, labels_at,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::folders::{AtPath, create_dir_durably, read_file, replace_durably};
 use crate::service::jobs::{JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
+use crate::service::limits::budget::RequestMemory;
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 use crate::store::EmbeddedDocument;
@@ -160,20 +162,33 @@ impl Service {
         let collection = self.state.collection(&documents.collection)?;
         self.state.check_embedded(&collection)?;
         let (filter, multi_label) = (labeled_filter(&documents), trained.definition.multi_label);
+        let memory = RequestMemory::current();
         let read = move |collection: &Arc<OpenCollection>| {
-            let found = collection.store.embedded_documents(&filter, None, SYNC_DOCUMENTS_MAX + 1)?;
             let too_many = |problem: String| ClassifierError::EvaluationSet {
                 problem: format!("{problem}; start it as a job, or narrow the filter"),
             };
-            if found.len() > SYNC_DOCUMENTS_MAX {
-                return Err(too_many(format!("at most {SYNC_DOCUMENTS_MAX} labeled documents can be evaluated at once")).into());
+            let (mut known, mut expected, mut waiting) = (Vec::new(), Vec::new(), 0);
+            let mut page = Page { limit: DOCUMENTS_PER_STEP, after: None };
+            loop {
+                let (found, next) = collection.store.embedded_documents(&filter, &page, PAGE_BYTES)?;
+                let (labeled, labels) = retain_labeled(found, &documents, multi_label)?;
+                waiting += labeled.iter().filter(|one| one.embedding.is_none()).count();
+                memory.add_answer(labeled.iter().map(|one| one.document.text.len() as u64).sum())?;
+                known.extend(labeled);
+                expected.extend(labels);
+                if known.len() > SYNC_DOCUMENTS_MAX {
+                    let problem = format!("at most {SYNC_DOCUMENTS_MAX} labeled documents can be evaluated at once");
+                    return Err(too_many(problem).into());
+                }
+                if waiting > SYNC_PENDING_MAX {
+                    let problem = format!("more than {SYNC_PENDING_MAX} of the documents wait for their embedding");
+                    return Err(too_many(problem).into());
+                }
+                if next.is_none() {
+                    return Ok((known, expected));
+                }
+                page.after = next;
             }
-            let waiting = found.iter().filter(|one| one.embedding.is_none()).count();
-            if waiting > SYNC_PENDING_MAX {
-                let problem = format!("{waiting} of the documents wait for their embedding, but at most {SYNC_PENDING_MAX} may");
-                return Err(too_many(problem).into());
-            }
-            retain_labeled(found, &documents, multi_label)
         };
         let (found, expected) = collection.run(read).await?;
         let names = found.iter().map(|one| format!("document {}", one.document.id)).collect();
@@ -222,20 +237,20 @@ async fn evaluate_all(
     let count = move || reading.with_store(|store| store.count_matching(&filter, JOB_DOCUMENTS_MAX));
     let total = blocking(count).await? as u64;
     context.measure(0, total);
-    let (mut evaluated, mut after, mut read) = (EvaluatedPredictions::default(), None, 0);
+    let (mut evaluated, mut page, mut read) =
+        (EvaluatedPredictions::default(), Page { limit: DOCUMENTS_PER_STEP, after: None }, 0);
     loop {
         context.check()?;
         // Holds the service for one step only, so that the job does not keep a stopping service alive.
         context.state()?.check_embedded(collection)?;
         check_still_exists(context, collection, &planned).await?;
         let (reading, documents, multi_label) = (Arc::clone(collection), documents.clone(), trained.definition.multi_label);
-        let page = blocking(move || {
+        let labeled = blocking(move || {
             let filter = labeled_filter(&documents);
-            let found = reading.with_store(|store| store.embedded_documents(&filter, after.as_ref(), DOCUMENTS_PER_STEP))?;
-            let last = found.last().map(|one| one.document.id.clone());
-            Ok((last, found.len(), retain_labeled(found, &documents, multi_label)?))
+            let (found, next) = reading.with_store(|store| store.embedded_documents(&filter, &page, PAGE_BYTES))?;
+            Ok((next, found.len(), retain_labeled(found, &documents, multi_label)?))
         });
-        let (last, count, (found, expected)): (Option<DocumentId>, usize, _) = page.await?;
+        let (next, count, (found, expected)): (Option<DocumentId>, usize, _) = labeled.await?;
         let names = found.iter().map(|one| format!("document {}", one.document.id)).collect();
         let embed = |texts| embed_texts_patiently(context, texts);
         let inputs = inputs_from_documents(&collection.row.name, found, embed).await?;
@@ -246,11 +261,12 @@ async fn evaluate_all(
             Ok(evaluated)
         })
         .await?;
-        (after, read) = (last, read + count);
+        read += count;
         context.set_done(read as u64);
-        if count < DOCUMENTS_PER_STEP || evaluated.len() >= JOB_DOCUMENTS_MAX {
+        if next.is_none() || evaluated.len() >= JOB_DOCUMENTS_MAX {
             break;
         }
+        page = Page { limit: DOCUMENTS_PER_STEP, after: next };
     }
     check_still_exists(context, collection, &planned).await?;
     if evaluated.len() == 0 {
@@ -297,18 +313,22 @@ async fn write_result(
     context.progress(progress.done, &details).await
 }
 
-/// Picks the documents that have labels and returns them with those labels. Blocks.
+/// Picks the documents that have labels and returns them with those labels, without what the evaluation does not need. Blocks.
 fn retain_labeled(
     found: Vec<EmbeddedDocument>,
     documents: &LabeledDocuments,
     multi_label: bool,
 ) -> Result<(Vec<EmbeddedDocument>, Vec<Vec<String>>), Error> {
     let mut known = Vec::with_capacity(found.len());
-    for one in found {
-        let labels = labels_at(&one.document.metadata, &documents.field, multi_label);
+    for mut one in found {
+        let labels = labels_at(&documents.field, documents.field.find(&one.document.metadata), multi_label);
         let no_label =
             |problem: String| ClassifierError::EvaluationSet { problem: format!("document {}: {problem}", one.document.id) };
         if let Some(labels) = labels.map_err(no_label)? {
+            one.document.metadata.clear();
+            if one.embedding.is_some() {
+                one.document.text = String::new();
+            }
             known.push((one, labels));
         }
     }

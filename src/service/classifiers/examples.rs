@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::PAGE_BYTES;
 use super::embedded_text::EmbeddedText;
 use super::error::ClassifierError;
 use super::neighbor_source::labeled_filter;
 use crate::classify::LabelNames;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, DocumentId, Embedding, LabelExamples, LabeledDocuments, Language, LanguageExamples,
-    TrainingReport, labels_at,
+    Page, TrainingReport, labels_at,
 };
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
@@ -122,14 +123,14 @@ pub(super) fn check_source(
     source: &LabeledDocuments,
     definition: &ClassifierDefinition,
 ) -> Result<(), Error> {
-    let found = store.matching_metadata(&labeled_filter(source), DOCUMENTS_MAX + 1)?;
+    let found = store.matching_values(&labeled_filter(source), &source.field, DOCUMENTS_MAX + 1)?;
     if definition.kind != ClassifierKind::Knn && found.len() > DOCUMENTS_MAX {
         let problem = format!("a training may use at most {DOCUMENTS_MAX} labeled documents; narrow the filter");
         return Err(ClassifierError::TrainingSet { problem }.into());
     }
     let mut labels = std::collections::BTreeSet::new();
-    for (id, metadata) in &found {
-        let own = labels_at(metadata, &source.field, definition.multi_label);
+    for (id, value) in &found {
+        let own = labels_at(&source.field, value.as_ref(), definition.multi_label);
         labels.extend(own.map_err(|problem| no_label(id, &problem))?.into_iter().flatten());
     }
     let names: Vec<&str> = labels.iter().map(String::as_str).collect();
@@ -145,13 +146,12 @@ pub(super) fn read_labeled_examples(
     stop: impl Fn() -> bool,
 ) -> Result<Examples, Error> {
     let mut examples = Examples::default();
-    let mut after: Option<DocumentId> = None;
+    let mut page = Page { limit: PAGE, after: None };
     loop {
-        let page = collection.with_store(|store| store.embedded_documents(&labeled_filter(source), after.as_ref(), PAGE))?;
-        let full = page.len() == PAGE;
-        after = page.last().map(|one| one.document.id.clone());
-        for EmbeddedDocument { document, embedding } in page {
-            let labels = labels_at(&document.metadata, &source.field, definition.multi_label);
+        let (found, next) =
+            collection.with_store(|store| store.embedded_documents(&labeled_filter(source), &page, PAGE_BYTES))?;
+        for EmbeddedDocument { document, embedding } in found {
+            let labels = labels_at(&source.field, source.field.find(&document.metadata), definition.multi_label);
             let labels = labels.map_err(|problem| no_label(&document.id, &problem))?;
             match (labels, embedding) {
                 (None, _) => (),
@@ -163,10 +163,11 @@ pub(super) fn read_labeled_examples(
             }
         }
         // A `knn` on a collection counts the votes of all its documents, so a sample of them is enough for calibration.
-        if !full || examples.rows.len() >= DOCUMENTS_MAX || stop() {
+        if next.is_none() || examples.rows.len() >= DOCUMENTS_MAX || stop() {
             examples.rows.truncate(DOCUMENTS_MAX);
             return Ok(examples);
         }
+        page.after = next;
     }
 }
 

@@ -43,6 +43,8 @@ use crate::domain::{
 use crate::store::system_clock as now_ms;
 use crate::store::{StoredClassifier, TrainingProgress};
 
+/// Bytes of texts and metadata of the documents that are read at once. A single document may exceed it.
+const PAGE_BYTES: u64 = 4 << 20;
 /// Maximum number of classifiers in memory. The least recently used one is dropped first.
 const HELD_MAX: usize = 16;
 

@@ -175,7 +175,7 @@ fn load_owners(
     // Passages that were deleted in the meantime have no vote.
     owners.extend(unknown.into_iter().map(|passage| (passage, None)));
     for (passage, head) in read {
-        let labels = labels_at(&head.metadata, &source.field, multi_label).ok().flatten().map(Arc::from);
+        let labels = labels_at(&source.field, source.field.find(&head.metadata), multi_label).ok().flatten().map(Arc::from);
         owners.insert(passage, Some(Owner { document: head.id, labels }));
     }
     Ok(())

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use super::embedded_text::PredictionInput;
 use super::texts::{embed_texts, inputs_from_documents};
-use crate::domain::{ClassifierName, PredictItems, PredictOptions, Prediction};
+use crate::domain::{ClassifierName, DocumentId, PredictItems, PredictOptions, Prediction};
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
+
+/// How many documents are in memory at once, with their texts.
+const DOCUMENTS_PER_READ: usize = 50;
 
 impl Service {
     /// Predicts the labels of texts or documents, in the order of the request.
@@ -41,13 +44,18 @@ impl Service {
             PredictItems::Documents { collection: name, ids } => {
                 let collection = self.state.collection(&name)?;
                 self.state.check_embedded(&collection)?;
-                let wanted = ids.clone();
-                let read = move |collection: &Arc<OpenCollection>| Ok(collection.store.embedded_by_id(&wanted)?);
-                let found = collection.run(read).await?;
-                let missing = |id| Error::DocumentNotFound { collection: name.clone(), id };
-                let documents = ids.into_iter().zip(found).map(|(id, found)| found.ok_or_else(|| missing(id)));
-                let documents = documents.collect::<Result<Vec<_>, _>>()?;
-                inputs_from_documents(&collection.row.name, documents, |texts| embed_texts(&self.state, texts)).await
+                let mut inputs = Vec::with_capacity(ids.len());
+                for some in ids.chunks(DOCUMENTS_PER_READ) {
+                    let wanted = some.to_vec();
+                    let read = move |collection: &Arc<OpenCollection>| Ok(collection.store.embedded_by_id(&wanted)?);
+                    let found = collection.run(read).await?;
+                    let missing = |id: &DocumentId| Error::DocumentNotFound { collection: name.clone(), id: id.clone() };
+                    let documents = some.iter().zip(found).map(|(id, found)| found.ok_or_else(|| missing(id)));
+                    let documents = documents.collect::<Result<Vec<_>, _>>()?;
+                    let embed = |texts| embed_texts(&self.state, texts);
+                    inputs.extend(inputs_from_documents(&collection.row.name, documents, embed).await?);
+                }
+                Ok(inputs)
             }
         }
     }

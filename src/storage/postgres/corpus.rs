@@ -3,17 +3,16 @@
 use std::collections::HashMap;
 
 use postgres::Row;
+use serde_json::Value;
 
 use super::fault::Fault;
 use super::filter::Condition;
 use super::hits::REQUESTED_PASSAGES;
 use super::partition::Postgres;
-use super::reading::{embeddings_of_documents, read_embedding};
+use super::reading::{embeddings_of_documents, page_rows, read_embedding};
 use super::rows::{self, document_columns, keys, limit, metadata, passage_id, sequence, texts};
 use super::session::Session;
-use crate::domain::{
-    Document, DocumentId, Embedding, Metadata, MetadataPath, MiningUnit, PassageId, Sequence, TokenSet, WordCounts,
-};
+use crate::domain::{Document, DocumentId, Embedding, MetadataPath, MiningUnit, Page, PassageId, Sequence, TokenSet, WordCounts};
 use crate::store::{
     DocumentAttributes, DocumentEmbeddings, DocumentKey, EmbeddedDocument, PassageText, SearchFilter, StoreError, TokenChanges,
     document_id, language, passage_range, to_sql,
@@ -23,21 +22,19 @@ impl Postgres {
     pub(crate) fn embedded_documents(
         &self,
         filter: &SearchFilter,
-        after: Option<&DocumentId>,
-        max: usize,
-    ) -> Result<Vec<EmbeddedDocument>, StoreError> {
+        page: &Page<DocumentId>,
+        bytes_max: u64,
+    ) -> Result<(Vec<EmbeddedDocument>, Option<DocumentId>), StoreError> {
         let mut condition = self.compile(filter);
-        let after = condition.text(after.map_or("", DocumentId::as_str));
+        let after = condition.text(page.after.as_ref().map_or("", DocumentId::as_str));
+        condition.sql.push_str(&format!(" and d.id > {after}"));
+        let live = self.live();
         self.read_latest_snapshot("reading documents with embeddings", |session| {
-            let sql = format!(
-                "select {} from {} d where {} and d.id > {after} order by d.id limit {}",
-                document_columns(&self.names),
-                self.live(),
-                condition.sql,
-                limit(max)
-            );
-            let found = session.rows(&sql, &condition.parameters())?;
-            self.with_means(session, &found)
+            let which = (live.as_str(), condition.sql.as_str(), "d.id", page.limit);
+            let (rows, more) = page_rows(session, &self.names, which, bytes_max, &condition.parameters())?;
+            let found = self.with_means(session, &rows)?;
+            let next = found.last().filter(|_| more).map(|last| last.document.id.clone());
+            Ok((found, next))
         })
     }
 
@@ -64,18 +61,26 @@ impl Postgres {
         Ok(documents.into_iter().zip(keys).map(with_mean).collect())
     }
 
-    pub(crate) fn matching_metadata(&self, filter: &SearchFilter, max: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
+    pub(crate) fn matching_values(
+        &self,
+        filter: &SearchFilter,
+        path: &MetadataPath,
+        max: usize,
+    ) -> Result<Vec<(DocumentId, Option<Value>)>, StoreError> {
         let condition = self.compile(filter);
         self.read_latest("reading metadata", |session| {
             let Condition { sql, .. } = &condition;
             let documents = self.live();
             let sql =
                 format!("select d.document, d.id, d.metadata from {documents} d where {sql} order by d.id limit {}", limit(max));
-            let read = |row: &Row| {
+            let mut found = Vec::new();
+            session.for_each_row(&sql, &condition.parameters(), |row| {
                 let key = row.try_get(0)?;
-                Ok((document_id(key, row.try_get(1)?)?, metadata(key, row.try_get(2)?)?))
-            };
-            session.rows(&sql, &condition.parameters())?.iter().map(read).collect()
+                let value = path.find(&metadata(key, row.try_get(2)?)?).cloned();
+                found.push((document_id(key, row.try_get(1)?)?, value));
+                Ok(())
+            })?;
+            Ok(found)
         })
     }
 

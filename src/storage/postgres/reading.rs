@@ -66,15 +66,27 @@ pub(super) fn read_embedding(row: &Row, column: usize) -> Result<(PassageId, Emb
     Ok((rows::passage_id(passage), embedding(passage, row.try_get::<_, Vector>(column + 1)?)?))
 }
 
-/// Reads the documents of a page, and whether there are more: at most `limit` documents of the table expression `live`, as `d`,
-/// for which `which` holds, in this order.
+/// Reads the documents of a page, and whether there are more, as `page_rows`.
 pub(super) fn read_page(
+    session: &mut Session,
+    names: &PartitionNames,
+    page: (&str, &str, &str, usize),
+    bytes_max: u64,
+    parameters: &[Parameter<'_>],
+) -> Result<(Vec<Document>, bool), Fault> {
+    let (rows, more) = page_rows(session, names, page, bytes_max, parameters)?;
+    Ok((rows.iter().map(rows::document).collect::<Result<_, Fault>>()?, more))
+}
+
+/// Reads the rows of a page, and whether there are more: at most `limit` documents of the table expression `live`, as `d`, for
+/// which `which` holds, in this order.
+pub(super) fn page_rows(
     session: &mut Session,
     names: &PartitionNames,
     (live, which, order, limit): (&str, &str, &str, usize),
     bytes_max: u64,
     parameters: &[Parameter<'_>],
-) -> Result<(Vec<Document>, bool), Fault> {
+) -> Result<(Vec<Row>, bool), Fault> {
     let (documents, max) = (&names.documents, rows::limit(limit));
     // For documents that do not fit, only the sizes are read. The database server knows the length of a text without reading
     // it.
@@ -88,12 +100,11 @@ pub(super) fn read_page(
         document_columns(names),
         to_sql(bytes_max)
     );
-    let found = session.rows(&sql, parameters)?;
+    let mut found = session.rows(&sql, parameters)?;
     let there: i64 = found.first().map_or(Ok(0), |row| row.try_get(DOCUMENT_COLUMNS))?;
-    let mut documents = found.iter().map(rows::document).collect::<Result<Vec<_>, Fault>>()?;
-    documents.truncate(limit);
-    let more = there > to_sql(documents.len() as u64);
-    Ok((documents, more))
+    found.truncate(limit);
+    let more = there > to_sql(found.len() as u64);
+    Ok((found, more))
 }
 
 impl Postgres {
