@@ -284,8 +284,13 @@ async fn invalid_training_data_and_settings_are_refused() {
     let source = json!({"collection": "news", "field": "topic"});
     check(of(json!({"examples": one, "source": source})), "invalid_request", "/examples", &["source"]).await;
     check(of(json!({"source": {"collection": "blog", "field": "topic"}})), "collection_not_found", "", &["blog"]).await;
-    check(of(json!({"source": {"collection": "news", "field": "mood"}})), "invalid_training_set", "", &["nothing to learn"])
-        .await;
+    check(
+        of(json!({"source": {"collection": "news", "field": "mood"}})),
+        "invalid_training_set",
+        "",
+        &["examples to learn from"],
+    )
+    .await;
     let weather = json!({"collection": "news", "field": "topic", "filter": {"field": "topic", "eq": "weather"}});
     check(of(json!({"source": weather})), "invalid_training_set", "", &["two labels"]).await;
     let bad = json!({"collection": "news", "field": "topic", "filter": {"field": "topic", "like": "x"}});
