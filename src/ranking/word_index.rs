@@ -207,6 +207,18 @@ impl WordIndex {
         self.posting_of(word).is_some()
     }
 
+    /// Whether a passage may have all of these words, by their numbers.
+    pub fn has_together(&self, words: &[u32]) -> bool {
+        let postings = words.iter().map(|word| Some(self.posting(self.posting_of(*word)?))).collect::<Option<Vec<_>>>();
+        let Some(mut postings) = postings else { return false };
+        postings.sort_by_key(|posting| posting.len());
+        let Some((rarest, others)) = postings.split_first() else { return true };
+        // Slots are assigned in ascending order, so those of a posting are sorted.
+        let slot = |entry: &u32| entry >> WORD_COUNT_BITS;
+        let has = |one: u32| others.iter().all(|posting| posting.binary_search_by_key(&one, slot).is_ok());
+        rarest.iter().any(|entry| has(slot(entry)))
+    }
+
     /// Returns the id of a word's posting if a passage has the word.
     fn posting_of(&self, word: u32) -> Option<u32> {
         self.words.get(&word).copied().filter(|posting_id| self.exists(*posting_id))

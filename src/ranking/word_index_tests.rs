@@ -48,6 +48,13 @@ fn a_word_finds_its_translations_most_probable_first() {
 }
 
 #[test]
+fn the_index_knows_whether_a_passage_has_some_words_together() {
+    let index = index(&[&[BOAT, 1], &[TREE, 2, 3], &[2, BOAT]]);
+    let words: [&[u32]; 6] = [&[], &[BOAT], &[2, BOAT], &[3, TREE, 2], &[BOAT, TREE], &[BOAT, KUBERNETES]];
+    assert_eq!(words.map(|words| index.has_together(words)), [true, true, true, true, false, false]);
+}
+
+#[test]
 fn the_index_knows_which_passages_have_a_word() {
     let mut index = index(&[&[BOAT, 1], &[TREE], &[2, BOAT]]);
     index.remove(PassageId(0));

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::months::MONTHS;
-use super::plain_words::{plain_key, word_key};
+use super::plain_words::plain_key;
 use super::runs::{Class, Run, normalized};
 use super::terms::phrase;
 use crate::domain::terms::{CalendarDate, TermPhrase};
@@ -145,8 +145,8 @@ fn year(word: &Run<'_>) -> Option<u16> {
 }
 
 /// Returns what a date in numbers may mean: with the year first or last. After slashes, either number may be the month. Eight
-/// digits may be a date with the year first. A year of two digits is of this century; with dots, day and month must have two, too,
-/// because "3.5.24" may be a version.
+/// digits may be a date with the year first. A year of two digits is of this century; with dots, day and month must have two, too, or
+/// the day must be beyond 12, because "3.5.24" may be a version.
 pub(super) fn dates_in_numbers(text: &str) -> Vec<CalendarDate> {
     let is_compact = text.len() == COMPACT_DATE && text.bytes().all(|byte| byte.is_ascii_digit());
     let groups: Vec<&str> = match is_compact {
@@ -157,10 +157,11 @@ pub(super) fn dates_in_numbers(text: &str) -> Vec<CalendarDate> {
     if text.len() > DATE_MAX || !groups.iter().all(|group| group.parse::<u16>().is_ok()) {
         return Vec::new();
     }
+    let may_be_version = text.len() < "dd.mm.yy".len() && first.parse().is_ok_and(|first: u8| first <= 12);
     let (year, day, month) = match (first.len(), third.len()) {
         (YEAR_DIGITS, 1..=2) => (first, third, second),
         (1..=2, YEAR_DIGITS) => (third, first, second),
-        (1..=2, 2) if text.contains('/') || text.contains('.') && text.len() == "dd.mm.yy".len() => (third, first, second),
+        (1..=2, 2) if text.contains('/') || text.contains('.') && !may_be_version => (third, first, second),
         _ => return Vec::new(),
     };
     let century = if year.len() == 2 { CENTURY } else { 0 };
@@ -191,28 +192,33 @@ pub(super) fn in_numbers(date: &CalendarDate, month_first: bool) -> Vec<Vec<Stri
     ways
 }
 
-/// Returns the ways to write a date with the month in words, in any language. `has` says whether the collection has a word, by its
-/// number (`plain_words::word_key`).
-pub fn in_words(date: &CalendarDate, has: impl Fn(u32) -> bool) -> Vec<TermPhrase> {
+/// Returns the ways to write a date with the month in words, in any language. `has` says whether a passage may have all of some words, by
+/// their numbers (`plain_words::word_key`).
+pub fn in_words(date: &CalendarDate, has: impl Fn(&[u32]) -> bool) -> Vec<TermPhrase> {
     let CalendarDate { day, month, year } = *date;
-    let year = year.map(|year| year.to_string()).filter(|year| has(word_key(year)));
-    let days: Vec<String> = day.map(|day| days(day).filter(|day| has(word_key(day))).collect()).unwrap_or_default();
+    let has_all =
+        |words: &[&str]| has(&words.iter().filter(|word| !word.is_empty()).map(|word| key_of(word)).collect::<Vec<_>>());
+    let has = |word: &str| has_all(&[word]);
+    let year = year.map(|year| year.to_string()).filter(|year| has(year));
+    let days: Vec<String> = day.map(|day| days(day).filter(|day| has(day)).collect()).unwrap_or_default();
     if date.year.is_some() != year.is_some() || day.is_some() == days.is_empty() {
         return Vec::new();
     }
     let year = year.as_deref().unwrap_or_default();
     let names = MONTHS.iter().filter_map(|names| names.split(' ').nth(usize::from(month) - 1));
-    let names: Vec<&str> = names.filter(|name| has(key_of(name))).collect();
-    let mut ways = with_marks(day, month, year, &has);
+    let names: Vec<&str> = names.filter(|name| has(name)).collect();
+    let mut ways = with_marks(day, month, year, has);
     if days.is_empty() {
-        ways.extend(in_turn(names.iter().map(|name| without_day(name, year)).collect()));
+        let names = names.iter().filter(|name| has_all(&[name, year]));
+        ways.extend(in_turn(names.map(|name| without_day(name, year)).collect()));
     }
     for day in &days {
-        ways.extend(in_turn(names.iter().map(|name| with_name(day, name, year)).collect()));
+        let names = names.iter().filter(|name| has_all(&[day, name, year]));
+        ways.extend(in_turn(names.map(|name| with_name(day, name, year)).collect()));
     }
     let mut seen = FxHashSet::default();
     // A way with a word that no passage has is never found.
-    ways.retain(|way| way.split(' ').all(|word| !BETWEEN.contains(&word) || has(key_of(word))) && seen.insert(way.clone()));
+    ways.retain(|way| way.split(' ').all(|word| !BETWEEN.contains(&word) || has(word)) && seen.insert(way.clone()));
     ways.truncate(WAYS_MAX);
     ways.iter().filter_map(|way| Some(TermPhrase { prefix: false, ..phrase(way)? })).collect()
 }
@@ -258,15 +264,15 @@ fn with_name(day: &str, name: &str, year: &str) -> Vec<String> {
 }
 
 /// Returns the ways to write a date in the languages that mark the numbers of a date, up to the number of the day.
-fn with_marks(day: Option<u8>, month: u8, year: &str, has: impl Fn(u32) -> bool) -> Vec<String> {
+fn with_marks(day: Option<u8>, month: u8, year: &str, has: impl Fn(&str) -> bool) -> Vec<String> {
     let day = day.map(|day| day.to_string()).unwrap_or_default();
     let marked = |(after_year, after_month): (&str, &str)| match year {
         "" => format!("{month}{after_month} {day}"),
         _ => format!("{year}{after_year} {month}{after_month} {day}"),
     };
-    let marks = AFTER_YEAR.into_iter().zip(AFTER_MONTH).filter(|(_, mark)| has(word_key(mark)));
+    let marks = AFTER_YEAR.into_iter().zip(AFTER_MONTH).filter(|(_, mark)| has(mark));
     let after_year = if year.is_empty() { String::new() } else { format!("năm {year}") };
-    let before = has(plain_key(BEFORE_MONTH)).then(|| format!("{day} {BEFORE_MONTH} {month} {after_year}"));
+    let before = has(BEFORE_MONTH).then(|| format!("{day} {BEFORE_MONTH} {month} {after_year}"));
     marks.map(marked).chain(before).collect()
 }
 
@@ -337,7 +343,9 @@ mod tests {
         assert_eq!(found("05/13/2024"), ["2024-5-13"], "only one of the numbers can be the month");
         assert_eq!(found("5/3/2024"), ["2024-3-5", "2024-5-3"]);
         assert_eq!(found("20240513"), ["2024-5-13"]);
-        assert_eq!((found("13.05.24"), found("13/5/24")), (vec!["2024-5-13".to_owned()], vec!["2024-5-13".to_owned()]));
+        for text in ["13.05.24", "13/5/24", "13.5.24"] {
+            assert_eq!(found(text), ["2024-5-13"], "{text}");
+        }
         for text in ["14.13.2024", "3.5", "3.5.24", "0012-05-03", "1.2.3.2024", "10.0.0.2024"] {
             assert_eq!(found(text), [""; 0], "{text}");
         }
@@ -345,7 +353,7 @@ mod tests {
 
     fn written(day: Option<u8>, year: Option<u16>, words: &[&str]) -> Vec<String> {
         let known: Vec<u32> = words.iter().map(|word| key_of(word)).collect();
-        let ways = in_words(&CalendarDate { day, month: 3, year }, |word| known.contains(&word));
+        let ways = in_words(&CalendarDate { day, month: 3, year }, |words| words.iter().all(|word| known.contains(word)));
         ways.into_iter().map(|way| way.terms.join(" ")).collect()
     }
 

@@ -214,6 +214,12 @@ fn dates(text: &str) -> (Vec<CalendarDate>, Vec<TermPhrase>) {
     let dates = dates_in_numbers(text);
     let given: Vec<&str> = text.split(['.', '-', '/']).collect();
     let mut ways: Vec<Vec<String>> = dates.iter().flat_map(|date| in_numbers(date, text.contains('/'))).collect();
+    if let ([first, second, year], false) = (&given[..], dates.is_empty())
+        && year.len() == 2
+    {
+        let padded = |number: &str, width| format!("{:0>width$}", number.trim_start_matches('0'));
+        ways.extend([1, 2].map(|width| vec![padded(first, width), padded(second, width), (*year).to_owned()]));
+    }
     ways.sort_unstable();
     ways.dedup();
     ways.retain(|way| *way != given);
@@ -301,6 +307,14 @@ mod tests {
         assert_eq!(parts("05/13/2024"), [part(&both, 100)], "only one of the numbers can be the month");
         assert_eq!(parts("20240513")[0].0, ["20 240 513", "13 05 2024", "13 5 2024", "2024 05 13", "2024 5 13"]);
         assert_eq!(parts("14.13.2024"), [part(&["14 13 2024", "v14 13 2024"], 100)]);
+    }
+
+    #[test]
+    fn dates_with_a_year_of_two_digits_are_searched_with_and_without_zeros() {
+        let has = |query: &str, way: &str| parts(query)[0].0.contains(&way.to_owned());
+        assert!(has("15.5.24", "15 05 24") && has("15.05.24", "15 5 24") && has("5/15/24", "05 15 24"));
+        assert!(has("15.5.24", "15 5 2024") && has("15.5.24", "2024 05 15"));
+        assert!(!has("3.5.24", "03 05 24"), "this may be a version");
     }
 
     #[test]

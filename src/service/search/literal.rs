@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::ranking::Plan;
 use super::tokens::with_tokens;
 use crate::domain::{LiteralPart, PassageId, QueryTerm, QueryTerms, SearchCondition, TermPhrase};
-use crate::embed::date_in_words;
+use crate::embed::{date_in_words, word_key};
 use crate::ranking::{Translations, WordIndex, WordScores};
 use crate::service::error::Error;
 use crate::storage::{PassageSet, RequiredPassages};
@@ -218,8 +218,13 @@ impl<'q> Searched<'q> {
 fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Translations) -> Vec<TermPhrase> {
     let is_searched = match &part.condition {
         SearchCondition::Always | SearchCondition::Number => {
-            let dates = part.dates.iter().flat_map(|date| date_in_words(date, |word| words.has(word)));
-            return part.phrases.iter().cloned().chain(dates).collect();
+            let dates = part.dates.iter().flat_map(|date| date_in_words(date, |all| words.has_together(all)));
+            let keys = |phrase: &TermPhrase| phrase.terms.iter().map(|number| word_key(number)).collect::<Vec<_>>();
+            // A date has many ways, and a passage that has one has all of its numbers.
+            let may_be_found =
+                |(at, phrase): &(usize, &TermPhrase)| *at == 0 || part.dates.is_empty() || words.has_together(&keys(phrase));
+            let ways = part.phrases.iter().enumerate().filter(may_be_found).map(|(_, phrase)| phrase.clone());
+            return ways.chain(dates).collect();
         }
         SearchCondition::Beginning(word) => {
             let is_sentence = part.share < SENTENCE_SHARE;
