@@ -72,7 +72,7 @@ pub(super) fn has_term(text: &str, stemmer: Option<&Stemmer>, is_wanted: impl Fn
 }
 
 /// Returns the stem of a word without accents.
-fn plain_stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
+pub(super) fn plain_stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
     let stem = stem(stemmer, word)?;
     Some(fold(&stem).map_or(stem, Cow::Owned))
 }

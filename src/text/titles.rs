@@ -1,8 +1,13 @@
 //! Compares queries with titles.
 
+use std::borrow::Cow;
+
 use unicode_normalization::char::is_combining_mark;
 
-use super::runs::{Class, class, normalized, runs};
+use super::runs::{Class, class, fold, normalized, runs};
+use super::stems::stemmer;
+use super::terms::plain_stem;
+use crate::domain::Language;
 
 /// Signs at the end of a name that tell it from another name.
 pub(super) const NAME_SIGNS: [char; 2] = ['+', '#'];
@@ -40,6 +45,17 @@ pub fn is_part_of_title(words: &str, title: &str) -> bool {
     })
 }
 
+/// Returns a title in the form of `plain_title` with the stems of its words by the rules of `language`, if there are any, and without
+/// accents.
+pub fn stemmed_title(title: &str, language: Option<Language>) -> String {
+    let stemmer = language.and_then(stemmer);
+    let stemmed = |word: &str| {
+        let stem = stemmer.as_ref().and_then(|stemmer| plain_stem(stemmer, word)).map(Cow::into_owned);
+        stem.or_else(|| fold(word)).unwrap_or_else(|| word.to_owned())
+    };
+    title.split(' ').map(stemmed).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +86,17 @@ mod tests {
         assert!(has("東京の天気", "天気") && has("서울의 날씨", "서울") && has("การเดินทางในกรุงเทพ", "กรุงเทพ"));
         assert!(!has("水曜日", "水"), "one character is often a part of another word");
         assert!(!has("C++ by example", "C") && has("C by example", "C"));
+    }
+
+    #[test]
+    fn a_title_is_found_by_other_forms_of_its_words() {
+        let has = |title, words, language| {
+            let stems = |text| stemmed_title(&plain_title(text), Language::parse(language));
+            is_part_of_title(&stems(words), &stems(title))
+        };
+        assert!(has("Neural network, explained", "neural networks", "en") && has("Die Häuser in Köln", "haus", "de"));
+        assert!(has("Нейронная сеть", "нейронные сети", "ru") && has("Crème brûlée", "creme brulee", ""));
+        assert!(!has("Neural network", "neural networks", "") && !has("Rainforest", "rains", "en"));
+        assert!(!has("C++ by example", "C", "en") && has("東京の天気", "天気", "ja"));
     }
 }

@@ -1,10 +1,12 @@
 //! Prefers documents whose title is the query, or has it.
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::boosts::scale_odds;
 use super::full::{RankedPassage, sort};
 use super::ranking::Plan;
-use crate::domain::PassageId;
-use crate::embed::{is_part_of_title, plain_title};
+use crate::domain::{DocumentId, Language, PassageId};
+use crate::embed::{is_part_of_title, plain_title, stemmed_title};
 use crate::service::error::Error;
 use crate::store::HitSizes;
 
@@ -17,7 +19,7 @@ const PASSAGES_MAX: usize = 100;
 const TITLE_SHARE_MIN: f32 = 0.7;
 /// Maximum bytes of a title beyond twice the length of the query, for punctuation around its words.
 const TITLE_MARKS_MAX: u64 = 16;
-/// Maximum bytes of documents that are read for their titles. Others are left out.
+/// Maximum bytes of documents that are read for their titles, beside the first one. Others are left out.
 const TITLED_BYTES_MAX: u64 = 256 << 10;
 
 impl Plan<'_> {
@@ -28,7 +30,7 @@ impl Plan<'_> {
         }
         let with_its_words = ranked.iter().take(PASSAGES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
         let titled = self.titled(&with_its_words.map(|one| one.passage).collect::<Vec<_>>())?;
-        for one in &mut *ranked {
+        for one in ranked.iter_mut().take(PASSAGES_MAX) {
             if let Some((_, factor)) = titled.iter().find(|(passage, _)| *passage == one.passage) {
                 one.relevance = scale_odds(one.relevance, *factor) as f32;
             }
@@ -40,37 +42,49 @@ impl Plan<'_> {
     }
 
     /// Returns which of these passages belong to documents whose title is or has the query or its topic, with the factors of their odds.
-    /// Only reads documents whose title is about as long.
+    /// Reads each document once, and only those whose title is about as long.
     fn titled(&self, passages: &[PassageId]) -> Result<Vec<(PassageId, f64)>, Error> {
-        let (store, titles) = (&self.collection.store, &self.resolved.plain_titles);
+        let store = &self.collection.store;
         let sizes = store.sizes_of(passages)?;
         if sizes.len() != passages.len() {
             // One was deleted in the meantime, so the sizes cannot be matched to the passages.
             return Ok(Vec::new());
         }
-        let lengths = || titles.iter().map(|title| title.len() as u64);
+        let lengths = || self.resolved.plain_titles.iter().map(|title| title.len() as u64);
         let is_about = |size: u64| lengths().any(|length| (length / 2..=2 * length + TITLE_MARKS_MAX).contains(&size));
-        let mut left = TITLED_BYTES_MAX;
-        let mut fits = |sizes: &HitSizes| {
-            let rest = left.checked_sub(sizes.text + sizes.metadata).filter(|_| is_about(sizes.title) && sizes.title > 0);
-            left = rest.unwrap_or(left);
-            rest.is_some()
-        };
-        let fitting: Vec<PassageId> =
-            passages.iter().zip(&sizes).filter(|(_, sizes)| fits(sizes)).map(|(passage, _)| *passage).collect();
-        if fitting.is_empty() {
+        let fits = |sizes: &HitSizes| sizes.title > 0 && is_about(sizes.title);
+        let fitting = passages.iter().zip(sizes).filter(|(_, sizes)| fits(sizes));
+        let bytes: FxHashMap<PassageId, u64> = fitting.map(|(passage, sizes)| (*passage, sizes.text + sizes.metadata)).collect();
+        if bytes.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = store.passages(&fitting)?;
-        let factor = |title: Option<String>| {
-            let title = plain_title(&title?);
-            // The whole query comes first.
-            let times = match titles.iter().position(|own| *own == title) {
-                Some(index) => titles.len() - index + 1,
-                None => usize::from(titles.iter().any(|own| is_part_of_title(own, &title))),
-            };
-            (times > 0).then(|| TITLE_ODDS.powi(times as i32))
-        };
-        Ok(rows.into_iter().filter_map(|row| Some((row.passage.id, factor(row.document.title)?))).collect())
+        let fitting: Vec<PassageId> = passages.iter().copied().filter(|passage| bytes.contains_key(passage)).collect();
+        let documents = store.documents_of(&fitting)?;
+        let (mut left, mut wanted, mut seen) = (TITLED_BYTES_MAX, Vec::new(), FxHashSet::default());
+        for one in documents.iter().filter(|one| seen.insert(one.key)) {
+            let bytes = bytes[&one.passage];
+            // The first one is read in any case.
+            if wanted.is_empty() || bytes <= left {
+                left = left.saturating_sub(bytes);
+                wanted.push(one.passage);
+            }
+        }
+        let rows = store.passages(&wanted)?.into_iter();
+        let factors: FxHashMap<DocumentId, f64> = rows
+            .filter_map(|row| Some((row.document.id, self.title_factor(&row.document.title?, row.document.language)?)))
+            .collect();
+        Ok(documents.into_iter().filter_map(|one| Some((one.passage, *factors.get(&one.document)?))).collect())
+    }
+
+    /// Returns the factor of the odds of a document with this title, in this language.
+    fn title_factor(&self, title: &str, language: Option<Language>) -> Option<f64> {
+        let (titles, title) = (&self.resolved.plain_titles, plain_title(title));
+        // The whole query comes first.
+        if let Some(index) = titles.iter().position(|own| *own == title) {
+            return Some(TITLE_ODDS.powi((titles.len() - index + 1) as i32));
+        }
+        let stems = |text: &str| stemmed_title(text, language);
+        let has = |own: &String| is_part_of_title(own, &title) || is_part_of_title(&stems(own), &stems(&title));
+        titles.iter().any(has).then_some(TITLE_ODDS)
     }
 }
