@@ -27,6 +27,8 @@ pub(super) struct Expansion {
     pub(super) visits: usize,
     /// Its weight: BM25's inverse document frequency.
     pub(super) rarity: f32,
+    /// Whether the word is probably a misspelled word of the collection.
+    pub(super) is_misspelled: bool,
 }
 
 impl Expansion {
@@ -72,7 +74,7 @@ mod tests {
     use super::*;
 
     fn expansion(word: u32, words: usize) -> Expansion {
-        Expansion { word, words: vec![(0, 1.0); words], visits: 0, rarity: 1.0 }
+        Expansion { word, words: vec![(0, 1.0); words], visits: 0, rarity: 1.0, is_misspelled: false }
     }
 
     #[test]

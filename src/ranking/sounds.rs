@@ -19,6 +19,8 @@ const VARIED_MIN: usize = 3;
 const MISSPELLED_MIN: usize = 4;
 /// Maximum number of words that are compared with a word of a question.
 const COMPARED_MAX: usize = 2_000;
+/// Maximum number of words of any script that are looked at to find those of one script.
+const SEEN_MAX: usize = 20_000;
 /// Maximum number of words found, the most similar first.
 const FOUND_MAX: usize = 12;
 /// Minimum similarity of words that are heavy enough, and of the lightest words.
@@ -173,7 +175,11 @@ impl SoundIndex {
             swapped.swap(at - 1, at);
             skeleton(&swapped)
         });
-        let alike = self.with_skeletons(variants(&classes, 1).into_iter().chain(swapped), exists);
+        // Few words have the same consonants in another order, so they come before those with others.
+        let variants = variants(&classes, 1);
+        let (same, others) = variants.split_at(1);
+        let skeletons = same.iter().copied().chain(swapped).chain(others.iter().copied());
+        let alike = self.with_skeletons(skeletons, exists).take(SEEN_MAX);
         let alike = alike.filter(|word| word.sound.script() == sound.script()).take(COMPARED_MAX);
         alike.filter(|word| is_one_edit(own.as_slice(), symbols(word.sound).as_slice())).take(FOUND_MAX).collect()
     }
@@ -446,6 +452,15 @@ mod tests {
         }
         assert!(meant(of(Script::Cyrillic, "mevory")).is_empty() && meant(sound("mem")).is_empty());
         assert!(meant(sound("flodre")).is_empty(), "two edits");
+    }
+
+    #[test]
+    fn a_word_with_swapped_consonants_is_found_among_many_others() {
+        let others = (0..COMPARED_MAX as u32).map(|posting_id| (posting_id, sound("relmeto")));
+        let words = others.chain([(COMPARED_MAX as u32, sound("roklita"))]);
+        let index = SoundIndex::of(words.map(|(posting_id, sound)| SoundingWord { posting_id, sound }));
+        let found = index.misspelled(sound("rolkita"), |_| true);
+        assert_eq!(found.iter().map(|word| word.posting_id).collect::<Vec<_>>(), [COMPARED_MAX as u32]);
     }
 
     #[test]

@@ -138,14 +138,22 @@ fn importances(words: &[&QueryWord], question: Option<&Question>) -> Vec<f32> {
     known.into_iter().map(|weight| weight.map_or(1.0, |weight| weight / mean)).collect()
 }
 
-/// Removes names that nothing sounds like, and words that find nothing and are parts of a name that is found: neither says that a
-/// passage does not answer.
+/// Removes names that nothing sounds like, and words that find nothing and are parts of a name that is found or of a misspelled word:
+/// none of them says that a passage does not answer.
 fn remove_parts_of_names(query: &[QueryWord], weighted: &mut Vec<Weighted>) {
     let is_found = |key: u32| weighted.iter().any(|one| one.expansion.word == key && !one.expansion.words.is_empty());
     let mut parts: Vec<u32> = Vec::new();
     for (at, QueryWord { word, .. }) in query.iter().enumerate().filter(|(_, one)| one.word.parts > 0 && is_found(one.word.key)) {
         let own = &query[at.saturating_sub(word.parts.into())..at];
         parts.extend(own.iter().map(|part| part.word.key).filter(|key| !is_found(*key)));
+    }
+    let misspelled: Vec<u32> =
+        weighted.iter().map(|one| &one.expansion).filter(|one| one.is_misspelled).map(|one| one.word).collect();
+    let is_misspelled = |one: &QueryWord| !one.tokens.is_empty() && misspelled.contains(&one.word.key);
+    for (at, word) in query.iter().enumerate().filter(|(_, one)| is_misspelled(one)) {
+        // The parts of a word follow it and have its tokens.
+        let own = query[at + 1..].iter().take_while(|part| part.tokens == word.tokens && part.word.sound.is_none());
+        parts.extend(own.map(|part| part.word.key).filter(|key| !is_found(*key)));
     }
     weighted.retain(|one| one.weight > 0.0 && !parts.contains(&one.expansion.word));
 }

@@ -320,7 +320,8 @@ impl WordIndex {
         if let (Some(own), true) = (own, found.is_empty()) {
             expected = self.frequency(own) as f32;
         }
-        for (posting_id, same) in self.sounding(word, own, translations) {
+        let (sounding, is_misspelled) = self.sounding(word, own, translations);
+        for (posting_id, same) in sounding {
             found.push(entry(posting_id, same));
             expected += same * self.frequency(posting_id) as f32;
         }
@@ -335,13 +336,13 @@ impl WordIndex {
         let visits = words.iter().map(|(posting_id, _)| self.frequency(*posting_id)).sum();
         let counts = !(word.parts > 0 && words.is_empty());
         let rarity = if counts { (1.0 + (all - having + 0.5) / (having + 0.5)).ln() } else { 0.0 };
-        Expansion { word: word.key, words, visits, rarity }
+        Expansion { word: word.key, words, visits, rarity, is_misspelled }
     }
 
     /// Finds the words of the collection that sound like a word of the question, which has the posting `own` if the collection
     /// has it: their postings, with the probabilities that they are the same name. A word that nothing else is known of may also be
-    /// misspelled.
-    fn sounding(&self, word: Word, own: Option<u32>, translations: &Translations) -> FxHashMap<u32, f32> {
+    /// misspelled, and then it is said that it probably is.
+    fn sounding(&self, word: Word, own: Option<u32>, translations: &Translations) -> (FxHashMap<u32, f32>, bool) {
         let others =
             self.sounds.similar(word.sound, |id| self.exists(id)).into_iter().filter(|(other, _)| Some(other.posting_id) != own);
         let same = |(SoundingWord { posting_id, sound }, similar): (SoundingWord, f32)| {
@@ -356,13 +357,13 @@ impl WordIndex {
             (posting_id, probability(word.sound, similar) * of_translated * of_spelling)
         };
         let mut found: FxHashMap<u32, f32> = others.map(same).collect();
-        if own.is_none() && !translations.has(word.key) {
-            for meant in self.sounds.misspelled(word.sound, |id| self.exists(id)) {
-                let same = found.entry(meant.posting_id).or_default();
-                *same = same.max(MISSPELLED);
-            }
+        let is_unknown = own.is_none() && !translations.has(word.key);
+        let meant = if is_unknown { self.sounds.misspelled(word.sound, |id| self.exists(id)) } else { Vec::new() };
+        for SoundingWord { posting_id, .. } in &meant {
+            let same = found.entry(*posting_id).or_default();
+            *same = same.max(MISSPELLED);
         }
-        found
+        (found, !meant.is_empty())
     }
 
     /// Whether any passage has a word. Unlike its frequency, this is known without reading its posting.

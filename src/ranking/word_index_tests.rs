@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::domain::{Sound, TokenSet};
+use crate::domain::SoundSymbol::{A, K, M, N, R};
+use crate::domain::{Script, Sound, SoundSymbol, TokenSet};
 use crate::ranking::translations::Sense;
 use crate::ranking::{TokenIndex, TokenScorer, TokenTable};
 
@@ -45,6 +46,20 @@ fn a_word_finds_its_translations_most_probable_first() {
     let index = index(&[&[TREE, 1, 2], &[SHIP, 3, 4], &[BOAT, 5, 6], &[7, 8, 9]]);
     assert_eq!(nearest(&index, &[BATEAU]), [2, 1]);
     assert_eq!(nearest(&index, &[SHIP]), [1], "a boat is a different concept");
+}
+
+#[test]
+fn the_known_parts_of_a_misspelled_word_do_not_count_if_they_find_nothing() {
+    let word = |key: u32, symbols: &[SoundSymbol]| Word { sound: Sound::new(Script::Latin, symbols), ..Word::from(key) };
+    let (camera, typed) = (word(60, &[K, A, M, R, A]), word(61, &[K, A, N, R, A]));
+    let mut index = WordIndex::default();
+    index.insert(PassageId(0), &WordCounts::from_words(vec![camera]), &translations());
+    index.insert(PassageId(1), &WordCounts::from_words(vec![Word::from(TREE)]), &translations());
+    let of = |word: Word, token: u32| QueryWord { word, tokens: vec![token], is_small_number: false };
+    let counted = |query: &[QueryWord]| index.scores(query, None, &translations()).words.len();
+    assert_eq!(counted(&[of(typed, 5), of(BOAT.into(), 5), of(TREE.into(), 5)]), 2, "a tree is found");
+    assert_eq!(counted(&[of(typed, 5), of(BOAT.into(), 6)]), 2, "this is a word of its own, with other tokens");
+    assert_eq!(counted(&[of(camera, 5), of(BOAT.into(), 5)]), 2);
 }
 
 #[test]
