@@ -216,8 +216,8 @@ storage! {
     /// document.
     fn passage_embeddings(id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError>;
 
-    /// Reads a page of matching documents with their embeddings, in the order of their ids, and the last id if there are more. The
-    /// page ends early when the texts and metadata exceed `bytes_max`, but has at least one document.
+    /// Reads a page of matching documents with their embeddings, in the order of their ids, and the last id if there are more.
+    /// The page ends early when the texts and metadata exceed `bytes_max`, but has at least one document.
     fn embedded_documents(filter: &SearchFilter, page: &Page<DocumentId>, bytes_max: u64)
         -> Result<(Vec<EmbeddedDocument>, Option<DocumentId>), StoreError>;
 
