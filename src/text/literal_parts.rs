@@ -215,6 +215,7 @@ fn dates(text: &str) -> (Vec<CalendarDate>, Vec<TermPhrase>) {
     let given: Vec<&str> = text.split(['.', '-', '/']).collect();
     let mut ways: Vec<Vec<String>> = dates.iter().flat_map(|date| in_numbers(date, text.contains('/'))).collect();
     if let ([first, second, year], false) = (&given[..], dates.is_empty())
+        && first.len() <= 2
         && year.len() == 2
     {
         let padded = |number: &str, width| format!("{:0>width$}", number.trim_start_matches('0'));
