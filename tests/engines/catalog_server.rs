@@ -139,7 +139,7 @@ fn a_finished_job_is_forgotten_by_its_own_server_which_has_its_files() {
     one.create_job(&job(), None, None).unwrap();
     one.finish_job(&id, JobStatus::Succeeded, None, 3).unwrap();
     assert_eq!(other.prune_jobs(0, 4).unwrap(), []);
-    assert_eq!(one.prune_jobs(0, 4).unwrap(), [id.clone()]);
+    assert_eq!(one.prune_jobs(0, 4).unwrap(), std::slice::from_ref(&id));
     one.create_job(&job(), None, None).unwrap();
     one.finish_job(&id, JobStatus::Succeeded, None, 3).unwrap();
     drop(one);
