@@ -98,7 +98,7 @@ pub(super) fn weighted_words(
     let is_small_number: Vec<bool> = distinct.iter().map(|word| word.is_small_number).collect();
     let mut weighted: Vec<Weighted> = distinct.into_iter().zip(importances).map(weigh).collect();
     limit_numbers(&mut weighted, &is_small_number);
-    remove_parts_of_names(query, &mut weighted);
+    remove_parts_of_words(query, &mut weighted);
     if query.len() > LONG_QUESTION {
         weighted.retain(|one| !one.expansion.words.is_empty());
         weighted.sort_by(|a, b| b.weight.total_cmp(&a.weight));
@@ -140,7 +140,7 @@ fn importances(words: &[&QueryWord], question: Option<&Question>) -> Vec<f32> {
 
 /// Removes names that nothing sounds like, and words that find nothing and are parts of a name that is found or of a misspelled word:
 /// none of them says that a passage does not answer.
-fn remove_parts_of_names(query: &[QueryWord], weighted: &mut Vec<Weighted>) {
+fn remove_parts_of_words(query: &[QueryWord], weighted: &mut Vec<Weighted>) {
     let is_found = |key: u32| weighted.iter().any(|one| one.expansion.word == key && !one.expansion.words.is_empty());
     let mut parts: Vec<u32> = Vec::new();
     for (at, QueryWord { word, .. }) in query.iter().enumerate().filter(|(_, one)| one.word.parts > 0 && is_found(one.word.key)) {
