@@ -99,6 +99,27 @@ async fn responses_are_compressed_on_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn long_responses_are_compressed_to_their_end() {
+    let text = "Le train est en retard. ".repeat(40);
+    let documents: Vec<Value> = (0..300).map(|n| json!({"id": n.to_string(), "text": text})).collect();
+    let server = Server::with_documents(json!(documents)).await;
+    let search = json!({"query": "train", "mode": "lexical", "limit": 300, "include": ["text"]}).to_string();
+    for encoding in ENCODINGS {
+        let list = ask(&server, "/v1/collections/news/documents?limit=300", encoding).await;
+        let request = Request::post("/v1/collections/news/search").header("content-type", "application/json");
+        let request = request.header("accept-encoding", encoding).body(Body::from(search.clone()));
+        let found = server.send_unchecked(request.expect("a request")).await;
+        for (answer, member) in [(list, "documents"), (found, "hits")] {
+            assert_eq!(answer.header("content-encoding"), Some(encoding), "{member}");
+            let whole = unpacked(encoding, &answer.bytes);
+            assert!(whole.len() > 256 << 10, "the response is sent in several chunks: {} bytes", whole.len());
+            let whole: Value = serde_json::from_slice(&whole).expect("JSON");
+            assert_eq!(whole[member].as_array().map(Vec::len), Some(300), "{encoding} {member}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn event_streams_are_not_compressed() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Bonjour"}])).await;
     let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;

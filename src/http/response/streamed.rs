@@ -2,12 +2,13 @@
 //! no thread that serves other requests is busy with it for long.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use futures::stream;
+use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
 
 /// Approximate size of a chunk in bytes; an item is never split.
@@ -71,8 +72,9 @@ impl<T: Serialize + Send + 'static> IntoResponse for Streamed<T> {
             Body::from(first)
         } else {
             let rest = stream::unfold(self, |mut rest| async move { Some((rest.chunk()?, rest)) });
-            let pieces = futures::StreamExt::chain(stream::iter([first]), rest);
-            Body::from_stream(futures::StreamExt::map(pieces, Ok::<_, std::convert::Infallible>))
+            // Compression polls a body once more after its end.
+            let chunks = stream::iter([first]).chain(rest.fuse());
+            Body::from_stream(chunks.map(Ok::<_, Infallible>))
         };
         let mut response = Response::new(body);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
