@@ -127,7 +127,8 @@ pub fn check(config: &Config) -> Result<(), TelemetryError> {
 }
 
 fn filter(config: &Config) -> Result<EnvFilter, TelemetryError> {
-    // rmcp logs messages with the texts in them; a filter that names it explicitly still enables that.
+    // rmcp logs messages with the texts in them, and ort what only its developers need. A filter that names them explicitly still
+    // enables that.
     // Commas in brackets separate the fields of a span.
     let mut depth = 0_i32;
     let mut ends = |c: char| {
@@ -139,6 +140,6 @@ fn filter(config: &Config) -> Result<EnvFilter, TelemetryError> {
         // Otherwise it would be the name of a module, and everything else would be silent.
         return Err(TelemetryError::Level { filter: config.log.clone(), got: got.to_owned() });
     }
-    let parsed = EnvFilter::builder().parse(format!("rmcp=off,{}", config.log));
+    let parsed = EnvFilter::builder().parse(format!("rmcp=off,ort=warn,{}", config.log));
     parsed.map_err(|source| TelemetryError::Filter { filter: config.log.clone(), source })
 }

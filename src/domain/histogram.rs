@@ -93,7 +93,14 @@ struct Totals {
     integer_sum: i128,
     /// The smallest and the largest of the other numbers.
     reals: Option<(f64, f64)>,
-    real_sum: f64,
+    real_sum: CompensatedSum,
+}
+
+/// A sum with what rounding has lost of it (Neumaier 1974).
+#[derive(Debug, Clone, Copy, Default)]
+struct CompensatedSum {
+    rounded: f64,
+    lost: f64,
 }
 
 /// Counts documents, each once. All values of a document must come one after the other.
@@ -233,7 +240,7 @@ impl Totals {
     fn add_real(&mut self, value: f64) {
         let (min, max) = self.reals.unwrap_or((value, value));
         self.reals = Some((min.min(value), max.max(value)));
-        self.real_sum += value;
+        self.real_sum.add(value);
         self.count += 1;
     }
 
@@ -251,7 +258,20 @@ impl Totals {
     }
 
     fn sum(&self) -> f64 {
-        self.integer_sum as f64 + self.real_sum
+        self.integer_sum as f64 + self.real_sum.total()
+    }
+}
+
+impl CompensatedSum {
+    fn add(&mut self, value: f64) {
+        let sum = self.rounded + value;
+        let (larger, smaller) = if self.rounded.abs() >= value.abs() { (self.rounded, value) } else { (value, self.rounded) };
+        self.lost += (larger - sum) + smaller;
+        self.rounded = sum;
+    }
+
+    fn total(self) -> f64 {
+        self.rounded + self.lost
     }
 }
 
@@ -334,6 +354,13 @@ mod tests {
         let end = 9_223_372_036_854_775_808.0;
         assert_eq!(stats(&[i64::MAX, i64::MIN], &[end, -end]).0, Scalar::Integer(i64::MIN));
         assert_eq!(stats(&[i64::MAX], &[end]), (Scalar::Integer(i64::MAX), Scalar::Real(end), 2.0 * end));
+    }
+
+    #[test]
+    fn rounding_does_not_add_up_in_sums() {
+        let mut summary = ValueSummary::new(None);
+        assert!((0..1_000).all(|_| summary.add(1, NumberOrTime::Number(0.1))));
+        assert_eq!(summary.stats().sum, Some(100.0));
     }
 
     proptest! {

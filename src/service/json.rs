@@ -11,6 +11,9 @@ use serde_path_to_error::Segment;
 /// Maximum number of levels of objects and arrays around a member that names a variant.
 const VARIANT_DEPTH_MAX: usize = 16;
 
+/// Maximum number of levels of objects and arrays that serde_json reads.
+const DEPTH_MAX: usize = 127;
+
 /// Why bytes cannot be read as the JSON object that is expected.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JsonError {
@@ -106,6 +109,10 @@ fn invalid(mut pointer: String, problem: String) -> JsonError {
 }
 
 fn malformed(error: &serde_json::Error) -> JsonError {
+    if error.to_string().starts_with("recursion limit exceeded") {
+        let place = format!("line {} column {}", error.line(), error.column());
+        return JsonError::Malformed(format!("may have at most {DEPTH_MAX} levels of objects and arrays, got more at {place}"));
+    }
     JsonError::Malformed(format!("is not well-formed JSON: {error}"))
 }
 

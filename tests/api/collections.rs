@@ -46,6 +46,8 @@ async fn an_invalid_request_creates_no_collection() {
     check(json!({"name": "x".repeat(65)}), "invalid_request", "/name", &["1 to 64", "got 65"]).await;
     check(json!({}), "invalid_request", "/name", &["missing field `name`"]).await;
     check(json!({"name": 7}), "invalid_request", "/name", &["expected a string"]).await;
+    check(json!({"name": "a", "hnsw": [16, 128, 96]}), "invalid_request", "/hnsw", &["array", "expected an object"]).await;
+    check(json!({"name": "a", "passage_bounds": [64, 0]}), "invalid_request", "/passage_bounds", &["expected an object"]).await;
     check(json!({"name": "a", "size": 7}), "invalid_request", "/size", &["unknown field `size`"]).await;
     check(json!({"name": "a", "description": "x".repeat(5000)}), "invalid_request", "/description", &["4096", "5000"]).await;
     check(json!({"name": "a", "model": "other"}), "unknown_model", "", &["other"]).await;

@@ -1,13 +1,16 @@
 //! What all resources share: errors, request ids, limits, media types, the OpenAPI document and its pages.
 
+use std::convert::Infallible;
+
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::Request;
 use axum::routing::get;
 use dragoman::domain::{Code, Limits};
 use dragoman::http;
 use dragoman::http::metrics::RequestMeter;
 use dragoman::http::settings::Settings;
+use futures::stream;
 use serde_json::json;
 
 use crate::server::{ADMIN_KEY, Server, answer};
@@ -167,9 +170,20 @@ async fn an_oversized_body_is_refused_and_the_error_states_the_limit() {
     let announced = Request::post(PATH).header("content-type", "application/json").header("content-length", "4000");
     let answer = server.send(announced.body(Body::from("{}")).expect("a request")).await;
     answer.assert_error(413, "body_too_large", "", &["100", "got 4000"]);
+    let announced = Request::post(PATH).header("content-type", "application/json").header("content-length", "201");
+    let never = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+    let answer = server.send(announced.body(never).expect("a request")).await;
+    answer.assert_error(413, "body_too_large", "", &["100", "got 201"]);
     let mut body = json!({"name": "a"}).to_string();
     body.extend(std::iter::repeat_n(' ', 100 - body.len()));
     assert_eq!(server.send(post(body)).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_byte_order_mark_before_a_body_is_ignored() {
+    let server = Server::start();
+    assert_eq!(server.send(post("\u{feff}{\"name\": \"a\"}")).await.status, 201);
+    server.send(post("\u{feff}\u{feff}{}")).await.assert_error(400, "malformed_json", "", &["line 1"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -95,7 +95,7 @@ async fn an_invalid_search_names_the_offending_field() {
     check(json!({"query": "x".repeat((1 << 20) + 1)}), "invalid_request", "/query", &["1048576", "1048577"]).await;
     check(json!({"query": "a", "limit": 0}), "invalid_request", "/limit", &["from 1 to 1000", "got 0"]).await;
     check(json!({"query": "a", "limit": 1001}), "invalid_request", "/limit", &["got 1001"]).await;
-    check(json!({"query": "a", "limit": -1}), "invalid_request", "/limit", &["`-1`", "non-negative integer"]).await;
+    check(json!({"query": "a", "limit": -1}), "invalid_request", "/limit", &["at least 1", "got -1"]).await;
     check(json!({"query": "a", "limit": "5"}), "invalid_request", "/limit", &["string \"5\""]).await;
     check(json!({"query": "a", "languages": ["fr", "xx"]}), "unknown_language", "/languages/1", &["\"xx\""]).await;
     check(json!({"query": "a", "languages": "fr"}), "invalid_request", "/languages", &["expected an array"]).await;

@@ -47,7 +47,7 @@ async fn pages_add_up_to_the_full_result_and_offsets_are_bounded() {
     for (options, place, words) in [
         (json!({"offset": 991}), "/offset", "at most 990 (page_max minus limit), got 991"),
         (json!({"offset": u64::MAX, "limit": 1000}), "/offset", "at most 0"),
-        (json!({"offset": -1}), "/offset", "non-negative integer"),
+        (json!({"offset": -1}), "/offset", "at least 0, got -1"),
     ] {
         search(&server, options).await.assert_error(422, "invalid_request", place, &[words]);
     }

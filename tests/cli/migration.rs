@@ -137,6 +137,7 @@ fn a_chroma_database_is_imported() {
     let base = ["import", "news", path, "--create", "--from", "chroma", "--language-field", "lang"];
     let unnamed = run(&url, &base);
     assert!(unnamed.code == 1 && unnamed.err.contains("the collections news, other; name one"), "{unnamed:?}");
+    assert_eq!(server.client().get("/v1/collections/news").0, 404, "nothing is created if the export cannot be read");
     run(&url, &[&base[..], &["--source-collection", "news"]].concat()).expect(0);
     let bread = document("a", BREAD, json!({ "hot": true, "share": 0.5, "year": 2025 }));
     assert_eq!(exported(&server, "news"), [bread, document("b", TRAIN, json!({ "tags": ["x", "y"] }))]);

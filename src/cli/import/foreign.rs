@@ -270,7 +270,7 @@ impl Read for Documents {
 }
 
 /// The error for a named vector in a collection that embeds texts itself.
-pub fn needs_own_vectors() -> CliError {
+fn needs_own_vectors() -> CliError {
     CliError::Usage(
         "--vector-name needs a collection of your own vectors; a collection that embeds texts itself takes none".to_owned(),
     )

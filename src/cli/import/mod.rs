@@ -155,17 +155,17 @@ fn send_foreign(
     let file = args.file.as_deref().filter(|file| !is_standard(file));
     let about = file.map(|file| file.metadata().map_err(CliError::io(format!("read {}", file.display())))).transpose()?;
     let failures = Failures::of_records(args.failures.as_deref())?;
-    // A new collection embeds texts itself, so no vector could be imported into it.
-    if args.create && args.foreign.vector_name.is_none() {
-        create(client, name)?;
-    }
-    let about_collection = client.send(&Call::get(&["collections", name])).map_err(|error| match error.code() {
-        Some("collection_not_found") if args.create => foreign::needs_own_vectors(),
-        _ => error,
-    })?;
-    let takes_vectors = about_collection["model"].is_null();
+    let takes_vectors = match client.send(&Call::get(&["collections", name])) {
+        Ok(about_collection) => about_collection["model"].is_null(),
+        // A new collection embeds texts itself.
+        Err(error) if args.create && error.code() == Some("collection_not_found") => false,
+        Err(error) => return Err(error),
+    };
     let bar = client.output.progress(about.filter(|about| about.is_file()).map(|about| about.len()), Unit::Bytes);
     let mut documents = args.foreign.documents(source, (file, compression), takes_vectors, (&bar, failures))?;
+    if args.create {
+        create(client, name)?;
+    }
     let job = send(client, args, (&mut documents, None), (FileFormat::Ndjson, FileEncoding::Identity), &bar)?;
     if documents.drops_vectors {
         client.output.note("the file's vectors are left out: the collection embeds the texts itself");

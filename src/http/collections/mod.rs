@@ -25,6 +25,7 @@ use crate::http::request::cursor;
 use crate::http::request::extract::{ABOUT_IDEMPOTENCY_KEY, CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
 use crate::http::request::values::{check_description, check_each, check_parsed, parse_languages};
 use crate::service::Error;
+use crate::service::json::some_object;
 use settings::{HnswChange, HnswOptions, PassageOptions};
 
 /// Maximum indexed paths per collection: each one slows down every write.
@@ -53,8 +54,10 @@ pub struct CreateCollectionRequest {
     /// How the index stores values; by default `i8` under `cosine` and `f16` under the other metrics.
     pub quantization: Option<Quantization>,
     /// Parameters of the index.
+    #[serde(default, deserialize_with = "some_object")]
     pub hnsw: Option<HnswOptions>,
     /// How its texts are split into passages; not allowed with `dimension`, where each vector stands for a whole document.
+    #[serde(default, deserialize_with = "some_object")]
     pub passage_bounds: Option<PassageOptions>,
     /// The languages of a search that does not name any, as BCP 47 tags; all by default.
     pub default_languages: Option<Vec<String>>,
@@ -72,6 +75,7 @@ pub struct ChangeCollectionRequest {
     #[schema(max_length = 4096)]
     pub description: Option<String>,
     /// Parameters of the index.
+    #[serde(default, deserialize_with = "some_object")]
     pub hnsw: Option<HnswChange>,
     /// The languages of a search that does not name any, as BCP 47 tags; an empty list means all.
     pub default_languages: Option<Vec<String>>,

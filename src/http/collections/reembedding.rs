@@ -10,6 +10,7 @@ use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::jobs::AcceptedJob;
 use crate::http::request::extract::{CollectionPath, JsonBody};
+use crate::service::json::some_object;
 
 /// How to re-embed a collection.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -17,6 +18,7 @@ use crate::http::request::extract::{CollectionPath, JsonBody};
 pub struct ReembedCollectionRequest {
     /// How to split its texts into passages from now on, within what the server's model reads. By default as before, or into
     /// shorter passages if the model reads fewer tokens.
+    #[serde(default, deserialize_with = "some_object")]
     pub passage_bounds: Option<PassageOptions>,
 }
 

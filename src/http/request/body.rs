@@ -18,6 +18,8 @@ use crate::service::limits::budget::RequestMemory;
 
 /// Size up to which a body is parsed on the thread that received it.
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
+/// What some editors put before a text. JSON parsers may ignore it (RFC 8259, section 8.1).
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Number of copies of a body in memory: as sent, and as parsed.
 const BODY_COPIES: u64 = 2;
 /// What clients send that always send a JSON body.
@@ -33,12 +35,15 @@ pub async fn receive_json(request: Request, bytes_max: usize) -> Result<Vec<u8>,
         (media_type == "application/json").then_some(())
     })?;
     let memory = RequestMemory::current();
-    let body = receive(request, bytes_max, &memory).await?;
-    if encoding == FileEncoding::Identity {
-        return Ok(body);
+    let mut body = receive(request, bytes_max, &memory).await?;
+    if encoding != FileEncoding::Identity {
+        let unpacking = tokio::task::spawn_blocking(move || decompress(&body, encoding, bytes_max, &memory));
+        body = unpacking.await.map_err(|error| ApiError::internal(format!("unpacking a body failed: {error}")))??;
     }
-    let unpacking = tokio::task::spawn_blocking(move || decompress(&body, encoding, bytes_max, &memory));
-    unpacking.await.map_err(|error| ApiError::internal(format!("unpacking a body failed: {error}")))?
+    if body.starts_with(BYTE_ORDER_MARK) {
+        body.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(body)
 }
 
 /// Refuses the body of a request to an operation that has none: ignoring a filter in it could delete or return too much. Returns
@@ -97,7 +102,8 @@ pub fn read_header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 /// Receives a body as it was sent, at most `bytes_max` bytes, and no more than the memory that the other requests leave free.
 ///
 /// A body over the limit is read and discarded up to twice the limit before the refusal is sent, because most clients read the
-/// response only after they have sent everything. A client that asks first (`Expect: 100-continue`) is refused at once.
+/// response only after they have sent everything. A client that announces more, or asks first (`Expect: 100-continue`), is refused
+/// at once.
 async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> Result<Vec<u8>, ApiError> {
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let too_large = || {
@@ -105,7 +111,8 @@ async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> 
         ApiError::new(Code::BodyTooLarge, format!("the body may have at most {bytes_max} bytes (body_bytes_max), got {got}"))
     };
     let beyond = announced.is_some_and(|bytes| bytes > bytes_max);
-    if beyond && request.headers().contains_key(EXPECT) {
+    let discarded_max = bytes_max.saturating_mul(2);
+    if beyond && (request.headers().contains_key(EXPECT) || announced.is_some_and(|bytes| bytes > discarded_max)) {
         return Err(too_large());
     }
     let mut body = Vec::with_capacity(announced.unwrap_or(0).min(INLINE_BYTES_MAX));
@@ -117,7 +124,7 @@ async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> 
         if received <= bytes_max && !beyond && no_room.is_none() {
             no_room = memory.add_body(chunk.len() as u64 * BODY_COPIES).err();
             body.extend_from_slice(&chunk);
-        } else if received > bytes_max.saturating_mul(2) {
+        } else if received > discarded_max {
             break;
         } else {
             body = Vec::new();

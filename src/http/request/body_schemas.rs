@@ -21,8 +21,8 @@ pub struct SchemaViolation {
     pub pointer: String,
     /// What was expected and what was given.
     pub detail: String,
-    /// Whether it is a null that the schema does not allow.
-    pub null: bool,
+    /// Whether the schema says more than the error of parsing: about a null, which could be left out, or a number outside its range.
+    pub is_precise: bool,
 }
 
 impl<'a> BodySchema<'a> {
@@ -44,7 +44,7 @@ impl<'a> BodySchema<'a> {
 
 impl SchemaViolation {
     pub(super) fn null(pointer: &str) -> Self {
-        Self { pointer: pointer.to_owned(), detail: "must not be null; leave it out instead".to_owned(), null: true }
+        Self { pointer: pointer.to_owned(), detail: "must not be null; leave it out instead".to_owned(), is_precise: true }
     }
 }
 
@@ -145,16 +145,14 @@ impl Walk<'_> {
             _ if bound == 1.0 => format!("must have {which} 1 {}, got {got}", unit.trim_end_matches('s')),
             _ => format!("must have {which} {bound} {unit}, got {got}"),
         };
-        if let Some(minimum) = minimum.filter(|minimum| got < *minimum) {
-            self.add(pointer, must(minimum, "at least"));
-        }
-        if let Some(maximum) = maximum.filter(|maximum| got > *maximum) {
-            self.add(pointer, must(maximum, "at most"));
-        }
+        let (low, high) = (minimum.filter(|minimum| got < *minimum), maximum.filter(|maximum| got > *maximum));
+        let details = [low.map(|minimum| must(minimum, "at least")), high.map(|maximum| must(maximum, "at most"))];
+        let violation = |detail| SchemaViolation { pointer: pointer.to_owned(), detail, is_precise: unit.is_empty() };
+        self.found.extend(details.into_iter().flatten().map(violation));
     }
 
     fn add(&mut self, pointer: &str, detail: String) {
-        self.found.push(SchemaViolation { pointer: pointer.to_owned(), detail, null: false });
+        self.found.push(SchemaViolation { pointer: pointer.to_owned(), detail, is_precise: false });
     }
 
     fn add_wrong_type(&mut self, pointer: &str, value: &Value, expected: &str) {
@@ -272,7 +270,7 @@ mod tests {
             ("train_classifier", r#"{"a": null}"#, None),
         ] {
             let all = found(operation, json);
-            let null = all.iter().find(|violation| violation.null).map(|violation| violation.pointer.as_str());
+            let null = all.iter().find(|violation| violation.is_precise).map(|violation| violation.pointer.as_str());
             assert_eq!(null, expect, "{operation} {json}");
             assert_eq!(schema(operation).scan(json.as_bytes(), u64::MAX).nulls, all, "{operation} {json}");
         }

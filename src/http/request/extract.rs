@@ -287,7 +287,7 @@ pub fn schema_error(schema_violations: Vec<SchemaViolation>) -> ApiError {
 }
 
 /// Adds the violations of the schema to the error of parsing, which stopped at the first violation. For the same place, the
-/// error of parsing is more precise than the schema, except for a null, which could be left out.
+/// error of parsing is more precise than the schema, except for a null and for a number outside its range.
 fn with_schema_violations(error: ApiError, mut schema_violations: Vec<SchemaViolation>) -> ApiError {
     let Some((first, pointer)) = error.errors.first().and_then(|first| Some((first, first.pointer.as_deref()?))) else {
         return error;
@@ -297,11 +297,11 @@ fn with_schema_violations(error: ApiError, mut schema_violations: Vec<SchemaViol
     };
     let more_exact = schema_violations.iter().any(within);
     match schema_violations.iter_mut().find(|violation| violation.pointer == pointer) {
-        Some(violation) if violation.null => {}
+        Some(violation) if violation.is_precise => {}
         Some(violation) => violation.detail.clone_from(&first.detail),
         None if more_exact => {}
         None => schema_violations
-            .insert(0, SchemaViolation { pointer: pointer.to_owned(), detail: first.detail.clone(), null: false }),
+            .insert(0, SchemaViolation { pointer: pointer.to_owned(), detail: first.detail.clone(), is_precise: false }),
     }
     schema_error(schema_violations)
 }
