@@ -118,7 +118,7 @@ test('a question in a sixth language finds documents in all five', async () => {
 test('a hit says why it was found', async () => {
   await stage.page.click('.hit .tools button');
   const why = await stage.text('.why');
-  for (const part of ['Found by', 'Meaning', 'Words across languages', 'The same words', 'Together they give a relevance of']) assert.ok(why.includes(part), why);
+  for (const part of ['Found by', 'Meaning', 'Similar words', 'Words and translations', 'Together they give a relevance of']) assert.ok(why.includes(part), why);
   assert.match(why, /You asked in Spanish; this document is in/);
   await stage.look('why');
 });

@@ -6,7 +6,8 @@ import {languageName, number, ordinal, pieces, score, short, when} from './text.
 
 const EVIDENCE = [
 	['dense', 'Meaning', 'How close the embeddings of query and passage are', 'similarity'],
-	['late', 'Words across languages', 'Matches each query token with the nearest passage token, in any language', 'sum'],
+	['late', 'Similar words', 'Matches each query token with the nearest passage token, in any language', 'similarity'],
+	['translated', 'Words and translations', 'Words, their translations, names that sound alike', 'share'],
 	['lexical', 'The same words', 'Words in both; rare words count more (BM25)', 'BM25'],
 ];
 
@@ -66,12 +67,12 @@ export function chips(metadata, narrow, most = 6) {
 
 // Why a hit was found: the evidence with ranks and scores, the matching words, the languages.
 function explain({language, title, title_marks, passage: found, explanation = {}, score: total}, {tops, mode, asked}) {
-	const lists = EVIDENCE.filter(([list]) => mode === 'full' || (mode === 'hybrid' ? list !== 'late' : list === mode));
-	const by = EVIDENCE.filter(([list]) => explanation[list]).map(([list, name]) => `${name.toLowerCase()} (${ordinal(explanation[list].rank)} in its list)`);
+	const lists = EVIDENCE.filter(([list]) => list in tops);
+	const by = EVIDENCE.filter(([list]) => explanation[list]).map(([, name]) => name.toLowerCase());
 	const words = new Set([...pieces(title, title_marks), ...pieces(found?.text, found?.marks)].filter(one => one.marked).map(one => one.text));
 	return [
-		h('p', by.length === 0 ? 'This mode gives no explanation.' : `Found by ${by.join(', ').replace(/, ([^,]*)$/, ' and $1')}.`,
-			asked && language && asked !== language && ` You asked in ${languageName(asked)}; this document is in ${languageName(language)}. Nothing was translated: their embeddings are close.`),
+		h('p', by.length === 0 ? 'Found by a part of the query as written.' : `Found by ${new Intl.ListFormat('en').format(by)}.`,
+			asked && language && asked !== language && ` You asked in ${languageName(asked)}; this document is in ${languageName(language)}.`),
 		h('dl', lists.map(([list, name, title, unit]) => {
 			const one = explanation[list];
 			return h(one ? 'div' : 'div.not', h('dt', {title}, name),

@@ -5,7 +5,7 @@ import {filterEditor, inWords} from './filter.js';
 import {languageName, number, spoken} from './text.js';
 
 const MODES = [
-	['full', 'Full', 'Combines meaning, words across languages and the same words'],
+	['full', 'Full', 'Combines meaning, similar words and translations'],
 	['dense', 'Meaning', 'Compares only embeddings'],
 	['lexical', 'Words', 'Documents that share words with the query'],
 	['hybrid', 'Hybrid', 'Fuses the ranks of meaning and words'],
