@@ -16,8 +16,11 @@ async function route() {
 	const [where, query = ''] = location.hash.replace(/^#\/?/, '').split('?', 2);
 	const [name, ...args] = where.split('/').map(part => decode(part));
 	const known = PAGES.includes(name) ? name : 'search';
-	for (const link of document.querySelectorAll('nav a')) link.ariaCurrent = link.hash === `#/${known}` ? 'page' : null;
-	document.querySelector('nav [aria-current]')?.scrollIntoView({block: 'nearest', inline: 'nearest'});
+	for (const link of document.querySelectorAll('nav a')) {
+		link.ariaCurrent = link.hash === `#/${known}` ? 'page' : null;
+		// Unlike `scrollIntoView`, this does not move where the Tab key begins.
+		if (link.ariaCurrent) link.parentElement.scrollLeft = link.offsetLeft - 100;
+	}
 	try {
 		const module = await import(`./${known}.js`);
 		if (signal.aborted) return;
