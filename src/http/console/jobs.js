@@ -57,7 +57,7 @@ function content(job, update) {
 	const open = !ended(job);
 	const kind = NAMES[job.type] ?? job.type;
 	const [plain, amount] = progress.unit === 'bytes' ? [bytes, bytes] : [number, value => `${number(value)} ${progress.unit}`];
-	const counts = Object.entries(details).filter(([name, value]) => typeof value === 'number' && value !== 0 && !/_(ms|bytes)$/.test(name)).slice(0, 8);
+	const counts = Object.entries(details).filter(([name, value]) => typeof value === 'number' && value !== 0 && !/_(ms|bytes)$/.test(name)).slice(0, 12);
 	const took = job.started_at && !open && `took ${duration((new Date(job.finished_at) - new Date(job.started_at)) / 1000)}`;
 	return [
 		h('div.line', h('b', kind),
