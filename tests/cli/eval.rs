@@ -10,7 +10,7 @@ use super::program::{self, Program};
 use super::{dragoman, run, run_with};
 
 const NOWHERE: &str = "http://127.0.0.1:1";
-const TASKS: [&str; 7] = ["tatoeba", "pairs", "mining", "classification", "retrieval", "sts", "search"];
+const TASKS: [&str; 8] = ["tatoeba", "pairs", "mining", "classification", "retrieval", "sts", "passages", "search"];
 
 /// Two sentences that are both Afrikaans and English.
 const BOTH: &str = "My hand is in warm water.\nMy pen is in my hand.\n";
@@ -47,6 +47,7 @@ fn files(folder: &Path) {
         "sts.af-ja.tsv",
         "5\tIs my arm warm?\tIs my arm warm?\n2\tMy pen is in my hand.\tMy hand\n0\tDie kat slaap.\t雨が降っている。\n",
     );
+    write("retrieval.af-en.tsv", &BOTH.lines().map(|line| format!("{line}\t{line}\n")).collect::<String>());
     let train = [("sports", "tennis hockey rugby"), ("weather", "tornado monsoon cyclone")];
     let english =
         sib200("train", &train.repeat(10)) + &sib200("dev", &[("sports", "rugby and tennis"), ("weather", "a tornado")]);
@@ -115,6 +116,9 @@ fn retrieval_and_similarity_are_measured() {
     assert_eq!(retrieval["candidates"]["pairs"]["af-en"], expect);
     let sts = measured.report(&["sts"]);
     assert_eq!(sts["sts"]["pairs"]["af-ja"], json!({"pairs": 3, "spearman": 100.0}));
+    let passages = measured.report(&["passages"]);
+    let ranked = json!({"dense": {"p_at_1": 100.0, "mrr_at_10": 100.0}, "late": null, "both": null});
+    assert_eq!(passages["passages"]["pairs"]["af-en"], json!({"questions": 2, "passages": 2, "ranked": ranked}));
     let all = measured.report(&["all"]);
     for (task, report) in [("tatoeba", &tatoeba), ("flores", &pairs), ("sts", &sts)] {
         assert_eq!(all[task], report[task]);
@@ -365,6 +369,7 @@ fn the_help_of_each_task_describes_its_file_format() {
         ("classification", "XX.train.1000"),
         ("retrieval", "candidates.xx-yy.yy"),
         ("sts", "sts.xx-yy.tsv"),
+        ("passages", "retrieval.xx-yy.tsv"),
         ("search", "qrels.tsv"),
     ] {
         let help = run(NOWHERE, &["eval", task, "--help"]);

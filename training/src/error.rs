@@ -30,8 +30,6 @@ pub enum Error {
     Signal(#[source] std::io::Error),
     #[error("parity of {variant}: {problem}")]
     Parity { variant: &'static str, problem: String },
-    #[error("server {url}: {problem}")]
-    Server { url: String, problem: String },
     #[error("libtorch failed")]
     Torch(#[from] tch::TchError),
     #[error("ONNX Runtime failed")]

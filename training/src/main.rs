@@ -88,7 +88,7 @@ enum Command {
         #[arg(long)]
         stop_after_steps: Option<u64>,
     },
-    /// Evaluates a bundle's int8 model, a run's weights, or a running server, on one task or on all that have files.
+    /// Evaluates a bundle's int8 model or a run's weights, on one task or on all that have files.
     Eval(Box<EvalArguments>),
     /// Writes a bundle from a run's weights, and verifies that its ONNX graphs compute what was trained.
     Export(Box<ExportArguments>),

@@ -21,7 +21,7 @@ use super::error::{CliError, Outcome};
 use super::files::Sink;
 use super::server::ServerArgs;
 use crate::domain::limits::at_least_one;
-use crate::evaluation::{EvaluationError, Report, candidates, flores, measure, short, sts, tatoeba};
+use crate::evaluation::{EvaluationError, Report, candidates, flores, measure, passages, short, sts, tatoeba};
 use classification::ClassificationArgs;
 use data::{no_data, to_cli_error};
 use encoder::ServerEncoder;
@@ -63,6 +63,11 @@ pub enum Task {
     ///
     /// Files `sts.xx-yy.tsv`: score, tab, xx sentence, tab, yy sentence. A higher score means more similar.
     Sts(DataArgs),
+    /// Measures MRR@10 and P@1 of questions among all passages of a language.
+    ///
+    /// Files `retrieval.xx-yy.tsv`: question in language xx, tab, passage in language yy; xx may equal yy. A question is compared
+    /// with the distinct passages of all files with the same yy.
+    Passages(DataArgs),
     /// Measures nDCG@10, recall@10, recall@100, MRR@10 and success@1 of searches, and compares several configurations.
     ///
     /// Queries: `queries.jsonl` (BEIR: _id, text, metadata.language), `queries.tsv` (id, language, text) or `topics.tsv` (id,
@@ -88,7 +93,7 @@ pub struct RetrievalArgs {
 impl Task {
     fn data(&self) -> &DataArgs {
         match self {
-            Self::Tatoeba(data) | Self::Pairs(data) | Self::Sts(data) | Self::All(data) => data,
+            Self::Tatoeba(data) | Self::Pairs(data) | Self::Sts(data) | Self::Passages(data) | Self::All(data) => data,
             Self::Retrieval(RetrievalArgs { data, .. })
             | Self::Mining(MiningArgs { data, .. })
             | Self::Classification(ClassificationArgs { data, .. })
@@ -121,6 +126,9 @@ pub fn run(task: Task, server: &ServerArgs) -> Result<Outcome, CliError> {
         Task::Sts(data) => {
             plain(data, &|folder, encoder| Ok(Report { sts: sts::measure(folder, encoder)?, ..Report::default() }))
         }
+        Task::Passages(data) => plain(data, &|folder, encoder| {
+            Ok(Report { passages: passages::measure(folder, usize::MAX, encoder)?, ..Report::default() })
+        }),
         Task::All(data) => plain(data, &|folder, encoder| measure(folder, encoder)),
         Task::Mining(args) => mining::run(&client, args),
         Task::Classification(args) => classification::run(&client, args),

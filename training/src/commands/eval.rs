@@ -14,13 +14,13 @@ use crate::error::Error;
 use crate::eval::mining::ExactMiner;
 use crate::eval::torch::late_interaction;
 use crate::eval::{
-    Report, SentenceEncoder, ServerEncoder, TextEncoder, TorchEncoder, WithoutDiacritics, candidates, classification, flores,
-    measure, mining, passages, short, sts, tatoeba,
+    Report, SentenceEncoder, TextEncoder, TorchEncoder, WithoutDiacritics, candidates, classification, flores, measure, mining,
+    passages, short, sts, tatoeba,
 };
 use crate::model::encoder::question_encoder;
 use crate::train;
 
-/// Evaluates an encoder: a bundle's int8 model, a run's weights, or a running server.
+/// Evaluates an encoder: a bundle's int8 model, or a run's weights.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct EvalArguments {
@@ -48,10 +48,7 @@ struct TaskArguments {
     /// Weights of the question encoder, if a stage trained one next to `--weights`.
     #[arg(long, requires = "weights")]
     question_weights: Option<PathBuf>,
-    /// The model to ask the server for; defaults to the loaded one.
-    #[arg(long, requires = "server")]
-    model: Option<String>,
-    /// Threads for a bundle or weights; 0 means one per core.
+    /// Threads; 0 means one per core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
     /// Removes diacritics from all texts, as many people type them.
@@ -72,9 +69,6 @@ struct Source {
     /// Weights of a run, evaluated in libtorch in float32.
     #[arg(long, requires = "config", requires = "tokenizer")]
     weights: Option<PathBuf>,
-    /// A running server, such as http://127.0.0.1:7700, called with POST /v1/embeddings.
-    #[arg(long)]
-    server: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -200,7 +194,6 @@ impl TaskArguments {
         };
         let report = match (&self.source, &self.config, &self.tokenizer) {
             (Source { bundle: Some(bundle), .. }, ..) => task(data, &mut TextEncoder::open_bundle(bundle, self.threads)?)?,
-            (Source { server: Some(server), .. }, ..) => task(data, &mut ServerEncoder::new(server, self.model.clone())?)?,
             (Source { weights: Some(weights), .. }, Some(config), Some(tokenizer)) => {
                 let config = Config::read(config)?;
                 let parameters = train::load_weights(weights, Device::Cpu)?;
@@ -218,7 +211,7 @@ impl TaskArguments {
                 task(data, &mut TextEncoder { tokenizer: Tokenizer::load(tokenizer)?, tokens_max, encoder })?
             }
             _ => {
-                let problem = "expected --bundle, --server, or --weights with --config and --tokenizer".to_owned();
+                let problem = "expected --bundle, or --weights with --config and --tokenizer".to_owned();
                 return Err(Error::Setting { setting: "bundle", problem });
             }
         };
@@ -265,10 +258,10 @@ mod tests {
 
     #[test]
     fn a_task_accepts_its_own_options() {
-        let arguments = parse("classification --data dev --server http://127.0.0.1:7700 --model tiny --from de,fr").unwrap();
+        let arguments = parse("classification --data dev --bundle models/tiny --from de,fr").unwrap();
         let Some(Task::Classification { measured, from, sib200_part }) = arguments.task else { panic!("{arguments:?}") };
         assert_eq!(from.iter().map(|language| language.code()).collect::<Vec<_>>(), ["de", "fr"]);
-        assert_eq!((sib200_part.as_str(), measured.model.as_deref()), ("dev", Some("tiny")));
+        assert_eq!((sib200_part.as_str(), measured.source.bundle), ("dev", Some("models/tiny".into())));
     }
 
     #[test]
@@ -279,7 +272,7 @@ mod tests {
             ("sts --data dev", "--bundle"),
             ("--data dev", "--bundle"),
             ("--bundle b", "--data"),
-            ("sts --data dev --bundle b --server http://s", "cannot be used with"),
+            ("sts --data dev --bundle b --weights w --config c --tokenizer t", "cannot be used with"),
             ("classification --data dev --bundle b --from xx", "got xx"),
         ] {
             let error = parse(line).unwrap_err();
@@ -306,7 +299,7 @@ mod tests {
     #[test]
     fn a_task_without_files_fails_and_a_report_round_trips_as_json() {
         let folder = tempfile::tempdir().unwrap();
-        let line = format!("sts --data {} --server http://127.0.0.1:9", folder.path().display());
+        let line = format!("sts --data {} --bundle {}/../models/ems-small", folder.path().display(), env!("CARGO_MANIFEST_DIR"));
         let error = parse(&line).unwrap().run().unwrap_err().to_string();
         assert!(error.contains("no usable data"), "{error}");
         let path = folder.path().join("report.json");

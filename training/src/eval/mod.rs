@@ -1,12 +1,11 @@
-//! Evaluates an encoder (a run's weights in libtorch, an exported graph, or a server: `encoder`), its speed, and its language
-//! head.
+//! Evaluates an encoder (a run's weights in libtorch, or an exported graph: `encoder`), its speed, and its language head.
 //!
-//! The tasks and their file formats are the server's (`dragoman::evaluation`), so `dragoman eval` gives the same numbers.
+//! The tasks and their file formats are the server's (`dragoman::evaluation`), so `dragoman eval`, which measures a server, gives
+//! the same numbers.
 
 pub mod encoder;
 pub mod language;
 pub mod language_baselines;
-pub mod server;
 pub mod session;
 pub mod speed;
 pub mod torch;
@@ -17,7 +16,6 @@ pub use dragoman::evaluation::{
     retrieval, short, sts, tatoeba,
 };
 pub use encoder::{PaddedBatch, TextEncoder, TokenEncoder};
-pub use server::ServerEncoder;
 pub use session::OnnxEncoder;
 pub use speed::Speed;
 pub use torch::TorchEncoder;
