@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Returns the number of bytes that this process may still write to the disk of `folder`.
@@ -61,6 +61,12 @@ pub(crate) fn create_folder_in_parent(path: &Path, mode: u32) -> io::Result<()> 
         Err(error) if !path.is_dir() => Err(error),
         _ => sync(parent(path)),
     }
+}
+
+/// Whether an open file is the one at `path`. Fails if there is none.
+pub(crate) fn is_at_path(file: &File, path: &Path) -> io::Result<bool> {
+    let (held, found) = (file.metadata()?, path.metadata()?);
+    Ok((held.dev(), held.ino()) == (found.dev(), found.ino()))
 }
 
 /// Makes a file or the entries of a folder durable.

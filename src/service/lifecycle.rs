@@ -109,6 +109,7 @@ impl Service {
             collections: RwLock::new(BTreeMap::new()),
             open_databases: Arc::new(OpenDatabases::with_limit(databases_open_max)),
             aliases: RwLock::new(aliases),
+            snapshots_lock: Mutex::default(),
             names_lock: Arc::new(tokio::sync::Mutex::new(())),
             write_threads: Arc::new(Semaphore::new(WRITE_THREADS)),
             background_turns: Arc::new(Semaphore::new(BACKGROUND_TURNS)),

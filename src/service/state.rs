@@ -87,6 +87,8 @@ pub(crate) struct State {
     pub(super) open_databases: Arc<OpenDatabases>,
     /// Aliases, each with its collection's own name. Only changed while `names_lock` is held.
     pub(super) aliases: RwLock<BTreeMap<CollectionName, CollectionName>>,
+    /// Held while a snapshot gets or loses its name, so that its archive and its description change together.
+    pub(super) snapshots_lock: Mutex<()>,
     /// Held while a collection is created or deleted, so that the catalog, the folders and `collections` change together.
     pub(super) names_lock: Arc<tokio::sync::Mutex<()>>,
     /// Bounds the threads that block in writes, so that searches always find one.

@@ -1,13 +1,12 @@
 //! The lock on a data directory: only one process may use the directory, and only while the lock is a file in it.
 
 use std::fs::{File, TryLockError};
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::StoreError;
 use super::connection::{check_regular, create_folder, file_error};
+use crate::disk::is_at_path;
 
 /// The file in the data directory that is locked.
 const FILE: &str = "lock";
@@ -39,7 +38,7 @@ impl DirectoryLock {
     /// Returns whether the locked file is still at its path. If it is not, the directory was removed, moved, unmounted or
     /// replaced, or another process may have locked it. Logs when that begins and when it ends. Blocks.
     pub fn check(&self) -> bool {
-        let found = self.is_at_path();
+        let found = is_at_path(&self.file, &self.path);
         let is_lost = !matches!(found, Ok(true));
         if self.is_lost.swap(is_lost, Ordering::SeqCst) == is_lost {
             return !is_lost;
@@ -61,11 +60,6 @@ impl DirectoryLock {
     /// Whether the last check found that the directory no longer has the locked file.
     pub fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::SeqCst)
-    }
-
-    fn is_at_path(&self) -> io::Result<bool> {
-        let (held, found) = (self.file.metadata()?, self.path.metadata()?);
-        Ok((held.dev(), held.ino()) == (found.dev(), found.ino()))
     }
 }
 

@@ -329,8 +329,10 @@ async fn startup_describes_an_archive_again_whose_description_is_missing() {
     eventually("the snapshot is described", || async { running.service.get_snapshot(&id).await.is_ok() }).await;
     assert_eq!(running.service.get_snapshot(&id).await.unwrap(), expected);
     assert_eq!(running.service.get_snapshot(&damaged).await.unwrap_err().code(), Code::SnapshotNotFound);
-    running.shutdown().await;
     assert!(path(&damaged, ".tar.zst").exists(), "whatever it is, it stays");
+    running.service.delete_snapshot(&damaged).await.unwrap();
+    assert!(!path(&damaged, ".tar.zst").exists(), "until it is deleted");
+    assert_eq!(running.service.delete_snapshot(&damaged).await.unwrap_err().code(), Code::SnapshotNotFound);
 }
 
 /// Creates a snapshot of everything.

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use crate::disk;
-pub(crate) use crate::disk::{open_file, open_regular, open_with_length, read_file, sync as sync_dir};
+pub(crate) use crate::disk::{is_at_path, open_file, open_regular, open_with_length, read_file, sync as sync_dir};
 use crate::service::error::Error;
 
 /// The catalog in the data directory, and in an archive.

@@ -264,13 +264,12 @@ impl ArchiveBounds {
 /// skip it. Written files are durable, but must not be trusted before this has succeeded. `on_progress` receives the number of
 /// bytes read so far from time to time; an error from it ends the reading.
 pub(crate) fn unpack(
-    path: &Path,
+    archive: &File,
     bounds: ArchiveBounds,
     path_of: impl Fn(&str) -> Option<PathBuf>,
     mut on_progress: impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<Description, Error> {
-    let file = open_archive(path)?;
-    let mut packed = Hashing::new(BufReader::with_capacity(COPY_BYTES, file));
+    let mut packed = Hashing::new(BufReader::with_capacity(COPY_BYTES, archive));
     let broken = |error: io::Error| invalid(format!("is damaged: {error}"));
     let mut sums: BTreeMap<String, FileDigest> = BTreeMap::new();
     let mut manifest: Option<Manifest> = None;

@@ -251,7 +251,11 @@ impl SnapshotBuilder {
         let catalog = self.packer.add(CATALOG, &rows.join(CATALOG))?;
         let manifest = Manifest::new(now_ms(), self.entries, (aliases, classifiers), catalog);
         let archive = self.packer.finish(&manifest)?;
-        self.state.publish_snapshot(&self.id, &self.folder.join("archive"), &Description { archive, manifest })
+        match self.state.publish_snapshot(&self.id, &self.folder.join("archive"), &Description { archive, manifest }) {
+            // A run before a crash had made it, and the start has described it in the meantime.
+            Err(Error::SnapshotExists { .. }) => Ok(()),
+            published => published,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A snapshot is the file `<id>.tar.zst` with a description `<id>.json`. The description is written last and removed first.
 //! Without it there is no snapshot. If a start finds an archive without one, it writes it again: an archive has its name only if
-//! it is complete.
+//! it is complete. Both files change only under `snapshots_lock`.
 
 pub(super) mod archive;
 pub(super) mod create;
@@ -20,7 +20,8 @@ use futures::Stream;
 use super::classifiers::ClassifierError;
 use super::error::Error;
 use super::folders::{
-    AtPath, SNAPSHOTS_DIR, create_dir_durably, ignore_not_found, read_file, rename_durably, sync_dir, write_durably,
+    AtPath, SNAPSHOTS_DIR, create_dir_durably, ignore_not_found, is_at_path, read_file, rename_durably, replace_durably,
+    sync_dir, write_durably,
 };
 use super::state::{Service, State};
 use super::upload_receiver::{UploadBounds, receive};
@@ -89,28 +90,29 @@ impl Service {
         let id = id.clone();
         self.state
             .run(move |state| {
+                let _unchanged = state.snapshots_lock.lock();
                 let description = state.describe(&id)?;
                 Ok((open_archive(&state.snapshot_archive(&id))?, description.archive.bytes))
             })
             .await
     }
 
+    /// Deletes a snapshot, or what is left of one: an archive without a description would be listed again.
     pub async fn delete_snapshot(&self, id: &SnapshotId) -> Result<(), Error> {
         self.check_running()?;
         let id = id.clone();
         self.state
             .run(move |state| {
+                let _changing = state.snapshots_lock.lock();
                 state.check_directory()?;
-                match state.describe(&id) {
-                    // Whatever is left of a damaged one can be deleted.
-                    Ok(_) | Err(Error::InvalidSnapshot { .. }) => (),
-                    Err(error) => return Err(error),
-                }
+                let mut found = false;
                 for path in [state.snapshot_file(&id, DESCRIPTION), state.snapshot_archive(&id)] {
-                    ignore_not_found(std::fs::remove_file(&path)).at(&path)?;
-                    state.sync_snapshots()?;
+                    if ignore_not_found(std::fs::remove_file(&path)).at(&path)? {
+                        state.sync_snapshots()?;
+                        found = true;
+                    }
                 }
-                Ok(())
+                if found { Ok(()) } else { Err(Error::SnapshotNotFound { id }) }
             })
             .await
     }
@@ -135,13 +137,13 @@ impl Service {
         let id = id.clone();
         self.state
             .run(move |state| {
-                let published = state.check_archive(&id, &partial).and_then(|(description, snapshot)| {
+                let publish = || {
+                    let (description, snapshot) = state.check_archive(&id, &open_archive(&partial)?)?;
                     state.check_directory()?;
-                    // Another upload may have been faster.
-                    state.check_snapshot_is_new(&id)?;
                     state.publish_snapshot(&id, &partial, &description)?;
                     Ok(snapshot)
-                });
+                };
+                let published = publish();
                 if published.is_err() {
                     let _ = std::fs::remove_file(&partial);
                 }
@@ -252,8 +254,10 @@ impl State {
         }
     }
 
-    /// Turns a durable archive into a snapshot by writing its description.
+    /// Turns a durable archive into a snapshot by writing its description. Fails if there is a snapshot with this id. Blocks.
     pub(crate) fn publish_snapshot(&self, id: &SnapshotId, archive: &Path, description: &Description) -> Result<(), Error> {
+        let _changing = self.snapshots_lock.lock();
+        self.check_snapshot_is_new(id)?;
         let (path, new) = (self.snapshot_file(id, DESCRIPTION), archive.with_extension("description.partial"));
         let publish = || {
             write_durably(&new, &serde_json::to_vec_pretty(description)?)?;
@@ -265,10 +269,10 @@ impl State {
     }
 
     /// Reads an archive to its end, checks all of it, and returns its description. Blocks.
-    fn check_archive(&self, id: &SnapshotId, path: &Path) -> Result<(Description, Snapshot), Error> {
+    fn check_archive(&self, id: &SnapshotId, archive: &File) -> Result<(Description, Snapshot), Error> {
         let bytes_max = UploadBounds::new(&self.limits).bytes_max;
         let bounds = ArchiveBounds { bytes_max, collections_max: self.limits.collections_max };
-        let description = unpack(path, bounds, |_| None, |_| self.check_running())?;
+        let description = unpack(archive, bounds, |_| None, |_| self.check_running())?;
         let snapshot = snapshot_info(id.clone(), &description)?;
         Ok((description, snapshot))
     }
@@ -277,26 +281,36 @@ impl State {
     fn describe_again(&self, id: &SnapshotId) {
         let path = self.snapshot_archive(id);
         let written = || {
-            let (description, _) = self.check_archive(id, &path)?;
-            let (new, described) = (self.snapshot_file(id, DESCRIPTION_PARTIAL), self.snapshot_file(id, DESCRIPTION));
-            let write = || {
-                write_durably(&new, &serde_json::to_vec_pretty(&description)?)?;
-                // Unlike renaming, this never replaces the description of a snapshot that was uploaded in the meantime.
-                let linked = std::fs::hard_link(&new, &described);
-                std::fs::remove_file(&new)?;
-                linked
-            };
-            write().at(&described)?;
-            self.sync_snapshots()
+            // Stays open, so that no other file can have its identity.
+            let archive = open_archive(&path)?;
+            let (description, _) = self.check_archive(id, &archive)?;
+            self.add_description(id, &archive, &description)
         };
         match written() {
-            Ok(()) => tracing::warn!(path = %path.display(), "the description of a snapshot was missing and is written again"),
+            Ok(false) | Err(Error::Stopping) => (),
+            Ok(true) => tracing::warn!(path = %path.display(), "the description of a snapshot was missing and is written again"),
             Err(error) => tracing::warn!(
                 path = %path.display(),
                 error = with_causes(&error),
                 "a snapshot has no description, so it is not listed, and its archive cannot be described; the archive stays",
             ),
         }
+    }
+
+    /// Writes the description of an archive, unless the archive was deleted or replaced since it was opened. Returns whether it
+    /// did.
+    fn add_description(&self, id: &SnapshotId, archive: &File, description: &Description) -> Result<bool, Error> {
+        let _changing = self.snapshots_lock.lock();
+        let is_current = matches!(is_at_path(archive, &self.snapshot_archive(id)), Ok(true));
+        if !is_current || self.check_snapshot_is_new(id).is_err() {
+            return Ok(false);
+        }
+        // The process that named the archive may have been killed before the name was durable.
+        self.sync_snapshots()?;
+        let (new, described) = (self.snapshot_file(id, DESCRIPTION_PARTIAL), self.snapshot_file(id, DESCRIPTION));
+        let json = serde_json::to_vec_pretty(description).map_err(std::io::Error::from);
+        json.and_then(|json| replace_durably(&new, &described, &json)).at(&described)?;
+        Ok(true)
     }
 
     /// Returns the collections for a snapshot: the named ones, or all. Fails if one of them cannot be opened, even for all
@@ -347,4 +361,55 @@ fn snapshot_info(id: SnapshotId, description: &Description) -> Result<Snapshot, 
         archive_bytes: archive.bytes,
         archive_sha256: archive.sha256.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Limits;
+    use crate::embed::Embedder;
+    use crate::service::state::Parts;
+    use archive::{FileDigest, Manifest};
+
+    fn service() -> (tempfile::TempDir, Service, SnapshotId) {
+        let folder = tempfile::tempdir().unwrap();
+        let (data_dir, embedder) = (folder.path().to_owned(), Embedder::fake(8));
+        let service = Service::open(Parts { data_dir, embedder, limits: Limits::default(), power_safe: false }).unwrap();
+        (folder, service, SnapshotId::parse(&new_uuid().to_string()).unwrap())
+    }
+
+    /// Describes an archive with this content, without looking at it.
+    fn description_of(content: &str) -> Description {
+        let digest = FileDigest { bytes: content.len() as u64, sha256: content.to_owned() };
+        let manifest = Manifest::new(0, Vec::new(), (Vec::new(), Vec::new()), digest.clone());
+        Description { archive: digest, manifest }
+    }
+
+    #[tokio::test]
+    async fn of_two_uploads_with_one_id_the_second_is_refused_as_a_whole() {
+        let (_folder, service, id) = service();
+        let publish = |content: &str| {
+            let partial = service.state.snapshot_partial(content);
+            std::fs::write(&partial, content).unwrap();
+            service.state.publish_snapshot(&id, &partial, &description_of(content))
+        };
+        publish("first").unwrap();
+        assert!(matches!(publish("second"), Err(Error::SnapshotExists { .. })));
+        let archive = std::fs::read_to_string(service.state.snapshot_archive(&id)).unwrap();
+        assert_eq!((archive.as_str(), service.state.describe(&id).unwrap().archive.sha256.as_str()), ("first", "first"));
+    }
+
+    #[tokio::test]
+    async fn an_archive_that_is_deleted_or_replaced_while_it_is_read_gets_no_description() {
+        let (_folder, service, id) = service();
+        let path = service.state.snapshot_archive(&id);
+        std::fs::write(&path, "read").unwrap();
+        let (read, description) = (open_archive(&path).unwrap(), description_of("read"));
+        let describe = || service.state.add_description(&id, &read, &description).unwrap();
+        service.delete_snapshot(&id).await.unwrap();
+        assert!(!describe(), "it is deleted");
+        std::fs::write(&path, "uploaded").unwrap();
+        assert!(!describe(), "it is replaced");
+        assert!(matches!(service.state.describe(&id), Err(Error::SnapshotNotFound { .. })));
+    }
 }

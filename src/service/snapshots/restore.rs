@@ -415,7 +415,8 @@ impl Restore {
         let wanted = |name: &str| databases.iter().any(|(_, file, _)| file == name).then(|| path_of(name));
         let collections_max = description.manifest.collections.len().max(state.limits.collections_max);
         let bounds = ArchiveBounds { bytes_max: u64::MAX, collections_max };
-        let unpacked = unpack(&state.snapshot_archive(&self.plan.snapshot), bounds, wanted, |read| {
+        let archive = open_archive(&state.snapshot_archive(&self.plan.snapshot))?;
+        let unpacked = unpack(&archive, bounds, wanted, |read| {
             context.set_done(read);
             context.check_not_stopped()
         })?;

@@ -187,7 +187,11 @@ async fn find_unfinished(service: &Service) -> Result<Option<Note>, ScheduleErro
     }
     match service.get_snapshot(&note.snapshot).await {
         Ok(_) | Err(Error::InvalidSnapshot { .. }) => Ok(Some(note)),
-        Err(Error::SnapshotNotFound { .. }) => Ok(None),
+        Err(Error::SnapshotNotFound { .. }) => {
+            // A deletion that was interrupted may have left the archive.
+            delete(service, &note).await?;
+            Ok(None)
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -252,6 +256,7 @@ mod tests {
     use super::*;
     use crate::domain::Limits;
     use crate::embed::Embedder;
+    use crate::service::snapshots::DESCRIPTION;
     use crate::service::state::Parts;
 
     #[tokio::test]
@@ -303,6 +308,20 @@ mod tests {
         }
         assert!(run_once(&service, &schedule).await.unwrap());
         assert_eq!(schedule.target.list().await.unwrap().len(), 1);
+        assert_eq!(std::fs::read_dir(service.state.snapshots_dir()).unwrap().count(), 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_interrupted_deletion_of_a_copied_snapshot_is_completed() {
+        let [data, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let (data_dir, embedder) = (data.path().to_owned(), Embedder::fake(64));
+        let service = Service::open(Parts { data_dir, embedder, limits: Limits::default(), power_safe: false }).unwrap();
+        let target = Target::open(copies.path().to_str().unwrap(), None).unwrap();
+        let schedule = SnapshotSchedule { target, interval: Duration::from_secs(3_600), keep: 1 };
+        let note = create_snapshot(&service, String::new()).await.unwrap();
+        copy(&service, &note, &schedule.target, None).await.unwrap();
+        std::fs::remove_file(service.state.snapshot_file(&note.snapshot, DESCRIPTION)).unwrap();
+        run_once(&service, &schedule).await.unwrap();
         assert_eq!(std::fs::read_dir(service.state.snapshots_dir()).unwrap().count(), 0);
     }
 
