@@ -48,6 +48,9 @@ pub(crate) fn open_with_length(path: &Path) -> io::Result<(File, u64)> {
 /// with the path that it is about.
 pub(crate) fn create_folder(path: &Path, mode: u32) -> Result<(), (PathBuf, io::Error)> {
     if path.is_dir() {
+        // The process that created it may have been killed before it was durable. If others made it, its parent may be a place
+        // where this process cannot sync.
+        let _ = sync(parent(path));
         return Ok(());
     }
     create_folder(parent(path), mode)?;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
+use super::disk::wrap_command;
 use super::program::{Client, PATIENCE, Program, command};
 use super::{MODEL, text};
 use simulated_disk::{Disk, Kept, Random};
@@ -147,21 +148,26 @@ fn use_server(client: Client) -> Vec<Known> {
     clients.known
 }
 
-/// Records a server from its first start to its end, or returns `None` where that is not possible.
-fn record(data: &Path) -> Option<(Vec<Known>, Vec<Event>)> {
+/// Starts a server whose calls are recorded in `file`, or returns `None` where that is not possible.
+pub fn start_traced(server: Command, options: &[&str], file: &Path) -> Option<Program> {
     let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
     if !traced.is_ok_and(|status| status.success()) {
         println!("skipped: there is no strace that may trace processes");
         return None;
     }
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let server = command(data, MODEL);
     let mut traced = Command::new("strace");
     // With -D, the server is the child of this process, and strace ends after it.
-    traced.args(["-D", "-f", "-xx", "-s", "100000000", "-e"]).arg(format!("trace={}", trace::CALLS)).arg("-o").arg(file.path());
-    traced.arg(server.get_program()).args(server.get_args()).args(["--index-save-changes", INDEX_SAVE_CHANGES]);
-    traced.env("DRAGOMAN_LISTEN", "127.0.0.1:0").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let server = Program::run(traced);
+    traced.args(["-D", "-f"]).args(options).arg("-o").arg(file);
+    Some(Program::run(wrap_command(&server, traced)))
+}
+
+/// Records a server from its first start to its end, or returns `None` where that is not possible.
+fn record(data: &Path) -> Option<(Vec<Known>, Vec<Event>)> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut server = command(data, MODEL);
+    server.args(["--index-save-changes", INDEX_SAVE_CHANGES]);
+    let calls = format!("trace={}", trace::CALLS);
+    let server = start_traced(server, &["-xx", "-s", "100000000", "-e", &calls], file.path())?;
     let (id, known) = (server.id(), use_server(server.client()));
     assert!(server.terminate().success());
     let last = format!("{id} +++ exited with 0 +++\n");
@@ -217,6 +223,17 @@ fn check(data: &Path, before: &Known, after: &Known) {
     let lost: Vec<_> = kept.filter(|id| !snapshots.iter().any(|snapshot| snapshot["id"] == ***id)).collect();
     assert!(lost.is_empty(), "the snapshots {lost:?} are lost");
     server.kill();
+}
+
+#[test]
+fn a_data_directory_that_a_killed_process_has_just_created_is_made_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, file) = (folder.path().join("data"), folder.path().join("trace"));
+    std::fs::create_dir(&data).unwrap();
+    let options = ["-e", "trace=fsync", "-P", folder.path().to_str().unwrap()];
+    let Some(server) = start_traced(command(&data, MODEL), &options, &file) else { return };
+    let is_synced = |_: &Client| std::fs::read_to_string(&file).unwrap().lines().any(|line| line.ends_with(" = 0"));
+    server.client().wait_until("the folder of the data directory is synced", is_synced);
 }
 
 #[test]
