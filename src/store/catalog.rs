@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 use super::catalog_storage::{CatalogPart, CatalogStorage, CatalogWork, Within};
 use super::check::check_structure;
 use super::collections::delete_collection;
-use super::connection::{check_exists, check_files, open_existing_writer, open_writer};
+use super::connection::{check_exists, check_files, discard_unsynced_commit, open_existing_writer, open_writer};
 use super::deadline::Deadline;
 use super::directory_lock::DirectoryLock;
 use super::error::Fault;
@@ -131,7 +131,8 @@ impl Catalog {
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let connection = self.connection.lock();
-        work(&connection).map_err(|fault| fault.into_store_error(operation))
+        let done = work(&connection).map_err(|fault| fault.into_store_error(operation));
+        done.inspect_err(|error| discard_unsynced_commit(&connection, error))
     }
 }
 

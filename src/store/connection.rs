@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
+use rusqlite::ffi::SQLITE_IOERR_FSYNC;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::io::Errno;
 
@@ -184,6 +185,20 @@ pub(super) fn file_fault(fault: Fault, path: &Path, operation: &'static str) -> 
         }
         fault => fault.into_store_error(operation),
     }
+}
+
+/// Removes a transaction from the write-ahead log that is complete there but could not be synced. After a crash it would be
+/// committed, although its caller got this error, and may have removed files since.
+pub(super) fn discard_unsynced_commit(connection: &Connection, error: &StoreError) {
+    let StoreError::StorageUnavailable { source, .. } = error else { return };
+    let cause = source.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error);
+    if cause.is_none_or(|cause| cause.extended_code != SQLITE_IOERR_FSYNC) {
+        return;
+    }
+    // A transaction without effect overwrites it: SQLite writes the page of this number even if the number stays the same. It
+    // syncs that after writing it, so another error does not matter.
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    let _ = version.and_then(|version| connection.pragma_update(None, "user_version", version));
 }
 
 /// Creates a folder with its parents durably.

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::StoreError;
+use super::connection::discard_unsynced_commit;
 use super::error::Fault;
 use super::write_transaction::{WriteContext, WriteTransaction};
 use crate::domain::with_causes;
@@ -157,6 +158,7 @@ fn run(mut connection: Connection, commands: &Receiver<Box<dyn Command>>, contex
         let mut group = Vec::new();
         let committed = run_group(&connection, first, commands, context, &mut group).and_then(WriteTransaction::commit);
         let result = committed.map_err(|fault| fault.into_store_error("committing"));
+        let result = result.inspect_err(|error| discard_unsynced_commit(&connection, error));
         for command in group {
             command.answer(&result);
         }

@@ -8,6 +8,7 @@ mod program;
 
 mod bits;
 mod disk;
+mod failed_sync;
 mod full;
 mod full_jobs;
 mod lost_directory;
