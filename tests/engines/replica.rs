@@ -282,6 +282,14 @@ fn a_read_terminated_by_the_replica_is_answered_by_the_primary() {
 }
 
 #[test]
+fn a_replica_is_refused_as_a_store() {
+    let primary = Database::start();
+    let replica = primary.replica();
+    let error = PostgresServer::connect(&replica.options()).err().unwrap();
+    assert!(matches!(&error, StoreError::UnsuitableServer { problem } if problem.contains("takes no writes")), "{error:?}");
+}
+
+#[test]
 fn a_promoted_replica_is_no_longer_used() {
     let pair = Pair::start();
     pair.put("a");

@@ -10,14 +10,14 @@ const MODEL: &str = "fake:64";
 const IMPORT: &str = "/v1/collections/news/import";
 
 /// Lines generated as they are read.
-struct Lines<F> {
+pub struct Lines<F> {
     next: usize,
     end: usize,
     line: F,
     buffer: Cursor<Vec<u8>>,
 }
 
-fn lines<F: Fn(usize) -> String>(end: usize, line: F) -> Lines<F> {
+pub fn lines<F: Fn(usize) -> String>(end: usize, line: F) -> Lines<F> {
     Lines { next: 0, end, line, buffer: Cursor::default() }
 }
 
@@ -32,14 +32,14 @@ impl<F: Fn(usize) -> String> Read for Lines<F> {
     }
 }
 
-fn create(server: &Program) -> Client {
+pub fn create(server: &Program) -> Client {
     let client = server.client();
     assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).0, 201);
     client
 }
 
 /// The job of an answer, by its path.
-fn accepted(answer: (u16, Value)) -> String {
+pub fn accepted(answer: (u16, Value)) -> String {
     assert_eq!(answer.0, 202, "{}", answer.1);
     format!("/v1/jobs/{}", answer.1["id"].as_str().unwrap())
 }

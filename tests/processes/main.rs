@@ -6,6 +6,7 @@
 mod crash;
 mod database_server;
 mod end_to_end;
+mod failover;
 mod import;
 mod killed_jobs;
 mod logs;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postgres::Config;
-use postgres::config::{Host, SslMode};
+use postgres::config::{Host, SslMode, TargetSessionAttrs};
 use postgres::types::Type;
 use r2d2::ManageConnection;
 
@@ -45,6 +45,12 @@ impl Manager {
 
     pub(super) fn read_only(self) -> Self {
         Self { read_only: true, ..self }
+    }
+
+    /// Only connects to a server that takes writes: of several hosts to the primary, whichever it is after a failover.
+    pub(super) fn primary_only(mut self) -> Self {
+        self.config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        self
     }
 
     /// Omits the types of pgvector, which a server may not have.

@@ -105,11 +105,14 @@ impl PostgresServer {
             path: options.authorities.clone().unwrap_or_default(),
             source: Arc::new(source),
         })?;
-        let mut manager = Manager::new(&options.url, &tls)?;
-        if read_only {
-            manager = manager.read_only();
-        }
-        let mut session = manager.connect().map_err(|error| Fault::from(error).into_store_error(OPERATION))?;
+        let any = Manager::new(&options.url, &tls)?;
+        let mut manager = if read_only { any.clone().read_only() } else { any.clone().primary_only() };
+        let connected = manager.connect().or_else(|error| match any.connect() {
+            // It is there, so it says itself why it is unsuitable.
+            Ok(mut session) => check_server(&mut session).and(Err(error.into())),
+            Err(_) => Err(error.into()),
+        });
+        let mut session = connected.map_err(|fault: Fault| fault.into_store_error(OPERATION))?;
         manager = manager.with_types(prepare(&mut session, read_only)?);
         drop(session);
         let pool = Pool::builder()
