@@ -42,6 +42,12 @@ pub enum StoreError {
     /// have been stored.
     #[error("the database server cannot be reached, which stopped {operation}")]
     ServerUnreachable { operation: &'static str, source: Cause },
+    /// The database server lacks what it had acknowledged.
+    #[error(
+        "the database server is at an earlier state than before, which stopped {operation}; it may have failed over to a replica \
+         that lagged behind"
+    )]
+    WentBack { operation: &'static str },
     #[error("the database server is not suitable: {problem}")]
     UnsuitableServer { problem: String },
     #[error("the replica of the database server cannot be used: {problem}")]

@@ -47,6 +47,26 @@ fn an_acknowledged_write_survives_a_killed_database() {
 }
 
 #[test]
+fn a_job_stores_nothing_more_after_the_database_has_lost_its_last_batch() {
+    let (database, server) = Database::shared();
+    let row = collection(DIMENSION, Metric::Cosine);
+    let engine = Postgres::open(server, &row, terms_of(), WRITES_MAX).unwrap();
+    let job = JobId::parse("00000000-0000-0000-0000-000000000002").unwrap();
+    let store = |name: &'static str| engine.upsert_for_job(&job, vec![document(name, "text")], Box::new(|_| name.to_owned()));
+    store("a").unwrap();
+    store("b").unwrap();
+    engine.check_last_checkpoint(&job).unwrap();
+    // The state of a replica that has not received the second batch.
+    let went_back = "update dragoman.job_checkpoints set checkpoint = 'a' where job = $1";
+    assert_eq!(database.client().execute(went_back, &[&job.as_str()]).unwrap(), 1);
+    assert!(matches!(store("c"), Err(StoreError::WentBack { .. })));
+    assert_eq!((engine.get(&id("c")).unwrap(), engine.job_checkpoint(&job).unwrap().as_deref()), (None, Some("a")));
+    store("b").unwrap();
+    assert_eq!(database.client().execute(went_back, &[&job.as_str()]).unwrap(), 1);
+    assert!(matches!(engine.check_last_checkpoint(&job), Err(StoreError::WentBack { .. })));
+}
+
+#[test]
 fn writes_from_several_servers_are_serialized() {
     let row = collection(DIMENSION, Metric::Cosine);
     let engines: Vec<Postgres> =

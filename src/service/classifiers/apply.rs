@@ -159,7 +159,8 @@ async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan:
         context.set_total(total.max(done.counts.documents));
         context.progress(done.counts.documents, &plan.details(Some(done.counts))).await?;
         if !more {
-            return Ok(());
+            let (last, job) = (Arc::clone(collection), context.job.id.clone());
+            return Ok(blocking(move || last.check_last_checkpoint(&job)).await?);
         }
     }
 }

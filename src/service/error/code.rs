@@ -112,7 +112,9 @@ fn file_code(source: &std::io::Error) -> Code {
 
 fn store_code(error: &StoreError) -> Code {
     match error {
-        StoreError::StorageUnavailable { .. } | StoreError::ServerUnreachable { .. } => Code::StorageUnavailable,
+        StoreError::StorageUnavailable { .. } | StoreError::ServerUnreachable { .. } | StoreError::WentBack { .. } => {
+            Code::StorageUnavailable
+        }
         StoreError::File { source, .. } => file_code(source),
         StoreError::CollectionExists { .. } => Code::CollectionExists,
         StoreError::AliasExists { .. } => Code::AliasExists,

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Engine, OpenCollection};
+use crate::domain::JobId;
 use crate::service::error::Error;
 use crate::storage::{Adoption, Postgres};
 use crate::store::StoreError;
@@ -18,6 +19,15 @@ impl OpenCollection {
         match &self.engine {
             Engine::Embedded(_) => None,
             Engine::Server(server) => Some(server),
+        }
+    }
+
+    /// Fails with `StoreError::WentBack` if the database has lost the last batch of a job. Blocks.
+    pub(crate) fn check_last_checkpoint(&self, job: &JobId) -> Result<(), Error> {
+        match self.server() {
+            // A replaced collection has passed its checkpoints on.
+            Some(server) if self.replacement.get().is_none() => Ok(server.check_last_checkpoint(job)?),
+            _ => Ok(()),
         }
     }
 

@@ -65,12 +65,7 @@ impl Postgres {
         documents: Vec<PreparedDocument>,
         checkpoint: impl FnOnce(&[Upserted]) -> String,
     ) -> Result<Vec<Upserted>, StoreError> {
-        self.write_patiently("storing documents of a job", |writing| {
-            check_owner(writing, job)?;
-            let outcomes = upsert(writing, &documents)?;
-            store_checkpoint(writing, job, &checkpoint(&outcomes))?;
-            Ok(outcomes)
-        })
+        self.write_for_job("storing documents of a job", job, checkpoint, |writing| upsert(writing, &documents))
     }
 
     pub(crate) fn patch(
@@ -89,12 +84,7 @@ impl Postgres {
         patches: Vec<TextPatch>,
         checkpoint: impl FnOnce(&[Patched]) -> String,
     ) -> Result<Vec<Patched>, StoreError> {
-        self.write_patiently("changing documents of a job", |writing| {
-            check_owner(writing, job)?;
-            let outcomes = patch_texts(writing, &patches)?;
-            store_checkpoint(writing, job, &checkpoint(&outcomes))?;
-            Ok(outcomes)
-        })
+        self.write_for_job("changing documents of a job", job, checkpoint, |writing| patch_texts(writing, &patches))
     }
 
     pub(crate) fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError> {
@@ -147,30 +137,6 @@ impl Postgres {
 
     pub(crate) fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
         self.write_patiently("storing an answer", |writing| store_answer(writing, request, &answer))
-    }
-
-    pub(crate) fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError> {
-        self.run("reading a job's checkpoint", |session| {
-            let sql = "select checkpoint from dragoman.job_checkpoints where collection = $1 and job = $2";
-            session.value(sql, &[&self.key, &job.as_str()])
-        })
-    }
-
-    pub(crate) fn delete_job_checkpoint(&self, job: &JobId) -> Result<(), StoreError> {
-        self.run("deleting a checkpoint", |session| {
-            let sql = "delete from dragoman.job_checkpoints where collection = $1 and job = $2";
-            session.execute(sql, &[&self.key, &job.as_str()]).map(drop)
-        })
-    }
-
-    pub(crate) fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
-        let kept: Vec<&str> = kept.iter().map(JobId::as_str).collect();
-        self.run("deleting checkpoints", |session| {
-            // Another server may have begun a job since the list of jobs was read.
-            let sql = "delete from dragoman.job_checkpoints c where collection = $1 and job <> all($2) and not exists
-                       (select 1 from dragoman.jobs j where j.id = c.job and j.finished_at_ms is null)";
-            session.execute(sql, &[&self.key, &kept]).map(drop)
-        })
     }
 
     pub(crate) fn set_embeddings(
@@ -303,10 +269,4 @@ pub(super) fn check_owner(writing: &mut Writing<'_>, job: &JobId) -> Result<(), 
 pub(super) fn check_job(session: &mut Session, job: &JobId, me: i64) -> Result<(), Fault> {
     let sql = "select 1 from dragoman.jobs where id = $1 and owner = $2 for share";
     session.row(sql, &[&job.as_str(), &me])?.map(drop).ok_or_else(|| StoreError::JobTakenOver.into())
-}
-
-pub(super) fn store_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
-    let sql = "insert into dragoman.job_checkpoints (collection, job, checkpoint) values ($1, $2, $3)
-               on conflict (collection, job) do update set checkpoint = excluded.checkpoint";
-    writing.session.execute(sql, &[&writing.key, &job.as_str(), &checkpoint]).map(drop)
 }

@@ -7,7 +7,7 @@ use pgvector::Vector;
 use postgres::Row;
 
 use super::batch::Batch;
-use super::changes::store_checkpoint;
+use super::checkpoints::store_checkpoint;
 use super::copying::take_row;
 use super::escape::unescape;
 use super::fault::Fault;

@@ -5,6 +5,7 @@
 mod batch;
 mod catalog;
 mod changes;
+mod checkpoints;
 mod connector;
 mod copying;
 mod corpus;

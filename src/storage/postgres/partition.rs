@@ -17,8 +17,8 @@ use super::server::{PostgresServer, run_blocking};
 use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
 use crate::domain::{
-    Collection, CollectionCounts, CollectionId, CollectionName, HnswSettings, MetadataPath, Metric, Quantization, Sequence,
-    with_causes,
+    Collection, CollectionCounts, CollectionId, CollectionName, HnswSettings, JobId, MetadataPath, Metric, Quantization,
+    Sequence, with_causes,
 };
 use crate::store::{Clock, NextExpiry, SearchFilter, StoreError, TermsOf};
 
@@ -58,6 +58,8 @@ pub struct Postgres {
     /// The declared metadata indexes, as this server last saw them. They make filters faster but do not change their results.
     pub(super) indexes: RwLock<Vec<MetadataPath>>,
     pub(super) cached_counts: Mutex<Option<CachedCounts>>,
+    /// The last checkpoint that this server stored for each job that it runs.
+    pub(super) checkpoints: Mutex<HashMap<JobId, String>>,
     /// Replaces the database server's clock in tests.
     clock: Option<Clock>,
     /// When the next document expires among those that existed at the start and those that this server has written since. This
@@ -148,6 +150,7 @@ impl Postgres {
             terms_of,
             indexes: RwLock::new(indexes),
             cached_counts: Mutex::default(),
+            checkpoints: Mutex::default(),
             clock: None,
             next_expiry,
             writing: Mutex::new(()),

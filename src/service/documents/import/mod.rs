@@ -183,7 +183,9 @@ async fn store_all(
     }
     // Passages that the worker failed to embed do not count as waiting; the worker logs them.
     wait_for_worker(context, collection, (import.last_passage, 0)).await?;
-    wait_for_index(context, collection).await
+    wait_for_index(context, collection).await?;
+    let (last, job) = (Arc::clone(collection), context.job.id.clone());
+    Ok(blocking(move || last.check_last_checkpoint(&job)).await?)
 }
 
 /// Waits until all embedded passages can be found. Callers' own vectors never pass through the worker.
