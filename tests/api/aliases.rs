@@ -36,6 +36,24 @@ async fn requests_to_an_alias_reach_its_current_collection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_continues_at_the_same_id_when_its_alias_is_switched() {
+    let server = with_two().await;
+    for (name, text) in [("news-1", "Il neige."), ("news-2", "Es schneit.")] {
+        let documents = json!({"documents": [{"id": "b", "text": text}]});
+        assert_eq!(server.post(&format!("/v1/collections/{name}/documents"), &documents).await.status, 200);
+    }
+    let switch = async |collection: &str| server.put("/v1/aliases/current", &json!({ "collection": collection })).await.status;
+    let texts =
+        |page: &Value| page["documents"].as_array().expect("a list").iter().map(|one| one["text"].clone()).collect::<Vec<_>>();
+    assert_eq!(switch("news-1").await, 200);
+    let first = server.get("/v1/collections/current/documents?limit=1").await.body;
+    assert_eq!(switch("news-2").await, 200);
+    let cursor = first["next_cursor"].as_str().expect("a cursor");
+    let second = server.get(&format!("/v1/collections/current/documents?cursor={cursor}")).await.body;
+    assert_eq!((texts(&first), texts(&second)), (vec![json!("Il pleut.")], vec![json!("Es schneit.")]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn aliases_are_listed_by_name_in_pages() {
     let server = with_two().await;
     for (alias, collection) in [("c", "news-1"), ("a", "news-2"), ("b", "news-1")] {

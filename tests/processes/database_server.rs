@@ -303,6 +303,34 @@ fn a_database_that_hangs_does_not_prevent_the_server_from_stopping() {
 }
 
 #[test]
+fn a_server_stops_although_the_database_hangs_at_the_swap_of_a_reembedding() {
+    let (database, data, server) = serve_news();
+    assert!(server.terminate().success());
+    let mut command = on(&database, data.path());
+    command.env("DRAGOMAN_SHUTDOWN_GRACE_S", "0");
+    let server = Program::run(command);
+    let client = server.client();
+    assert_eq!(client.post(DOCUMENTS, &json!({"documents": [{"id": "a", "text": "Der Zug hat Verspätung."}]})).0, 200);
+    let mut holder = database.client();
+    let mut locked = holder.transaction().unwrap();
+    // Reads are possible, but no change.
+    locked.batch_execute("lock table dragoman.catalog in share mode").unwrap();
+    let bounds = json!({"passage_bounds": {"tokens_max": 12, "overlap_tokens": 2}});
+    let (status, job) = client.post("/v1/collections/news/reembed", &bounds);
+    assert_eq!(status, 202, "{job}");
+    let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like 'with renamed%'";
+    let is_waiting = |_: &Client| database.client().query_one(waiting, &[]).unwrap().get::<_, i64>(0) > 0;
+    client.wait_until("the swap waits for the database", is_waiting);
+    assert!(server.terminate().success());
+    locked.rollback().unwrap();
+    let server = Program::run(on(&database, data.path()));
+    let client = server.client();
+    let job = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    client.wait_until("the job ends", |client| client.get(&job).1["status"] == "succeeded");
+    assert_eq!(client.hits("news", &json!({"query": "Verspätung", "mode": "dense", "limit": 1}))[0]["id"], "a");
+}
+
+#[test]
 fn a_labeling_job_continues_after_the_database_is_killed() {
     const LABELED: usize = 3_000;
     let (database, _data, server) = serve_news();

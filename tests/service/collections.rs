@@ -5,7 +5,7 @@ use dragoman::domain::{
 };
 use dragoman::service::Error;
 
-use crate::{Setting, document, fresh, fresh_with, id, name, news, open, request};
+use crate::{Setting, document, eventually, fresh, fresh_with, id, name, news, open, request};
 
 fn new(collection: &str) -> NewCollection {
     NewCollection { description: Some("for a test".to_owned()), ..NewCollection::new(name(collection)) }
@@ -92,6 +92,21 @@ async fn deleting_a_collection_fails_a_write_waiting_for_the_encoder() {
     running.service.delete_collection(&name("news")).await.unwrap();
     running.control.resume();
     assert_eq!(write.await.unwrap().unwrap_err().code(), Code::CollectionNotFound);
+}
+
+#[tokio::test]
+async fn what_the_worker_of_a_deleted_collection_embeds_is_not_in_the_next_one_of_that_name() {
+    let (_folder, running) = news().await;
+    running.control.pause();
+    running.upsert("news", vec![document("a", "words")], Wait::Stored).await.unwrap();
+    running.blocked().await;
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.create("news").await;
+    running.upsert("news", vec![document("b", "words")], Wait::Stored).await.unwrap();
+    running.control.resume();
+    eventually("the new document is found", async || running.found("news", "words").await == ["b"]).await;
+    let counts = running.service.get_collection(&name("news")).await.unwrap().counts;
+    assert_eq!((counts.documents, counts.passages, counts.passages_pending), (1, 1, 0));
 }
 
 #[tokio::test]
