@@ -110,6 +110,12 @@ pub struct DocumentHead {
     pub updated_at_ms: i64,
 }
 
+impl From<Document> for DocumentHead {
+    fn from(Document { id, language, metadata, created_at_ms, updated_at_ms, .. }: Document) -> Self {
+        Self { id, language, metadata, created_at_ms, updated_at_ms }
+    }
+}
+
 /// A part of a document's text that has its own embedding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passage {

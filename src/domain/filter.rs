@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::names::names;
-use super::{Document, DocumentHead, DocumentId, Language, Metadata, timestamps};
+use super::{DocumentHead, DocumentId, Language, Metadata, timestamps};
 
 /// A tree of conditions. The default matches every document.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,13 +131,6 @@ pub(super) struct DocumentFields<'d> {
     metadata: &'d Metadata,
 }
 
-impl<'d> From<&'d Document> for DocumentFields<'d> {
-    fn from(document: &'d Document) -> Self {
-        let Document { id, language, created_at_ms, updated_at_ms, metadata, .. } = document;
-        Self { id, language: *language, created_at_ms: *created_at_ms, updated_at_ms: *updated_at_ms, metadata }
-    }
-}
-
 impl<'d> From<&'d DocumentHead> for DocumentFields<'d> {
     fn from(head: &'d DocumentHead) -> Self {
         let DocumentHead { id, language, created_at_ms, updated_at_ms, metadata } = head;
@@ -152,11 +145,6 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Whether a document matches. The store's SQL gives the same result.
-    pub fn matches(&self, document: &Document) -> bool {
-        self.holds(document.into())
-    }
-
     pub(super) fn holds(&self, document: DocumentFields<'_>) -> bool {
         match self {
             Self::And(filters) => filters.iter().all(|filter| filter.holds(document)),
@@ -169,9 +157,9 @@ impl Filter {
 
 impl SearchFilter {
     /// Whether a document matches. The store's SQL gives the same result.
-    pub fn matches(&self, document: &Document) -> bool {
+    pub fn matches(&self, document: &DocumentHead) -> bool {
         let has_language = |languages: &[Language]| document.language.is_some_and(|language| languages.contains(&language));
-        (self.languages.is_empty() || has_language(&self.languages)) && self.filter.matches(document)
+        (self.languages.is_empty() || has_language(&self.languages)) && self.filter.holds(document.into())
     }
 }
 

@@ -197,8 +197,6 @@ pub enum Error {
     EmbeddedStoreExists { path: PathBuf },
     #[error("{operation} if the store is on a database server: {instead}")]
     OnDatabaseServer { operation: &'static str, instead: &'static str },
-    #[error("a passage of document {id} lies outside its text")]
-    PassageRange { id: DocumentId },
     #[error("the encoder returned {got} embeddings for {expected} texts")]
     EncoderAnswers { expected: usize, got: usize },
     #[error("cannot create a document id")]

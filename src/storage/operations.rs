@@ -30,9 +30,9 @@ use crate::domain::{
 use crate::index::Neighbor;
 use crate::store::{
     BatchChange, ChangedBatch, CopiedDocument, Deleted, DocumentAttributes, DocumentEmbeddings, DocumentKey, DocumentRecord,
-    EmbeddedDocument, Expired, HitSizes, Idempotent, PassageDocument, PassageRow, PassageSet, PassageText, PatchOutcome, Patched,
-    PendingPassage, PreparedDocument, RequiredPassages, ResplitText, Revision, SearchFilter, StoreError, TextPatch, TokenChanges,
-    Upserted,
+    EmbeddedDocument, Expired, HitSizes, Idempotent, PassageDocument, PassageParts, PassageRow, PassageSet, PassageText,
+    PatchOutcome, Patched, PendingPassage, PreparedDocument, RequiredPassages, ResplitText, Revision, SearchFilter, StoreError,
+    TextPatch, TokenChanges, Upserted,
 };
 
 /// Makes the text that is stored together with a write from the write's outcomes.
@@ -50,9 +50,9 @@ macro_rules! storage {
             $($(#[doc = $doc])+ fn $name(&self, $($argument: $type),*) $(-> $answer)?;)+
             $($(#[doc = $own_doc])+ fn $own(&self, $($own_argument: $own_type),*) -> $own_answer;)+
 
-            /// Reads passages with their documents, in the order of `ids`, leaving out deleted ones.
-            fn passages(&self, ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError> {
-                Ok(self.passages_while(ids, &mut |_| true)?.unwrap_or_default())
+            /// Reads passages with the requested parts of their documents, in the order of `ids`, leaving out deleted ones.
+            fn passages(&self, ids: &[PassageId], parts: PassageParts) -> Result<Vec<PassageRow>, StoreError> {
+                Ok(self.passages_while(ids, parts, &mut |_| true)?.unwrap_or_default())
             }
         }
 
@@ -207,7 +207,9 @@ storage! {
     fn sizes_of(ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
 
     /// Reads passages like `passages`, unless `charge` refuses one of them. `charge` gets the sizes of each before it is copied.
-    fn passages_while(ids: &[PassageId], charge: &mut dyn FnMut(HitSizes) -> bool) -> Result<Option<Vec<PassageRow>>, StoreError>;
+    /// Of a text that was not requested, never holds more than one in memory.
+    fn passages_while(ids: &[PassageId], parts: PassageParts, charge: &mut dyn FnMut(HitSizes) -> bool)
+        -> Result<Option<Vec<PassageRow>>, StoreError>;
 
     /// Keeps those of `ids` whose document matches, in order. A deleted passage has no document.
     fn keep_matching(filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;

@@ -10,7 +10,7 @@ use super::rows::{
     self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, document_id, from_sql, language, metadata, passage_id, query_all, query_one,
     query_passages, read_embedding, to_sql,
 };
-use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError};
+use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, PassageParts, PassageRow, SearchFilter, StoreError};
 use crate::domain::{DocumentHead, DocumentId, Embedding, PassageId};
 
 impl DocumentStore {
@@ -63,13 +63,14 @@ impl DocumentStore {
         })
     }
 
-    pub fn passages(&self, ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError> {
-        Ok(self.passages_while(ids, |_| true)?.unwrap_or_default())
+    pub fn passages(&self, ids: &[PassageId], parts: PassageParts) -> Result<Vec<PassageRow>, StoreError> {
+        Ok(self.passages_while(ids, parts, |_| true)?.unwrap_or_default())
     }
 
     pub fn passages_while(
         &self,
         ids: &[PassageId],
+        parts: PassageParts,
         mut charge: impl FnMut(HitSizes) -> bool,
     ) -> Result<Option<Vec<PassageRow>>, StoreError> {
         let sql = format!(
@@ -86,7 +87,7 @@ impl DocumentStore {
                     if !charge(HitSizes { title, text, metadata, passage: (passage.end - passage.start) as u64 }) {
                         return Ok(None);
                     }
-                    Ok(Some(PassageRow { passage, document: rows::document(row)? }))
+                    Ok(Some(rows::passage_row(row, passage, parts)?))
                 };
                 match statement.query_row([to_sql(id.0)], |row| Ok(read(row))).optional()?.transpose()? {
                     Some(Some(row)) => found.push(row),

@@ -92,10 +92,10 @@ pub use passage_set::{PassageSet, RequiredPassages};
 pub use passage_tokens::TokenChanges;
 pub(crate) use queries::CUTTING_RULES;
 pub use records::{
-    Change, CopiedDocument, CopiedPassage, Deleted, DocumentKey, DocumentRecord, HitSizes, PassageDocument, PassageRecord,
-    PassageRow, PendingPassage, PreparedDocument, Upserted,
+    Change, CopiedDocument, CopiedPassage, Deleted, DocumentKey, DocumentRecord, Excerpt, HitSizes, PassageDocument,
+    PassageParts, PassageRecord, PassageRow, PendingPassage, PreparedDocument, Upserted,
 };
-pub(crate) use rows::{corrupt_document, document_id, from_sql, language, passage_range, to_sql};
+pub(crate) use rows::{corrupt_document, corrupt_passage, document_id, from_sql, language, passage_range, to_sql};
 pub use snapshot_metadata::{Replacement, SnapshotMetadata};
 pub use swap::Revision;
 pub(crate) use swap::SwapState;

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::StoreError;
 use crate::domain::{
-    Document, DocumentId, Embedding, Language, Metadata, Passage, PassageContext, PassageEmbedding, PassageId, PassageSpan,
-    Sequence, TokenSet, WordCounts,
+    Document, DocumentHead, DocumentId, Embedding, HitParts, Language, Metadata, Passage, PassageContext, PassageEmbedding,
+    PassageId, PassageSpan, Sequence, TokenSet, WordCounts,
 };
 
 /// A document ready to store: validated, its language known, split into passages.
@@ -113,20 +113,60 @@ pub struct PassageDocument {
     pub language: Option<Language>,
 }
 
-/// A passage with its document, for a hit.
+/// What to read of passages in addition to the heads of their documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassageParts {
+    /// The title of the document.
+    pub title: bool,
+    /// The whole text of the document.
+    pub text: bool,
+    /// The text of the passage.
+    pub excerpt: bool,
+}
+
+impl PassageParts {
+    /// Everything.
+    pub const ALL: Self = Self { title: true, text: true, excerpt: true };
+    /// Only the title of the document.
+    pub const TITLE: Self = Self { title: true, text: false, excerpt: false };
+    /// Only the whole text of the document.
+    pub const TEXT: Self = Self { title: false, text: true, excerpt: false };
+    /// Only the text of the passage.
+    pub const EXCERPT: Self = Self { title: false, text: false, excerpt: true };
+}
+
+impl From<HitParts> for PassageParts {
+    fn from(HitParts { title, text, passage, .. }: HitParts) -> Self {
+        Self { title, text, excerpt: passage }
+    }
+}
+
+/// A passage with the requested parts of its document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PassageRow {
     pub passage: Passage,
-    pub document: Document,
+    pub document: DocumentHead,
+    /// Number of passages of the document.
+    pub passages: usize,
+    pub title: Option<String>,
+    pub text: Option<String>,
+    pub excerpt: Option<Excerpt>,
 }
 
-impl PassageRow {
-    /// Returns the text of the passage, and its range in the document's text in characters. `None` if it lies outside of that.
-    pub fn text(&self) -> Option<(&str, Range<usize>)> {
-        let Passage { start, end, .. } = self.passage;
-        let (before, text) = (self.document.text.get(..start)?, self.document.text.get(start..end)?);
-        let start = before.chars().count();
-        Some((text, start..start + text.chars().count()))
+/// The text of a passage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excerpt {
+    pub text: String,
+    /// Where it is in the document's text, in characters.
+    pub range: Range<usize>,
+}
+
+impl Excerpt {
+    /// Copies a range of bytes of a text, which must not split a character.
+    pub(crate) fn of(text: &str, range: Range<usize>) -> Self {
+        let start = text[..range.start].chars().count();
+        let text = text[range].to_owned();
+        Self { range: start..start + text.chars().count(), text }
     }
 }
 

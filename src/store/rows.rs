@@ -9,7 +9,10 @@ use serde::Serialize;
 use super::StoreError;
 use super::checksum::{DocumentRow, passage_checksum, unseal_embedding};
 use super::error::Fault;
-use crate::domain::{Document, DocumentId, Embedding, Language, Metadata, Passage, PassageId, Sequence, check_title};
+use super::records::{Excerpt, PassageParts, PassageRow};
+use crate::domain::{
+    Document, DocumentHead, DocumentId, Embedding, Language, Metadata, Passage, PassageId, Sequence, check_title,
+};
 
 pub(super) fn query_all<T>(
     connection: &Connection,
@@ -69,8 +72,62 @@ const DOCUMENT_COLUMNS_COUNT: usize = 14;
 
 /// Reads `DOCUMENT_COLUMNS`, which must come first in the row.
 pub(super) fn document(row: &Row<'_>) -> Result<Document, Fault> {
+    checked(row, |key, stored| {
+        let head = head(key, &stored)?;
+        let sequence = u64::try_from(stored.sequence).map_err(|_| corrupt_document(key, "its sequence is negative"))?;
+        Ok(Document {
+            id: head.id,
+            title: stored.title.map(str::to_owned),
+            text: stored.text.to_owned(),
+            language: head.language,
+            language_confidence: stored.language_confidence,
+            metadata: head.metadata,
+            passages: passages_of_document(row, key)?,
+            indexed: row.get(10)?,
+            created_at_ms: head.created_at_ms,
+            updated_at_ms: head.updated_at_ms,
+            expires_at_ms: stored.expires_at_ms,
+            sequence: Sequence(sequence),
+        })
+    })
+}
+
+/// Reads the requested parts of `DOCUMENT_COLUMNS` and `PASSAGE_COLUMNS`. Copies nothing else of the text, but checks the whole
+/// row, because its checksum is over all of it.
+pub(super) fn passage_row(row: &Row<'_>, passage: Passage, parts: PassageParts) -> Result<PassageRow, Fault> {
+    checked(row, |key, stored| {
+        let range = passage.start..passage.end;
+        Ok(PassageRow {
+            document: head(key, &stored)?,
+            passages: passages_of_document(row, key)?,
+            title: stored.title.filter(|_| parts.title).map(str::to_owned),
+            text: parts.text.then(|| stored.text.to_owned()),
+            excerpt: parts.excerpt.then(|| Excerpt::of(stored.text, range)),
+            passage,
+        })
+    })
+}
+
+fn head(key: i64, stored: &DocumentRow<'_>) -> Result<DocumentHead, StoreError> {
+    Ok(DocumentHead {
+        id: document_id(key, stored.id)?,
+        language: language(key, stored.language)?,
+        metadata: metadata(key, stored.metadata)?,
+        created_at_ms: stored.created_at_ms,
+        updated_at_ms: stored.updated_at_ms,
+    })
+}
+
+fn passages_of_document(row: &Row<'_>, key: i64) -> Result<usize, Fault> {
+    let passages: i64 = row.get(9)?;
+    Ok(usize::try_from(passages).map_err(|_| corrupt_document(key, "it has a negative number of passages"))?)
+}
+
+/// Passes a document's key and its stored row to `read`, unless it does not match its checksum.
+fn checked<T>(row: &Row<'_>, read: impl FnOnce(i64, DocumentRow<'_>) -> Result<T, Fault>) -> Result<T, Fault> {
     let key = row.get(0)?;
-    read_document(row, key).map_err(|fault| match fault {
+    let read = stored_row(row, key).and_then(|stored| read(key, stored));
+    read.map_err(|fault| match fault {
         // A text that is not UTF-8, or a value whose type is not that of its column.
         Fault::Sqlite(error) if error.sqlite_error_code().is_none() => {
             corrupt_document(key, "one of its columns cannot be read").into()
@@ -79,20 +136,20 @@ pub(super) fn document(row: &Row<'_>) -> Result<Document, Fault> {
     })
 }
 
-fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
+fn stored_row<'r>(row: &'r Row<'_>, key: i64) -> Result<DocumentRow<'r>, Fault> {
     let corrupt = |problem| corrupt_document(key, problem);
     let text_of = |column| -> Result<&str, rusqlite::Error> { Ok(row.get_ref(column)?.as_str()?) };
-    let (code, title): (Option<String>, Option<String>) = (row.get(2)?, row.get(12)?);
+    let optional = |column| -> Result<Option<&str>, rusqlite::Error> { Ok(row.get_ref(column)?.as_str_or_null()?) };
     let stored = DocumentRow {
         id: text_of(1)?,
-        language: code.as_deref(),
+        language: optional(2)?,
         language_confidence: row.get(3)?,
         created_at_ms: row.get(4)?,
         updated_at_ms: row.get(5)?,
         sequence: row.get(6)?,
         metadata: text_of(7)?,
         text: text_of(8)?,
-        title: title.as_deref(),
+        title: optional(12)?,
         expires_at_ms: row.get(13)?,
     };
     if row.get::<_, Option<i64>>(11)?.is_some_and(|checksum| checksum != i64::from(stored.checksum())) {
@@ -101,21 +158,7 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
     if stored.title.is_some_and(|title| check_title(title).is_err()) {
         return Err(corrupt("its title is not valid").into());
     }
-    let metadata = metadata(key, stored.metadata)?;
-    Ok(Document {
-        id: document_id(key, stored.id)?,
-        title: stored.title.map(str::to_owned),
-        text: stored.text.to_owned(),
-        language: language(key, stored.language)?,
-        language_confidence: stored.language_confidence,
-        metadata,
-        passages: usize::try_from(row.get::<_, i64>(9)?).map_err(|_| corrupt("it has a negative number of passages"))?,
-        indexed: row.get(10)?,
-        created_at_ms: stored.created_at_ms,
-        updated_at_ms: stored.updated_at_ms,
-        expires_at_ms: stored.expires_at_ms,
-        sequence: Sequence(u64::try_from(stored.sequence).map_err(|_| corrupt("its sequence is negative"))?),
-    })
+    Ok(stored)
 }
 
 pub(crate) fn document_id(key: i64, text: &str) -> Result<DocumentId, StoreError> {
@@ -189,7 +232,7 @@ pub(super) fn passage_id(id: i64) -> Result<PassageId, Fault> {
     Ok(PassageId(u64::try_from(id).map_err(|_| corrupt_passage(id, "its key is negative"))?))
 }
 
-pub(super) fn corrupt_passage(row: i64, problem: &'static str) -> StoreError {
+pub(crate) fn corrupt_passage(row: i64, problem: &'static str) -> StoreError {
     StoreError::CorruptRow { table: "passages", row, problem }
 }
 

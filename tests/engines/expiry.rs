@@ -7,7 +7,7 @@ use dragoman::domain::{
     DocumentOrder, DocumentPatch, FacetRequest, Field, Filter, HistogramInterval, MetadataPath, MiningUnit, Page, PassageId,
     Precondition, QueryTerm, QueryTerms, ScrollRequest, Test,
 };
-use dragoman::store::{BatchChange, PatchOutcome, PreparedDocument, SearchFilter, StoreError};
+use dragoman::store::{BatchChange, PassageParts, PatchOutcome, PreparedDocument, SearchFilter, StoreError};
 use serde_json::json;
 
 use crate::contract::{Engine, clock, document, id, keys, language, patch, with};
@@ -71,7 +71,7 @@ fn found(engine: &Engine, both: &[PassageId; 2]) -> Vec<(&'static str, usize)> {
         ("counts", counts.documents as usize),
         ("counted languages", counts.languages.iter().map(|(_, documents)| *documents as usize).sum()),
         ("counted passages", counts.passages as usize),
-        ("hits", engine.passages(both).unwrap().len()),
+        ("hits", engine.passages(both, PassageParts::EXCERPT).unwrap().len()),
         ("documents of passages", engine.documents_of(both).unwrap().len()),
         ("heads of passages", engine.heads_of(both).unwrap().len()),
         ("sizes", engine.sizes_of(both).unwrap().len()),

@@ -10,7 +10,7 @@ use dragoman::domain::{
     QueryTerm, QueryTerms, Scalar, ScrollRequest, TermPhrase, TokenSet,
 };
 use dragoman::storage::{NearestSearch, Postgres, PostgresServer, ReplicaState, Scope, Storage, Unit};
-use dragoman::store::{PreparedDocument, SearchFilter, StoreError};
+use dragoman::store::{PassageParts, PreparedDocument, SearchFilter, StoreError};
 use serde_json::json;
 
 use crate::contract::{DIMENSION, WRITES_MAX, collection, document, embedding, equals, id, language, terms_of, with};
@@ -140,7 +140,7 @@ fn everything(engine: &Postgres) -> Vec<String> {
     seen.push(format!("{:?}", engine.list_embedded(&page, u64::MAX).unwrap()));
     seen.push(format!("{:?}", engine.scroll(&scroll, u64::MAX).unwrap()));
     seen.push(format!("{:?}", engine.counts().unwrap()));
-    seen.push(format!("{:?}", engine.passages(&some).unwrap()));
+    seen.push(format!("{:?}", engine.passages(&some, PassageParts::ALL).unwrap()));
     seen.push(format!("{:?}", engine.heads_of(&some).unwrap()));
     seen.push(format!("{:?}", engine.keep_matching(&filter, &some).unwrap()));
     seen.push(format!("{:?}", engine.passage_embeddings(&id("d3")).unwrap()));

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use dragoman::domain::{Document, Page, PassageId, Sequence};
-use dragoman::store::{Change, DocumentStore, PassageRow, StoreError};
+use dragoman::store::{Change, DocumentStore, PassageParts, PassageRow, StoreError};
 
 use crate::{OPTIONS, cut, embed, id, put};
 
@@ -49,7 +49,7 @@ fn read(store: &DocumentStore) -> (Content, bool) {
         Err(error) => damage(error),
     }
     for passage in (1..=2 * DOCUMENTS as u64).map(PassageId) {
-        match store.passages(&[passage]) {
+        match store.passages(&[passage], PassageParts::ALL) {
             Ok(rows) => content.passages.extend(rows.into_iter().map(|row| (passage.0, row))),
             Err(error) => damage(error),
         }
@@ -115,7 +115,7 @@ fn check(bytes: &[u8], truth: &Content, what: &str) -> &'static str {
     }
     for (key, row) in &content.passages {
         let stored = &truth.passages[key];
-        assert_eq!((&row.passage, &row.document.text), (&stored.passage, &stored.document.text), "{what}");
+        assert_eq!((&row.passage, &row.text, &row.excerpt), (&stored.passage, &stored.text, &stored.excerpt), "{what}");
     }
     for (key, embedding) in &content.embeddings {
         assert_eq!(truth.embeddings.get(key), Some(embedding), "{what}");

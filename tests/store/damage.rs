@@ -3,7 +3,7 @@
 use std::fs;
 
 use dragoman::domain::{DocumentPatch, JobId, Limits, Page, PassageId, Precondition, RequestKey, Sequence};
-use dragoman::store::{DocumentStore, StoreError};
+use dragoman::store::{DocumentStore, PassageParts, StoreError};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn an_invalid_document_row_is_reported() {
 fn damage_leaves_the_other_documents_readable() {
     let (_folder, store) = damaged("update documents set metadata = '{' where key = 1");
     check(store.get(&id("a")), "documents");
-    check(store.passages(&[PassageId(1)]), "documents");
+    check(store.passages(&[PassageId(1)], PassageParts::TITLE), "documents");
     assert!(store.get(&id("b")).unwrap().is_some());
 }
 
@@ -61,7 +61,7 @@ fn a_passage_outside_its_text_is_reported() {
         let clear = "embedding = null, embedded_sequence = null";
         let (_folder, store) = damaged(&format!("update passages set {change}, {clear} where id = 1"));
         check(store.pending(PassageId(0), 10), "passages");
-        check(store.passages(&[PassageId(1)]), "passages");
+        check(store.passages(&[PassageId(1)], PassageParts::TITLE), "passages");
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 use dragoman::domain::{PassageId, Sequence};
-use dragoman::store::{DocumentStore, OpenDatabases, StoreError, StoreOptions};
+use dragoman::store::{DocumentStore, OpenDatabases, PassageParts, StoreError, StoreOptions};
 use tempfile::TempDir;
 
 use crate::{OPTIONS, document, embed, id, put};
@@ -25,7 +25,7 @@ fn while_in_use<T>(store: &DocumentStore, passage: PassageId, work: impl FnOnce(
     let (gate, opened) = channel::<()>();
     std::thread::scope(|scope| {
         let reading = scope.spawn(move || {
-            store.passages_while(&[passage], move |_| {
+            store.passages_while(&[passage], PassageParts::EXCERPT, move |_| {
                 started.send(()).unwrap();
                 let _ = opened.recv();
                 true

@@ -1,7 +1,9 @@
 //! Titles and headings: stored with documents and passages, read back after a restart, and reported when damaged.
 
 use dragoman::domain::{DocumentPatch, Limits, Metadata, PassageContext, PassageId, PassageSpan};
-use dragoman::store::{DatabaseKind, DocumentStore, PreparedDocument, ResplitText, SearchFilter, StoreError, import_foreign};
+use dragoman::store::{
+    DatabaseKind, DocumentStore, PassageParts, PreparedDocument, ResplitText, SearchFilter, StoreError, import_foreign,
+};
 use rusqlite::Connection;
 
 use crate::{OPTIONS, cut, document, embed, id, keys, patched, put, store, terms_of};
@@ -86,7 +88,7 @@ fn patching_the_title_replaces_the_passages() {
     assert_eq!((document.title.as_deref(), document.indexed, document.passages), (Some("Lervik"), false, 2));
     assert!(document.sequence > reached);
     assert_eq!(by_words(&store, "lervik").len(), 2);
-    assert!(store.passages(&keys(&first.pending)).unwrap().is_empty());
+    assert!(store.passages(&keys(&first.pending), PassageParts::ALL).unwrap().is_empty());
     // A patch that changes nothing needs no passages.
     let again = patched(&store, "a", set("Lervik"), None);
     assert_eq!(again.sequence, document.sequence);

@@ -14,7 +14,7 @@ use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::service::search::LabeledPassages;
 use crate::storage::{Neighbor, search_exact};
-use crate::store::SearchFilter;
+use crate::store::{PassageParts, SearchFilter};
 
 /// Number of texts whose neighbors are searched together. Bounds the memory they take.
 const TEXTS_PER_PART: usize = 256;
@@ -102,7 +102,7 @@ impl NeighborSource<'_> {
             Self::Texts { .. } => Vec::new(),
             Self::Passages { passages, .. } => {
                 let keys: Vec<PassageId> = neighbors.iter().map(|neighbor| neighbor.location).collect();
-                passages.collection().with_store(|store| store.passages(&keys))?
+                passages.collection().with_store(|store| store.passages(&keys, PassageParts::EXCERPT))?
             }
         }
         .into_iter()
@@ -115,8 +115,7 @@ impl NeighborSource<'_> {
                 }
                 Self::Passages { .. } => {
                     let row = rows.next_if(|row| row.passage.id == neighbor.location)?;
-                    let text = row.document.text.get(row.passage.start..row.passage.end)?.to_owned();
-                    (Some(row.document.id), text, row.document.language)
+                    (Some(row.document.id), row.excerpt?.text, row.document.language)
                 }
             };
             let (labels, score) = (neighbor.labels.to_vec(), neighbor.score.clamp(-1.0, 1.0));

@@ -81,8 +81,7 @@ impl Error {
             Self::InBatch { source, .. } => source.code(),
             Self::Damaged { .. } => Code::CollectionDamaged,
             Self::File { source, .. } => file_code(source),
-            Self::PassageRange { .. }
-            | Self::CatalogLost { .. }
+            Self::CatalogLost { .. }
             | Self::EmbeddedStoreExists { .. }
             | Self::EncoderAnswers { .. }
             | Self::JobState { .. }

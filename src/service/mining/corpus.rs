@@ -16,7 +16,7 @@ use crate::service::error::Error;
 use crate::service::jobs::JobError;
 use crate::service::open_collection::OpenCollection;
 use crate::storage::RESCORED_MIN;
-use crate::store::{PassageRow, PassageText};
+use crate::store::{Excerpt, PassageParts, PassageRow, PassageText};
 
 const PASSAGES_PER_READ: usize = 1_024;
 /// Maximum number of copies of one text in a collection whose own index is used. That index contains every copy.
@@ -333,21 +333,21 @@ impl Corpus {
             Source::Collection { collection, unit, .. } => (collection, *unit),
         };
         let keys: Vec<PassageId> = positions.iter().map(|position| PassageId(self.ids[*position as usize])).collect();
-        let mut rows = collection.with_store(|store| store.passages(&keys))?.into_iter().peekable();
-        let convert = |row| mined_sentence(row, unit);
-        keys.iter().map(|key| rows.next_if(|row| row.passage.id == *key).map(convert).transpose()).collect()
+        let parts = if unit == MiningUnit::Document { PassageParts::TEXT } else { PassageParts::EXCERPT };
+        let mut rows = collection.with_store(|store| store.passages(&keys, parts))?.into_iter().peekable();
+        Ok(keys.iter().map(|key| rows.next_if(|row| row.passage.id == *key).and_then(mined_sentence)).collect())
     }
 }
 
-/// Converts a document or a passage to the form that results show.
-fn mined_sentence(row: PassageRow, unit: MiningUnit) -> Result<MinedSentence, Error> {
+/// Converts a document or a passage to the form that results show: the part that was read.
+fn mined_sentence(row: PassageRow) -> Option<MinedSentence> {
     let (id, language) = (row.document.id.as_str().to_owned(), row.document.language);
-    if unit == MiningUnit::Document {
-        return Ok(MinedSentence { id, language, text: row.document.text, start: None, end: None });
+    if let Some(text) = row.text {
+        return Some(MinedSentence { id, language, text, start: None, end: None });
     }
-    let (text, range) = row.text().ok_or_else(|| Error::PassageRange { id: row.document.id.clone() })?;
-    let (start, end) = (row.document.passages > 1).then_some((range.start, range.end)).unzip();
-    Ok(MinedSentence { id, language, text: text.to_owned(), start, end })
+    let Excerpt { text, range } = row.excerpt?;
+    let (start, end) = (row.passages > 1).then_some((range.start, range.end)).unzip();
+    Some(MinedSentence { id, language, text, start, end })
 }
 
 /// Finds the numbers and codes that both corpora have, for `is_shared_code`.

@@ -7,6 +7,7 @@ use crate::embed::sentence_spans;
 use crate::service::error::Error;
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
+use crate::store::PassageParts;
 
 const DOCUMENTS_PER_READ: usize = 256;
 
@@ -32,8 +33,8 @@ pub(crate) fn split_documents(
 ) -> Result<Vec<SplitSentence>, Error> {
     let (mut sentences, mut bytes) = (Vec::new(), 0);
     for some in firsts.chunks(DOCUMENTS_PER_READ) {
-        for row in collection.with_store(|store| store.passages(some))? {
-            let text = row.document.text;
+        for row in collection.with_store(|store| store.passages(some, PassageParts::TEXT))? {
+            let text = row.text.unwrap_or_default();
             let (mut reached, mut characters) = (0, 0);
             for span in sentence_spans(&text) {
                 let start = characters + text[reached..span.start].chars().count();

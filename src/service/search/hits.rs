@@ -8,7 +8,7 @@ use crate::service::error::Error;
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
 use crate::storage::Neighbor;
-use crate::store::{HitSizes, PassageDocument, PassageRow, SearchFilter};
+use crate::store::{Excerpt, HitSizes, PassageDocument, PassageRow, SearchFilter};
 
 const ROWS_PER_READ: usize = 64;
 /// Approximate bytes that a value of a vector takes in JSON.
@@ -94,8 +94,8 @@ pub(super) fn read(
             continue;
         }
         let mut rest = part.iter();
-        let rows =
-            collection.store.passages_while(&ids, &mut |sizes| sizes_charged || budget.charge(requested_bytes(sizes, parts)))?;
+        let charge = &mut |sizes| sizes_charged || budget.charge(requested_bytes(sizes, parts));
+        let rows = collection.store.passages_while(&ids, parts.into(), charge)?;
         let Some(rows) = rows else { return Err(too_large(marks)?) };
         for row in rows {
             let Some(candidate) = rest.find(|candidate| candidate.passage == row.passage.id) else { continue };
@@ -159,17 +159,15 @@ fn hit_without_contents(candidate: &Candidate, vectors: &HashMap<PassageId, Embe
 
 /// Adds the requested parts of its document to a hit.
 fn with_contents(mut hit: Hit, row: PassageRow, parts: HitParts, marking: &Marking) -> Result<Hit, Error> {
-    if parts.passage {
-        let (text, range) = row.text().ok_or_else(|| Error::PassageRange { id: row.document.id.clone() })?;
-        let marks = marking.marks(text, row.document.language)?;
-        hit.passage = Some(HitPassage { text: text.to_owned(), start: range.start, end: range.end, marks });
+    let PassageRow { document, title, text, excerpt, .. } = row;
+    if let Some(Excerpt { text, range }) = excerpt {
+        let marks = marking.marks(&text, document.language)?;
+        hit.passage = Some(HitPassage { text, start: range.start, end: range.end, marks });
     }
-    let document = row.document;
-    hit.title = document.title.filter(|_| parts.title);
-    if let Some(title) = &hit.title {
+    if let Some(title) = &title {
         hit.title_marks = marking.marks(title, document.language)?;
     }
-    hit.text = parts.text.then_some(document.text);
+    (hit.title, hit.text) = (title, text);
     hit.metadata = parts.metadata.then_some(MetadataObject(document.metadata));
     Ok(hit)
 }

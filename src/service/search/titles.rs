@@ -8,7 +8,7 @@ use super::ranking::Plan;
 use crate::domain::{DocumentId, Language, PassageId};
 use crate::embed::{is_part_of_title, plain_title, stemmed_title};
 use crate::service::error::Error;
-use crate::store::HitSizes;
+use crate::store::{HitSizes, PassageParts};
 
 /// Factor of the odds that a document answers if its title has the query, or the topic of a request. If the title is the topic, the
 /// factor applies twice, and if it is the whole request, three times.
@@ -69,9 +69,9 @@ impl Plan<'_> {
                 wanted.push(one.passage);
             }
         }
-        let rows = store.passages(&wanted)?.into_iter();
+        let rows = store.passages(&wanted, PassageParts::TITLE)?.into_iter();
         let factors: FxHashMap<DocumentId, f64> = rows
-            .filter_map(|row| Some((row.document.id, self.title_factor(&row.document.title?, row.document.language)?)))
+            .filter_map(|row| Some((row.document.id, self.title_factor(&row.title?, row.document.language)?)))
             .collect();
         Ok(documents.into_iter().filter_map(|one| Some((one.passage, *factors.get(&one.document)?))).collect())
     }

@@ -5,15 +5,21 @@ use std::collections::HashMap;
 
 use postgres::Row;
 
+use super::escape::unescape;
 use super::fault::Fault;
 use super::partition::Postgres;
 use super::reading::{embeddings_of_documents, read_embedding};
-use super::rows::{self, DOCUMENT_COLUMNS, document_columns, keys, metadata, passage_id};
+use super::rows::{keys, metadata, passage_id};
 use super::session::Session;
 use crate::domain::{DocumentHead, DocumentId, Embedding, Passage, PassageId};
 use crate::store::{
-    DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError, document_id, from_sql, language, passage_range,
+    DocumentKey, Excerpt, HitSizes, PassageDocument, PassageParts, PassageRow, SearchFilter, StoreError, corrupt_passage,
+    document_id, from_sql, language, passage_range,
 };
+
+/// Maximum bytes of a text that the database server sends as a whole, even if only a passage of it is needed, because cutting it
+/// would take longer.
+const SENT_WHOLE_MAX: usize = 16 << 10;
 
 /// The requested passages in their order, as `n`, to be joined with `passages p`.
 pub(super) const REQUESTED_PASSAGES: &str = "unnest($1) with ordinality as n (passage, position) join";
@@ -91,6 +97,7 @@ impl Postgres {
     pub(crate) fn passages_while(
         &self,
         ids: &[PassageId],
+        parts: PassageParts,
         charge: &mut dyn FnMut(HitSizes) -> bool,
     ) -> Result<Option<Vec<PassageRow>>, StoreError> {
         // If the replica fails halfway, the primary starts over. Remembering what was charged avoids charging it twice.
@@ -104,16 +111,33 @@ impl Postgres {
                 charged.insert(passage, sizes);
                 there.push(passage);
             }
-            let columns = format!("{}, p.passage, p.begins, p.ends", document_columns(&self.names));
-            let rows = self.select_for_passages(session, &columns, &there, |row| {
-                let document = rows::document(row)?;
-                let at = |index| row.try_get::<_, i64>(DOCUMENT_COLUMNS + index);
-                let range = passage_range(at(0)?, at(1)?, at(2)?, &document.text)?;
-                let passage = Passage { id: passage_id(at(0)?), start: range.start, end: range.end };
-                Ok(PassageRow { passage, document })
-            })?;
-            Ok(Some(rows))
+            let rows = session.rows(&self.select_parts(parts), &[&keys(&there)])?;
+            Ok(Some(rows.iter().map(|row| passage_row(row, parts)).collect::<Result<_, _>>()?))
         })
+    }
+
+    /// Builds the statement that reads the columns of `passage_row`. Of a long text that was not requested, the server only sends the
+    /// passage, unless it is escaped, because then its bytes are elsewhere.
+    fn select_parts(&self, parts: PassageParts) -> String {
+        let PassageParts { title, text, excerpt } = parts;
+        let long = if text { "false".to_owned() } else { format!("octet_length(d.text) > {SENT_WHOLE_MAX}") };
+        format!(
+            "select d.document, d.id, d.language, d.metadata, d.created_at_ms, d.updated_at_ms,
+                 (select count(*) from {passages} own where own.document = d.document),
+                 p.passage, p.begins, p.ends,
+                 case when {title} then d.title end,
+                 case when {text} or {excerpt} and long.bytes is null then d.text end,
+                 case when {excerpt} then substring(long.bytes from p.begins::int + 1 for (p.ends - p.begins)::int) end,
+                 case when {excerpt} then length(convert_from(substring(long.bytes from 1 for p.begins::int), 'UTF8'))::bigint end
+             from {REQUESTED_PASSAGES} {passages} p on p.passage = n.passage join {} d on d.document = p.document
+             cross join lateral (
+                 select case when position('\\x01'::bytea in bytes) = 0 then bytes end as bytes
+                 from (select case when {excerpt} and {long} then convert_to(d.text, 'UTF8') end as bytes offset 0) converted offset 0
+             ) long
+             order by n.position",
+            self.live(),
+            passages = self.names.passages,
+        )
     }
 
     pub(crate) fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
@@ -138,6 +162,39 @@ impl Postgres {
             Ok(Some(embeddings_of_documents(session, &self.names, &[key])?.remove(&key).unwrap_or_default()))
         })
     }
+}
+
+/// Reads a row of `select_parts`.
+fn passage_row(row: &Row, parts: PassageParts) -> Result<PassageRow, Fault> {
+    let key: i64 = row.try_get(0)?;
+    let [passage, begins, ends]: [i64; 3] = [row.try_get(7)?, row.try_get(8)?, row.try_get(9)?];
+    let text = row.try_get::<_, Option<&str>>(11)?.map(unescape);
+    let sent: Option<&[u8]> = row.try_get(12)?;
+    let corrupt = || corrupt_passage(passage, "its range is not a part of the document's text");
+    let excerpt = match (sent, &text) {
+        (Some(bytes), _) => {
+            let whole = from_sql(ends - begins) == bytes.len() as u64;
+            let text = std::str::from_utf8(bytes).ok().filter(|_| whole).ok_or_else(corrupt)?.to_owned();
+            let start = from_sql(row.try_get(13)?) as usize;
+            Some(Excerpt { range: start..start + text.chars().count(), text })
+        }
+        (None, Some(text)) => Some(Excerpt::of(text, passage_range(passage, begins, ends, text)?)),
+        (None, None) => None,
+    };
+    Ok(PassageRow {
+        passage: Passage { id: passage_id(passage), start: from_sql(begins) as usize, end: from_sql(ends) as usize },
+        document: DocumentHead {
+            id: document_id(key, row.try_get(1)?)?,
+            language: language(key, row.try_get(2)?)?,
+            metadata: metadata(key, row.try_get(3)?)?,
+            created_at_ms: row.try_get(4)?,
+            updated_at_ms: row.try_get(5)?,
+        },
+        passages: from_sql(row.try_get(6)?) as usize,
+        title: row.try_get::<_, Option<&str>>(10)?.map(unescape),
+        text: text.filter(|_| parts.text),
+        excerpt: excerpt.filter(|_| parts.excerpt),
+    })
 }
 
 /// Reads a passage's key, and its document's key, id and language, from `column` on.
