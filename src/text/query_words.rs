@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::marks::{PassageWords, overlap};
-use super::plain_words::plain_key;
-use super::runs::{Class, is_spaced_letter, normalized};
+use super::plain_words::{UNSPACED, plain_key};
+use super::runs::{Class, Run, is_spaced_letter, normalized, runs};
 use super::word_parts::parts_of;
 use crate::domain::{QueryWord, Word};
 
@@ -42,6 +42,15 @@ pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn
         words.extend(all.map(|word| QueryWord { word, tokens: tokens.clone(), is_small_number }));
     });
     words
+}
+
+/// Counts the words of a query as people count them: a Korean word is one, and so is a word within a longer one together with it.
+pub fn count_words(text: &str) -> usize {
+    let count = |run: Run<'_>| match run.class {
+        Class::Unspaced => UNSPACED.segment_str(run.text).count().saturating_sub(1),
+        Class::Word | Class::Hangul | Class::Pictograph => 1,
+    };
+    runs(&normalized(text)).map(count).sum()
 }
 
 /// Returns the words of a query in order, by their numbers (`plain_words::word_key`), with their bytes. Leaves out words within
@@ -191,6 +200,14 @@ mod tests {
         let words = query_words("Où est l’été ?", &pieces, |_| true);
         let tokens: Vec<&[u32]> = words.iter().map(|word| word.tokens.as_slice()).collect();
         assert_eq!(tokens, [&[5][..], &[6], &[7], &[7, 8]]);
+    }
+
+    #[test]
+    fn words_are_counted_as_they_are_typed() {
+        let count = |text: &str| count_words(text);
+        assert_eq!(count("Straßenbahnhaltestelle"), 1, "a compound is one word");
+        assert_eq!(["도서관에서 책", "сөз", "wet roads, 2024", "?!", "", "🎂🎂"].map(count), [2, 1, 3, 0, 0, 2]);
+        assert_eq!(["下雨天路滑", "ตลาดเปิดทุกวัน", "東京 tower"].map(count), [3, 4, 2]);
     }
 
     fn dependent(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<(u32, u32)> {

@@ -141,7 +141,7 @@ impl Plan<'_> {
     /// Ranks the `depth` most relevant documents.
     pub(super) fn search_full(&self, filter: &SearchFilter, depth: usize, candidates_min: usize) -> Result<Ranking, Error> {
         let mut limit = candidates_min.max(depth.saturating_mul(PASSAGES_PER_DOCUMENT));
-        if (1..=SHORT_QUERY_WORDS).contains(&self.resolved.words.len()) {
+        if (1..=SHORT_QUERY_WORDS).contains(&self.resolved.words_typed) {
             limit = limit.max(SHORT_QUERY_LISTED);
         }
         self.collection.mark_searched();

@@ -7,8 +7,8 @@ use crate::domain::{
     SearchTarget,
 };
 use crate::embed::{
-    DependentToken, Embedder, MARKED_BYTES_MAX, QueryError, QueryText, as_typed, dependent_tokens, fragments, literal_parts,
-    plain_title, punctuation, query_words, retyped, spellings, with_known_umlauts,
+    DependentToken, Embedder, MARKED_BYTES_MAX, QueryError, QueryText, as_typed, count_words, dependent_tokens, fragments,
+    literal_parts, plain_title, punctuation, query_words, retyped, spellings, with_known_umlauts,
 };
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
@@ -26,6 +26,8 @@ pub(super) struct ResolvedQuery {
     pub(super) tokens: Vec<u32>,
     /// The text's words, to find their translations and names that sound like them.
     pub(super) words: Vec<QueryWord>,
+    /// Number of its words as they are typed.
+    pub(super) words_typed: usize,
     /// The tokens that say little if a passage lacks their word.
     pub(super) dependent_tokens: Vec<DependentToken>,
     /// The parts of the text that should be found as they are written.
@@ -156,7 +158,8 @@ impl ResolvedQuery {
         self.fragments = fragments(read, &pieces);
         self.dependent_tokens = dependent_tokens(read, &pieces, |word| embedder.knows(word));
         self.literal_parts = literal_parts(read);
-        if self.words.len() <= TITLE_WORDS_MAX {
+        self.words_typed = count_words(read);
+        if self.words_typed <= TITLE_WORDS_MAX {
             self.plain_titles = [whole, topic].map(plain_title).into();
             self.plain_titles.dedup();
             self.plain_titles.retain(|title| !title.is_empty());
