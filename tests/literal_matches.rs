@@ -122,6 +122,33 @@ fn a_document_whose_title_is_or_has_the_query_ranks_first() {
     assert!(server.terminate().success());
 }
 
+/// More passages have the word, and more often, than are listed.
+#[test]
+fn a_document_titled_like_the_query_is_found_first_among_many_with_its_word() {
+    let (_folder, server) = Program::fresh(MODEL);
+    let client = server.client();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "words" })).0, 201);
+    let common = |number: u32| {
+        let text = format!("Harbor, harbor, harbor {number}: гавань, гавань, гавань; 港口，港口，港口; الميناء، الميناء");
+        json!({"id": number.to_string(), "title": format!("Notes on the harbor {number}"), "text": text})
+    };
+    let titled = |title: &str| {
+        let text = "Fishing boats leave before sunrise, and the market on the quay opens at noon. Tickets for the ferry are sold at the \
+            kiosk, where visitors also rent bicycles and ask for the way to the old lighthouse on the cliff.";
+        json!({"id": title, "title": title, "text": text})
+    };
+    let documents: Vec<Value> = (0..700).map(common).chain(["Harbor!", "Гавань", "港口", "الميناء"].map(titled)).collect();
+    for part in documents.chunks(400) {
+        assert_eq!(client.post("/v1/collections/words/documents", &json!({ "documents": part })).0, 200);
+    }
+    for (query, expect) in [("harbor", "Harbor!"), ("гавань", "Гавань"), ("港口", "港口"), ("الميناء", "الميناء")]
+    {
+        let hits = search(&client, query);
+        assert_eq!(hits[0]["id"], expect, "{query}: {hits:#?}");
+    }
+    assert!(server.terminate().success());
+}
+
 /// Characters that the model does not know are one token to it, but do not stand for each other.
 fn check_unknown_characters(client: &Client) {
     for query in ["🪲", "ᏣᎳᎩ", "臺", "\u{200b}", "ວຽງຈັນ"] {

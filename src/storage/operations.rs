@@ -13,6 +13,7 @@
 //!   requested, there are no more. `SearchFilter::matches` defines what a filter means.
 //! - Reads see what was committed before they began. All calls block, so callers run them off the asynchronous threads.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -249,6 +250,10 @@ storage! {
     /// with their BM25 scores. Fails with `StoreError::LexicalIncomplete` while passages lack their terms, even if it has none to
     /// search for.
     fn lexical(terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError>;
+
+    /// Returns the first passages of documents whose titles begin with these terms (`PassageTerms::words`) and have a number of bytes in
+    /// this range, at most `limit`, oldest first. Takes about as long as reading the passages with the rarest term.
+    fn titled(title: &[String], bytes: RangeInclusive<u64>, limit: usize) -> Result<Vec<PassageId>, StoreError>;
 
     /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the tombstones since
     /// then still exist. With `words`, also reads their words.

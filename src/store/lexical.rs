@@ -4,11 +4,13 @@
 //! that is older than this index gets its rows in steps. Until the last step, lexical search fails with
 //! `StoreError::LexicalIncomplete`.
 
+use std::ops::RangeInclusive;
+
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
 use super::error::Fault;
-use super::expiry::EXPIRED_PASSAGES;
+use super::expiry::{EXPIRED_PASSAGES, LIVE};
 use super::queries::passage_texts;
 use super::rows::{passage_id, query_all, to_sql};
 use super::term_rows::replace;
@@ -73,6 +75,19 @@ impl DocumentStore {
             let sql = "select rowid from lexical where lexical match ?1";
             let found = query_all(connection, sql, [expression], |row| passage_id(row.get(0)?))?;
             Ok(RequiredPassages::new(found.into_iter().collect(), required.is_some()))
+        })
+    }
+
+    pub fn titled(&self, title: &[String], bytes: RangeInclusive<u64>, limit: usize) -> Result<Vec<PassageId>, StoreError> {
+        let expression = format!("words : ^ {}", quoted(&title.join(" "), false));
+        // Forces SQLite to start with the words. It knows the length of a title without reading the text before it.
+        let sql = format!(
+            "select p.id from lexical cross join passages p on p.id = lexical.rowid cross join documents d on d.key = p.document
+             where lexical match ?1 and p.ordinal = 0 and octet_length(d.title) between ?2 and ?3 and {LIVE} limit ?4"
+        );
+        let [from, to, limit] = [*bytes.start(), *bytes.end(), limit as u64].map(to_sql);
+        self.read("searching titles", |connection| {
+            query_all(connection, &sql, params![expression, from, to, limit], |row| passage_id(row.get(0)?))
         })
     }
 

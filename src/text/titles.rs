@@ -6,7 +6,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::runs::{Class, class, fold, normalized, runs};
 use super::stems::stemmer;
-use super::terms::plain_stem;
+use super::terms::{passage_terms, plain_stem};
 use crate::domain::Language;
 
 /// Signs at the end of a name that tell it from another name.
@@ -29,6 +29,11 @@ pub fn plain_title(title: &str) -> String {
         plain = runs(&normal).map(|run| run.text).collect();
     }
     plain.join(" ")
+}
+
+/// Returns the terms with which the passages of a document with this title begin. The title is in the form of `plain_title`.
+pub fn title_terms(plain: &str) -> Vec<String> {
+    passage_terms(plain, None, |_| true).words.split(' ').filter(|term| !term.is_empty()).map(str::to_owned).collect()
 }
 
 /// Whether a title has these words one after another, both in the form of `plain_title`. Korean particles may follow them. In scripts
@@ -76,6 +81,26 @@ mod tests {
     fn emoji_beside_the_words_of_a_title_do_not_count() {
         assert_eq!(plain_title("🎂 Cakes ☀\u{fe0f}"), "cakes");
         assert_eq!(plain_title("☀\u{fe0f}"), "☀");
+    }
+
+    #[test]
+    fn passages_begin_with_the_terms_of_their_title() {
+        for title in [
+            "Harbor",
+            "Old Town Hall",
+            "Straße 12",
+            "東京",
+            "東京タワーの歴史",
+            "서울 도서관",
+            "กรุงเทพ",
+            "《Été》 iPhoneを買う",
+            "C++",
+        ] {
+            let terms = title_terms(&plain_title(title));
+            let passage = passage_terms(&format!("{title}\n東京 was here, 서울"), None, |_| true).words;
+            assert!(passage.split(' ').zip(&terms).all(|(own, term)| own == term) && !terms.is_empty(), "{terms:?} {passage}");
+        }
+        assert_ne!(title_terms("東京")[1..], title_terms("東京都")[1..2], "a longer title goes on with other terms");
     }
 
     #[test]

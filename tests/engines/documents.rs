@@ -278,6 +278,25 @@ over_both_engines! {
         }
     }
 
+    fn titles_are_found_by_their_first_terms(engine) {
+        let put = |name: &str, title: Option<&str>, text: &str| {
+            let title = title.map(str::to_owned);
+            keys(&engine.put(dragoman::store::PreparedDocument { title, ..cut(name, text, vec![0..4, 4..text.len()]) }).pending)[0]
+        };
+        let harbor = put("a", Some("Harbor"), "Old ships and new ones.");
+        let wall = put("b", Some("Harbor wall"), "Old stones and new ones.");
+        put("c", None, "Harbor of the town, where ships come in.");
+        put("d", Some("The harbor"), "Old boats and new ones.");
+        let found = |terms: &[&str], bytes, limit| {
+            engine.titled(&terms.iter().map(|term| (*term).to_owned()).collect::<Vec<_>>(), bytes, limit).unwrap()
+        };
+        assert_eq!(found(&["harbor"], 0..=64, 9), [harbor, wall]);
+        assert_eq!(found(&["harbor"], 6..=6, 9), [harbor]);
+        assert_eq!(found(&["harbor"], 0..=64, 1), [harbor]);
+        assert_eq!(found(&["harbor", "wall"], 0..=64, 9), [wall]);
+        assert_eq!(found(&["wall"], 0..=64, 9), []);
+    }
+
     fn metadata_indexes_are_remembered_and_change_no_results(engine) {
         for (name, metadata) in [("a", json!({"year": 2020})), ("b", json!({"year": "2020"})), ("c", json!({"author's": {"name": "A"}}))] {
             engine.put(with(document(name, "text"), metadata));

@@ -25,8 +25,7 @@ const PASSAGES_PER_DOCUMENT: usize = 4;
 /// Factor by which the lists grow if they had too few documents.
 const GROWTH: usize = 4;
 const LIST_LENGTH_MAX: usize = 40_000;
-/// Minimum length of the lists of a query of one or two words. Many passages may contain them, and the lists must include the
-/// passage that has them as its title.
+/// Minimum length of the lists of a query of one or two words, because many passages may contain them.
 const SHORT_QUERY_LISTED: usize = 200;
 const SHORT_QUERY_WORDS: usize = 2;
 /// In the end, one in this many passages of a list is scored by late interaction itself. Scoring more does not noticeably
@@ -173,7 +172,7 @@ impl Plan<'_> {
         let scope = self.scope(filter);
         let set = (!scope.is_all()).then(|| collection.store.passages_in(scope)).transpose()?;
         let ModelEvidence { scorer, translations } = self.evidence;
-        let (mut ranked, matcher, all_compared) = with_tokens(collection, translations, |tokens, words| {
+        let (mut ranked, matcher, all_compared, titled) = with_tokens(collection, translations, |tokens, words| {
             let accept = |passage| set.as_ref().is_none_or(|set| set.contains(passage));
             let question = scorer.map(|scorer| scorer.question(&resolved.tokens, tokens)).transpose()?;
             let estimates = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX).map(|question| question.estimate(tokens));
@@ -185,9 +184,13 @@ impl Plan<'_> {
                 }
             }
             let translated = translations.map(|translations| words.scores(&resolved.words, question.as_ref(), translations));
+            let mut titled = Vec::new();
             if let Some(scores) = &translated {
                 let found = words.nearest(scores, limit, accept);
-                exhausted &= found.len() < limit;
+                if found.len() >= limit {
+                    exhausted = false;
+                    titled = self.passages_titled_as_query(accept)?;
+                }
                 for (rank, (passage, score)) in (1..).zip(found) {
                     listed.entry(passage).or_default().ranks.translated = Some(RankedScore { rank, score });
                 }
@@ -195,7 +198,7 @@ impl Plan<'_> {
             let score = |passage| translated.as_ref().map_or(0.0, |scores| words.score(scores, passage));
             let (found, all) = literal.passages(limit, accept, score);
             exhausted &= all;
-            for passage in found {
+            for passage in found.into_iter().chain(titled.iter().copied()) {
                 listed.entry(passage).or_default();
             }
             if let Some(embedding) = &resolved.embedding {
@@ -209,16 +212,17 @@ impl Plan<'_> {
                 ModelScores { tokens, words, translated, estimates, question, dependent_tokens, literal: (literal, shares) };
             let mut listed: Vec<(PassageId, ListedPassage)> = listed.into_iter().collect();
             if !all_compared {
-                let best = self.rank(listed.into_iter(), &model).into_iter().take(compared);
-                listed = best.map(|ranked| (ranked.passage, ranked.listed)).collect();
+                let best = self.rank(listed.into_iter(), &model).into_iter().enumerate();
+                let kept = best.filter(|(at, one)| *at < compared || titled.contains(&one.passage));
+                listed = kept.map(|(_, one)| (one.passage, one.listed)).collect();
             }
             model.compare(listed.iter().map(|(passage, _)| *passage))?;
             let ranked = self.rank(listed.into_iter(), &model);
             let words = model.translated.map_or_else(Vec::new, WordScores::into_significant_words);
             let matcher = QueryMatcher { question: model.question, words, terms: literal.terms.clone() };
-            Ok::<_, Error>((ranked, matcher, all_compared))
+            Ok::<_, Error>((ranked, matcher, all_compared, titled))
         })??;
-        self.prefer_titled(&mut ranked)?;
+        self.prefer_titled(&mut ranked, &titled)?;
         Ok(Passages {
             ranked: ranked.into_iter().map(RankedPassage::with_ranks).collect(),
             exhausted: exhausted && all_compared,

@@ -6,7 +6,7 @@ use super::boosts::scale_odds;
 use super::full::{RankedPassage, sort};
 use super::ranking::Plan;
 use crate::domain::{DocumentId, Language, PassageId};
-use crate::embed::{is_part_of_title, plain_title, stemmed_title};
+use crate::embed::{is_part_of_title, plain_title, stemmed_title, title_terms};
 use crate::service::error::Error;
 use crate::store::{HitSizes, PassageParts};
 
@@ -21,17 +21,41 @@ const TITLE_SHARE_MIN: f32 = 0.7;
 const TITLE_MARKS_MAX: u64 = 16;
 /// Maximum bytes of documents that are read for their titles, beside the first one. Others are left out.
 const TITLED_BYTES_MAX: u64 = 256 << 10;
+/// Maximum number of words of a query that is looked up among the titles. Passages with all words of a longer one are among the best
+/// by its words anyway.
+const LOOKED_UP_WORDS: usize = 4;
+/// Maximum number of documents with such a title that are considered, the oldest ones.
+const LOOKED_UP_MAX: usize = 400;
 
 impl Plan<'_> {
-    /// Raises the relevance of documents whose title is the query, or has it.
-    pub(super) fn prefer_titled(&self, ranked: &mut [RankedPassage]) -> Result<(), Error> {
+    /// Finds the first passages of documents that probably have the query as their title, and that `accept` accepts. The lists may
+    /// lack them if many passages have the query's words.
+    pub(super) fn passages_titled_as_query(&self, accept: impl Fn(PassageId) -> bool) -> Result<Vec<PassageId>, Error> {
+        let mut found = Vec::new();
+        if (1..=LOOKED_UP_WORDS).contains(&self.resolved.words_typed) {
+            for title in &self.resolved.plain_titles {
+                let length = title.len() as u64;
+                let lengths = length / 2..=length + TITLE_MARKS_MAX;
+                found.extend(self.collection.store.titled(&title_terms(title), lengths, LOOKED_UP_MAX)?);
+            }
+        }
+        found.retain(|passage| accept(*passage));
+        found.truncate(PASSAGES_MAX);
+        Ok(found)
+    }
+
+    /// Raises the relevance of documents whose title is the query, or has it. `looked_up` are passages of documents that probably have
+    /// such a title.
+    pub(super) fn prefer_titled(&self, ranked: &mut [RankedPassage], looked_up: &[PassageId]) -> Result<(), Error> {
         if self.resolved.plain_titles.is_empty() {
             return Ok(());
         }
-        let with_its_words = ranked.iter().take(PASSAGES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN);
-        let titled = self.titled(&with_its_words.map(|one| one.passage).collect::<Vec<_>>())?;
-        for one in ranked.iter_mut().take(PASSAGES_MAX) {
-            if let Some((_, factor)) = titled.iter().find(|(passage, _)| *passage == one.passage) {
+        let best = ranked.iter().take(PASSAGES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN).map(|one| one.passage);
+        let mut seen = FxHashSet::default();
+        let passages: Vec<PassageId> = looked_up.iter().copied().chain(best).filter(|passage| seen.insert(*passage)).collect();
+        let titled: FxHashMap<PassageId, f64> = self.titled(&passages)?.into_iter().collect();
+        for one in ranked.iter_mut() {
+            if let Some(factor) = titled.get(&one.passage) {
                 one.relevance = scale_odds(one.relevance, *factor) as f32;
             }
         }
@@ -53,12 +77,15 @@ impl Plan<'_> {
         let lengths = || self.resolved.plain_titles.iter().map(|title| title.len() as u64);
         let is_about = |size: u64| lengths().any(|length| (length / 2..=2 * length + TITLE_MARKS_MAX).contains(&size));
         let fits = |sizes: &HitSizes| sizes.title > 0 && is_about(sizes.title);
-        let fitting = passages.iter().zip(sizes).filter(|(_, sizes)| fits(sizes));
-        let bytes: FxHashMap<PassageId, u64> = fitting.map(|(passage, sizes)| (*passage, sizes.text + sizes.metadata)).collect();
-        if bytes.is_empty() {
+        let mut fitting: Vec<(PassageId, HitSizes)> = passages.iter().copied().zip(sizes).filter(|(_, one)| fits(one)).collect();
+        if fitting.is_empty() {
             return Ok(Vec::new());
         }
-        let fitting: Vec<PassageId> = passages.iter().copied().filter(|passage| bytes.contains_key(passage)).collect();
+        // Titles that are as long as the query are read first, because they may be equal to it.
+        fitting.sort_by_key(|(_, sizes)| !lengths().any(|length| length == sizes.title));
+        let bytes: FxHashMap<PassageId, u64> =
+            fitting.iter().map(|(passage, sizes)| (*passage, sizes.text + sizes.metadata)).collect();
+        let fitting: Vec<PassageId> = fitting.into_iter().map(|(passage, _)| passage).collect();
         let documents = store.documents_of(&fitting)?;
         let (mut left, mut wanted, mut seen) = (TITLED_BYTES_MAX, Vec::new(), FxHashSet::default());
         for one in documents.iter().filter(|one| seen.insert(one.key)) {
@@ -70,9 +97,8 @@ impl Plan<'_> {
             }
         }
         let rows = store.passages(&wanted, PassageParts::TITLE)?.into_iter();
-        let factors: FxHashMap<DocumentId, f64> = rows
-            .filter_map(|row| Some((row.document.id, self.title_factor(&row.title?, row.document.language)?)))
-            .collect();
+        let factors: FxHashMap<DocumentId, f64> =
+            rows.filter_map(|row| Some((row.document.id, self.title_factor(&row.title?, row.document.language)?))).collect();
         Ok(documents.into_iter().filter_map(|one| Some((one.passage, *factors.get(&one.document)?))).collect())
     }
 

@@ -1,6 +1,7 @@
 //! Lexical search: BM25 over the table of terms. The server computes the same scores as FTS5 in the embedded engine.
 
 use std::cmp::Reverse;
+use std::ops::RangeInclusive;
 
 use postgres::Row;
 
@@ -9,7 +10,7 @@ use super::rows::{limit, passage_id};
 use super::session::Parameter;
 use super::terms::{prefix_upper_bound, split, stored_term};
 use crate::domain::{PassageId, QueryTerms, TermPhrase};
-use crate::store::{RequiredPassages, SearchFilter, StoreError};
+use crate::store::{RequiredPassages, SearchFilter, StoreError, to_sql};
 
 /// BM25's parameters, the same as in FTS5.
 const K1: f64 = 1.2;
@@ -203,6 +204,28 @@ impl Postgres {
         values.extend(words.parameters());
         let read = |row: &Row| Ok((passage_id(row.try_get(0)?), row.try_get::<_, f64>(1)? as f32));
         self.search("searching by words", |session| session.rows(&sql, &values)?.iter().map(read).collect())
+    }
+
+    pub(crate) fn titled(&self, title: &[String], bytes: RangeInclusive<u64>, max: usize) -> Result<Vec<PassageId>, StoreError> {
+        let (terms, passages) = (&self.names.terms, &self.names.passages);
+        // The first terms are enough, because the caller compares the titles.
+        let title: Vec<String> = split(&title.join(" ")).take(JOINED_MAX).map(|term| stored_term(&term)).collect();
+        let joined: String = (0..title.len())
+            .map(|at| {
+                let own = format!("t{at}.document = p.document and t{at}.passage = p.passage");
+                format!(" join {terms} t{at} on {own} and t{at}.term = ${} and {at} = any(t{at}.words)", at + 3)
+            })
+            .collect();
+        let sql = format!(
+            "select p.passage from {passages} p join {} d on d.document = p.document{joined}
+             where p.ordinal = 0 and octet_length(d.title) between $1 and $2 order by p.passage limit {}",
+            self.live(),
+            limit(max)
+        );
+        let [from, to] = [*bytes.start(), *bytes.end()].map(to_sql);
+        let mut values: Vec<Parameter<'_>> = vec![&from, &to];
+        values.extend(title.iter().map(|term| term as Parameter<'_>));
+        self.search("searching titles", |session| session.passages(&sql, &values))
     }
 
     pub(crate) fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
