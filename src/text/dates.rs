@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::months::MONTHS;
+use super::months::{Between, months};
 use super::plain_words::plain_key;
 use super::runs::{Class, Run, normalized};
 use super::terms::phrase;
@@ -36,17 +36,48 @@ const BEFORE_MONTH: &str = "tháng";
 
 /// The months that a word names, by its number. Some languages use the same name for different months.
 static MONTH_OF: LazyLock<FxHashMap<u32, Vec<u8>>> = LazyLock::new(|| {
-    let mut months: FxHashMap<u32, Vec<u8>> = FxHashMap::default();
-    for names in MONTHS {
-        for (month, name) in (1..).zip(names.split(' ')) {
-            let of_name = months.entry(key_of(name)).or_default();
+    let mut found: FxHashMap<u32, Vec<u8>> = FxHashMap::default();
+    for (_, names) in months() {
+        for (month, name) in (1..).zip(names) {
+            let of_name = found.entry(key_of(name)).or_default();
             if !of_name.contains(&month) {
                 of_name.push(month);
             }
         }
     }
-    months
+    found
 });
+
+/// The distinct names of each month.
+static NAMES_OF: LazyLock<[Vec<MonthName>; 12]> = LazyLock::new(|| {
+    let mut found: [Vec<MonthName>; 12] = std::array::from_fn(|_| Vec::new());
+    for (between, names) in months() {
+        for (found, name) in found.iter_mut().zip(names) {
+            if found.iter().all(|other| other.name.word != name) {
+                found.push(MonthName { name: Numbered::new(name), between });
+            }
+        }
+    }
+    found
+});
+
+/// The name of a month.
+struct MonthName {
+    name: Numbered<&'static str>,
+    between: Between,
+}
+
+/// A word with its number. Computing the number takes longer than looking it up.
+struct Numbered<W> {
+    word: W,
+    key: u32,
+}
+
+impl<W: AsRef<str>> Numbered<W> {
+    fn new(word: W) -> Self {
+        Self { key: key_of(word.as_ref()), word }
+    }
+}
 
 fn key_of(name: &str) -> u32 {
     plain_key(&normalized(name))
@@ -196,29 +227,30 @@ pub(super) fn in_numbers(date: &CalendarDate, month_first: bool) -> Vec<Vec<Stri
 /// their numbers (`plain_words::word_key`).
 pub fn in_words(date: &CalendarDate, has: impl Fn(&[u32]) -> bool) -> Vec<TermPhrase> {
     let CalendarDate { day, month, year } = *date;
-    let has_all =
-        |words: &[&str]| has(&words.iter().filter(|word| !word.is_empty()).map(|word| key_of(word)).collect::<Vec<_>>());
-    let has = |word: &str| has_all(&[word]);
-    let year = year.map(|year| year.to_string()).filter(|year| has(year));
-    let days: Vec<String> = day.map(|day| days(day).filter(|day| has(day)).collect()).unwrap_or_default();
+    let year = year.map(|year| Numbered::new(year.to_string())).filter(|year| has(&[year.key]));
+    let days: Vec<Day> = day.map(|day| days(day).filter(|day| has(&[day.word.key])).collect()).unwrap_or_default();
     if date.year.is_some() != year.is_some() || day.is_some() == days.is_empty() {
         return Vec::new();
     }
+    let (year, year_key) = year.map(|year| (year.word, year.key)).unzip();
     let year = year.as_deref().unwrap_or_default();
-    let names = MONTHS.iter().filter_map(|names| names.split(' ').nth(usize::from(month) - 1));
-    let names: Vec<&str> = names.filter(|name| has(name)).collect();
-    let mut ways = with_marks(day, month, year, has);
+    let names = NAMES_OF.get(usize::from(month) - 1).map(Vec::as_slice).unwrap_or_default();
+    let names: Vec<&MonthName> = names.iter().filter(|name| has(&[name.name.key])).collect();
+    let missing: Vec<&str> = BETWEEN.into_iter().filter(|word| !has(&[key_of(word)])).collect();
+    let are_together =
+        |name: &MonthName, day: Option<u32>| has(&[Some(name.name.key), day, year_key].into_iter().flatten().collect::<Vec<_>>());
+    let mut ways = with_marks(day, month, year, |word| has(&[key_of(word)]));
     if days.is_empty() {
-        let names = names.iter().filter(|name| has_all(&[name, year]));
+        let names = names.iter().filter(|name| are_together(name, None));
         ways.extend(in_turn(names.map(|name| without_day(name, year)).collect()));
     }
     for day in &days {
-        let names = names.iter().filter(|name| has_all(&[day, name, year]));
-        ways.extend(in_turn(names.map(|name| with_name(day, name, year)).collect()));
+        let names = names.iter().filter(|name| day.precedes(name.between) && are_together(name, Some(day.word.key)));
+        ways.extend(in_turn(names.map(|name| with_name(&day.word.word, name, year)).collect()));
     }
     let mut seen = FxHashSet::default();
     // A way with a word that no passage has is never found.
-    ways.retain(|way| way.split(' ').all(|word| !BETWEEN.contains(&word) || has(word)) && seen.insert(way.clone()));
+    ways.retain(|way| way.split(' ').all(|word| !missing.contains(&word)) && seen.insert(way.clone()));
     ways.truncate(WAYS_MAX);
     ways.iter().filter_map(|way| Some(TermPhrase { prefix: false, ..phrase(way)? })).collect()
 }
@@ -229,12 +261,29 @@ fn in_turn(by_name: Vec<Vec<String>>) -> Vec<String> {
     (0..ways).flat_map(|way| by_name.iter().filter_map(move |ways| ways.get(way).cloned())).collect()
 }
 
-fn without_day(name: &str, year: &str) -> Vec<String> {
-    vec![format!("{name} {year}"), format!("{year} {name}"), format!("{name} de {year}")]
+fn without_day(MonthName { name, between }: &MonthName, year: &str) -> Vec<String> {
+    let name = name.word;
+    let mut ways = vec![format!("{name} {year}"), format!("{year} {name}")];
+    ways.extend((*between == Between::De).then(|| format!("{name} de {year}")));
+    ways
+}
+
+/// A way to write the number of a day.
+struct Day {
+    word: Numbered<String>,
+    /// Whether only English writes it in this way, or only other languages; `None` if all do.
+    is_english: Option<bool>,
+}
+
+impl Day {
+    /// Whether it is written before the names of months of a language.
+    fn precedes(&self, between: Between) -> bool {
+        self.is_english.is_none_or(|is_english| is_english == (between == Between::Of))
+    }
 }
 
 /// Returns the ways to write the number of a day.
-fn days(day: u8) -> impl Iterator<Item = String> {
+fn days(day: u8) -> impl Iterator<Item = Day> {
     let padded = (day < 10).then(|| format!("0{day}"));
     let english = match day {
         1 | 21 | 31 => "st",
@@ -243,21 +292,25 @@ fn days(day: u8) -> impl Iterator<Item = String> {
         _ => "th",
     };
     let others: &[&str] = if day == 1 { &["er", "o", "a"] } else { &[] };
-    let ordinals = std::iter::once(english).chain(others.iter().copied()).map(move |ordinal| format!("{day}{ordinal}"));
-    std::iter::once(day.to_string()).chain(padded).chain(ordinals)
+    let others = others.iter().map(move |ordinal| (format!("{day}{ordinal}"), Some(false)));
+    let in_all = std::iter::once(day.to_string()).chain(padded).map(|day| (day, None));
+    let all = in_all.chain([(format!("{day}{english}"), Some(true))]).chain(others);
+    all.map(|(word, is_english)| Day { word: Numbered::new(word), is_english })
 }
 
-fn with_name(day: &str, name: &str, year: &str) -> Vec<String> {
-    let mut ways = vec![format!("{day} {name} {year}"), format!("{name} {day} {year}"), format!("{day} of {name} {year}")];
-    let beginning = if name.starts_with(['a', 'o']) { format!("{day} d {name}") } else { format!("{day} de {name}") };
-    if year.is_empty() {
-        ways.extend([format!("{day} de {name}"), beginning]);
-    } else {
-        ways.extend([
-            format!("{day} de {name} de {year}"),
-            format!("{day} de {name} del {year}"),
-            format!("{beginning} de {year}"),
-        ]);
+fn with_name(day: &str, MonthName { name, between }: &MonthName, year: &str) -> Vec<String> {
+    let name = name.word;
+    let mut ways = vec![format!("{day} {name} {year}"), format!("{name} {day} {year}")];
+    match (between, year.is_empty()) {
+        (Between::Of, _) => ways.push(format!("{day} of {name} {year}")),
+        (Between::De, true) => ways.push(format!("{day} de {name}")),
+        (Between::De, false) => ways.extend([format!("{day} de {name} de {year}"), format!("{day} de {name} del {year}")]),
+        (Between::Nothing, _) => {}
+    }
+    if *between == Between::De && name.starts_with(['a', 'o']) {
+        ways.push(if year.is_empty() { format!("{day} d {name}") } else { format!("{day} d {name} de {year}") });
+    }
+    if !year.is_empty() {
         ways.extend([format!("{year} {name} {day}"), format!("{year} m {name} {day}")]);
     }
     ways
@@ -365,12 +418,25 @@ mod tests {
         assert_eq!(written(Some(3), Some(2024), &["3", "März"]), [""; 0], "no passage has the year");
         assert!(written(Some(3), Some(2024), &["3rd", "2024", "march"]).contains(&"march 3rd 2024".to_owned()));
         assert!(written(Some(3), None, &["3", "marzo", "de"]).contains(&"3 de marzo".to_owned()));
-        assert_eq!(written(None, Some(2024), &["2024", "март", "de"]), ["март 2024", "2024 март", "март de 2024"]);
+        assert_eq!(written(None, Some(2024), &["2024", "март", "de"]), ["март 2024", "2024 март"]);
+        assert_eq!(written(None, Some(2024), &["2024", "marzo", "de"]), ["marzo 2024", "2024 marzo", "marzo de 2024"]);
+    }
+
+    #[test]
+    fn each_name_has_only_the_words_of_its_language_beside_it() {
+        let words = ["3", "3rd", "march", "marzo", "март", "of", "de"];
+        let english = ["3 march", "march 3", "3 of march", "3rd march", "march 3rd", "3rd of march"];
+        let others = ["3 marzo", "marzo 3", "3 de marzo", "3 март", "март 3"];
+        let mut ways = written(Some(3), None, &words);
+        let mut expect = [&english[..], &others].concat();
+        ways.sort_unstable();
+        expect.sort_unstable();
+        assert_eq!(ways, expect);
     }
 
     #[test]
     fn the_number_of_ways_is_limited() {
-        let names: Vec<&str> = MONTHS.iter().filter_map(|names| names.split(' ').nth(2)).collect();
+        let names: Vec<&str> = months().filter_map(|(_, mut names)| names.nth(2)).collect();
         let ways = written(Some(3), Some(2024), &[names, vec!["3", "03", "3rd", "2024", "de", "of"]].concat());
         assert_eq!(ways.len(), WAYS_MAX);
         assert!(ways.contains(&"3 март 2024".to_owned()) && ways.contains(&"3 mars 2024".to_owned()), "{ways:?}");
@@ -385,8 +451,9 @@ mod tests {
 
     #[test]
     fn each_language_names_twelve_months() {
-        for names in MONTHS {
-            assert_eq!(names.split(' ').count(), 12, "{names}");
+        for (_, names) in months() {
+            let names: Vec<&str> = names.collect();
+            assert_eq!(names.len(), 12, "{names:?}");
         }
     }
 }

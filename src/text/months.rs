@@ -1,11 +1,40 @@
 //! The names of the months in the languages that Dragoman knows, as dates have them: also inflected and abbreviated.
 
-/// In each line, the names of the twelve months in one language and form. Languages that write the number of a month, such as Chinese,
-/// have none. Some abbreviations that are frequent words, such as "set" and "mac", are left out.
-pub(super) const MONTHS: &[&str] = &[
+/// What may stand between a day and a month.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Between {
+    /// English: "3rd of May".
+    Of,
+    /// Spanish, Catalan, Galician and Portuguese: "3 de mayo".
+    De,
+    /// Nothing but signs: "3. Mai".
+    Nothing,
+}
+
+/// Returns the names of the months, language by language: the twelve names in one language and form.
+pub(super) fn months() -> impl Iterator<Item = (Between, impl Iterator<Item = &'static str>)> {
+    let all = [(Between::Of, ENGLISH), (Between::De, WITH_DE), (Between::Nothing, OTHERS)];
+    all.into_iter().flat_map(|(between, lines)| lines.iter().map(move |names| (between, names.split(' '))))
+}
+
+const ENGLISH: &[&str] = &[
     "january february march april may june july august september october november december",
     "jan feb mar apr may jun jul aug sep oct nov dec",
     "jan feb mar apr may jun jul aug sept oct nov dec",
+];
+
+const WITH_DE: &[&str] = &[
+    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    "ene feb mar abr may jun jul agosto setiembre oct nov dic",
+    "gener febrer març abril maig juny juliol agost setembre octubre novembre desembre",
+    "xaneiro febreiro marzo abril maio xuño xullo agosto setembro outubro novembro decembro",
+    "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+    "jan fev mar abr mai jun jul agosto setembro outubro nov dez",
+];
+
+/// Languages that write the number of a month, such as Chinese, have none. Some abbreviations that are frequent words, such as "set" and
+/// "mac", are left out.
+const OTHERS: &[&str] = &[
     // Germanic: German, Austrian German, Dutch, Afrikaans, Danish, Norwegian, Swedish.
     "januar februar märz april mai juni juli august september oktober november dezember",
     "jänner feber märz apr mai jun jul aug sept okt nov dez",
@@ -16,15 +45,9 @@ pub(super) const MONTHS: &[&str] = &[
     "januar februar marts april maj juni juli august september oktober november december",
     "januar februar mars april mai juni juli august september oktober november desember",
     "januari februari mars april maj juni juli augusti september oktober november december",
-    // Romance: French, Spanish, Catalan, Galician, Portuguese, Italian, Romanian.
+    // Romance: French, Italian, Romanian.
     "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
     "janv févr mars avr mai juin juil août sept oct nov déc",
-    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-    "ene feb mar abr may jun jul agosto setiembre oct nov dic",
-    "gener febrer març abril maig juny juliol agost setembre octubre novembre desembre",
-    "xaneiro febreiro marzo abril maio xuño xullo agosto setembro outubro novembro decembro",
-    "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
-    "jan fev mar abr mai jun jul agosto setembro outubro nov dez",
     "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
     "gennaio feb mar apr maggio giu lug agosto settembre ott nov dic",
     "ianuarie februarie martie aprilie mai iunie iulie august septembrie octombrie noiembrie decembrie",
