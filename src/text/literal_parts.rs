@@ -5,6 +5,9 @@
 use unicode_normalization::char::is_combining_mark;
 
 use super::dates::{DateInWords, dates_in_numbers, dates_in_words, in_numbers};
+use super::number_groups::{
+    GROUPED_MIN, GROUPS_MAX, dimensions, grouped, other_version, ungrouped, with_thousands_joined, written,
+};
 use super::plain_words::{for_each_word, plain_key};
 use super::runs::{Class, Run, class, exact, normalized, runs, truncate_term};
 use super::spellings::beginnings;
@@ -15,8 +18,6 @@ use crate::domain::terms::{CalendarDate, LiteralPart, SearchCondition, TermPhras
 const QUERY_WORDS_MAX: usize = 32;
 /// Maximum number of parts, not counting the beginning of a word. Each takes a search by words.
 const PARTS_MAX: usize = 4;
-/// Maximum number of groups of a number or code.
-const GROUPS_MAX: usize = 16;
 /// Maximum number of characters of a part in a script without spaces. In longer parts the model finds words.
 const UNSPACED_MAX: usize = 4;
 /// Minimum number of letters of the beginning of a word.
@@ -25,17 +26,9 @@ const BEGINNING_MIN: usize = 3;
 const UNIT_MAX: usize = 4;
 /// Minimum number of letters of a word before a number that it names.
 const NAME_MIN: usize = 3;
-/// Signs between the thousands of a number.
-const THOUSANDS_SIGNS: [&str; 5] = [".", ",", "'", "’", "٬"];
 /// Signs around an amount that do not belong to it, and those that may also follow it.
 const AROUND: &str = "()[]{}\"“”„«»‘’";
 const AFTER: &str = ".,;:!?…";
-/// Maximum number of sizes of a thing.
-const DIMENSIONS_MAX: usize = 3;
-/// Minimum number of digits of a number that may be written in groups.
-const GROUPED_MIN: usize = 4;
-/// Minimum number of characters of a code that is often written in groups of four, such as an account number.
-const CODE_MIN: usize = 12;
 
 /// Returns the literal parts of a query.
 pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
@@ -46,7 +39,8 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
     }
     let share = 1.0 / count.max(1) as f32;
     let mut from = 0;
-    let words = normal.split_whitespace().map(|text| {
+    let texts = with_thousands_joined(&normal);
+    let words = texts.iter().map(|(text, is_spaced)| {
         let mut words: Vec<Run<'_>> = runs(text).collect();
         let is_picture = |run: &Run<'_>| run.class == Class::Pictograph;
         let pictures = words.iter().take_while(|run| is_picture(run)).count();
@@ -56,10 +50,12 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
         words.drain(..pictures);
         while words.pop_if(|run| is_picture(run)).is_some() {}
         let is_beside = |c: char| !is_combining_mark(c) && class(c).is_none_or(|class| class == Class::Pictograph);
-        (text.trim_matches(is_beside), words, at)
+        let mut parts = parts_of_word(text.trim_matches(is_beside), &words, at, share);
+        // These may also be two numbers.
+        parts.iter_mut().filter(|_| *is_spaced).for_each(|part| part.condition = SearchCondition::Always);
+        parts
     });
-    let mut parts: Vec<LiteralPart> =
-        words.flat_map(|(text, words, at)| parts_of_word(text, &words, at, share)).take(PARTS_MAX).collect();
+    let mut parts: Vec<LiteralPart> = words.flatten().take(PARTS_MAX).collect();
     parts.extend(amounts(&normal, share));
     parts.extend(dates_with_names(&normal, share));
     parts.extend(beginning(&normal, count, share));
@@ -155,60 +151,6 @@ fn word_keys(runs: &[Run<'_>]) -> Vec<u32> {
     keys
 }
 
-/// Returns a version number without the letter before it, and one that has none with a "v": "2.3" for "v2.3", and the other way
-/// round. `as_written` has its groups. Numbers of four digits or more are rather prices than versions and get no "v".
-fn other_version(text: &str, as_written: &TermPhrase) -> Option<TermPhrase> {
-    let number = text.strip_prefix(|c: char| c.is_ascii_lowercase()).unwrap_or(text);
-    let (first, rest) = number.split_once('.')?;
-    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_version = is_digits(first) && rest.starts_with(|c: char| c.is_ascii_digit());
-    let has_letter = number.len() < text.len();
-    if !is_version || !has_letter && first.len() >= GROUPED_MIN {
-        return None;
-    }
-    let first = if has_letter { truncate_term(first).to_owned() } else { format!("v{first}") };
-    let terms = std::iter::once(first).chain(as_written.terms.iter().skip(1).cloned()).collect();
-    Some(TermPhrase { terms, prefix: false, folded: false })
-}
-
-/// Returns the ways to write a number or code in groups: thousands, and groups of four.
-fn grouped(text: &str) -> impl Iterator<Item = TermPhrase> {
-    let text = if text.len() > 4 * GROUPS_MAX { "" } else { text };
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (whole, rest) = text.split_at(digits);
-    let decimals = rest.get(1..).filter(|decimals| !decimals.is_empty() && decimals.bytes().all(|byte| byte.is_ascii_digit()));
-    let is_number = digits >= GROUPED_MIN && (rest.is_empty() || decimals.is_some());
-    let thousands = is_number.then(|| {
-        let (head, tail) = whole.split_at(digits % 3);
-        let head = (!head.is_empty()).then(|| head.to_owned());
-        head.into_iter().chain(groups(tail, 3)).chain(decimals.map(ToOwned::to_owned)).collect()
-    });
-    let is_code = text.len() >= CODE_MIN && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let fours = is_code.then(|| groups(text, 4).collect());
-    [thousands, fours].into_iter().flatten().map(written)
-}
-
-/// Returns the ways to write a number of groups of thousands without these: "1.099,00" as 1099.
-fn ungrouped(text: &str) -> impl Iterator<Item = TermPhrase> {
-    let groups: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).collect();
-    let signs: Vec<&str> = text.split(|c: char| c.is_ascii_digit()).filter(|sign| !sign.is_empty()).collect();
-    let decimals = groups.last().copied().filter(|last| (1..=2).contains(&last.len()));
-    let whole = &groups[..groups.len() - usize::from(decimals.is_some())];
-    let (between, before_decimals) = signs.split_at(whole.len().saturating_sub(1).min(signs.len()));
-    let first = between.first().copied().unwrap_or_default();
-    let are_signs = THOUSANDS_SIGNS.contains(&first) && between.iter().all(|sign| *sign == first);
-    let is_thousands = are_signs
-        && !before_decimals.contains(&first)
-        && whole.len() > 1
-        && (1..=3).contains(&whole[0].len())
-        && whole[1..].iter().all(|group| group.len() == 3);
-    let whole = is_thousands.then(|| whole.concat());
-    let exact = whole.clone().map(|whole| std::iter::once(whole).chain(decimals.map(ToOwned::to_owned)).collect());
-    let rounded = whole.filter(|_| decimals.is_some_and(|decimals| decimals.bytes().all(|digit| digit == b'0')));
-    let ways: [Option<Vec<String>>; 2] = [exact, rounded.map(|whole| vec![whole])];
-    ways.into_iter().flatten().map(written)
-}
-
 /// Returns the dates that a text in numbers may mean, and the other ways to write them in numbers.
 fn dates(text: &str) -> (Vec<CalendarDate>, Vec<TermPhrase>) {
     let dates = dates_in_numbers(text);
@@ -240,37 +182,6 @@ fn dates_with_names(normal: &str, share: f32) -> Vec<LiteralPart> {
         condition: SearchCondition::Always,
     };
     found.map(part).collect()
-}
-
-fn written(terms: Vec<String>) -> TermPhrase {
-    TermPhrase { terms, prefix: false, folded: false }
-}
-
-/// Returns the other ways to write the sizes of a thing, with a letter or a sign between the numbers: "M8x40" for "M8×40", and the
-/// other way round.
-fn dimensions(text: &str) -> Vec<TermPhrase> {
-    let text = if text.len() > 4 * GROUPS_MAX { "" } else { text };
-    let groups: Vec<&str> = text.split(['x', '×']).collect();
-    let is_last = |at: usize| at + 1 == groups.len();
-    let ends_in_digits = |(at, group): (usize, &&str)| {
-        let (starts, ends) = (group.starts_with(|c: char| c.is_ascii_digit()), group.ends_with(|c: char| c.is_ascii_digit()));
-        group.bytes().all(|byte| byte.is_ascii_alphanumeric()) && (starts || at == 0) && (ends || is_last(at))
-    };
-    // "0x1f" is a number.
-    if !(2..=DIMENSIONS_MAX).contains(&groups.len()) || groups[0] == "0" || !groups.iter().enumerate().all(ends_in_digits) {
-        return Vec::new();
-    }
-    let own = |groups: &[&str]| groups.iter().map(|group| (*group).to_owned()).collect::<Vec<_>>();
-    let with_letters = own(&groups.join(" x ").split(' ').collect::<Vec<_>>());
-    let mut ways = vec![vec![groups.join("x")], own(&groups), with_letters];
-    // Not the way that it is written.
-    ways.remove(usize::from(text.contains('×')));
-    ways.into_iter().map(written).collect()
-}
-
-/// Splits an ASCII text into groups of this length; the last one may be shorter.
-fn groups(text: &str, length: usize) -> impl Iterator<Item = String> {
-    text.as_bytes().chunks(length).map(|group| String::from_utf8_lossy(group).into_owned())
 }
 
 #[cfg(test)]
@@ -306,7 +217,7 @@ mod tests {
         assert_eq!(parts("3.5.2024"), [part(&["3 5 2024", "v3 5 2024", "03 05 2024", "2024 05 03", "2024 5 3"], 100)]);
         let both = ["05 13 2024", "13 05 2024", "13 5 2024", "2024 05 13", "2024 5 13", "5 13 2024"];
         assert_eq!(parts("05/13/2024"), [part(&both, 100)], "only one of the numbers can be the month");
-        assert_eq!(parts("20240513")[0].0, ["20 240 513", "13 05 2024", "13 5 2024", "2024 05 13", "2024 5 13"]);
+        assert_eq!(parts("20240513")[0].0, ["20 240 513", "2 02 40 513", "13 05 2024", "13 5 2024", "2024 05 13", "2024 5 13"]);
         assert_eq!(parts("14.13.2024"), [part(&["14 13 2024", "v14 13 2024"], 100)]);
     }
 
@@ -374,6 +285,26 @@ mod tests {
     }
 
     #[test]
+    fn numbers_may_have_the_groups_of_india() {
+        assert_eq!(parts("12,34,567"), [part(&["12 34 567", "1234567"], 100)]);
+        assert_eq!(parts("१,००,०००")[0].0, ["1 00 000", "100000"]);
+        assert_eq!(parts("1234567"), [part(&["1 234 567", "12 34 567"], 100)]);
+        assert_eq!(parts("250000.50")[0].0, ["250000 50", "250 000 50", "2 50 000 50"]);
+        assert_eq!(parts("12,34,56"), [part(&["12 34 56"], 100)]);
+    }
+
+    #[test]
+    fn thousands_may_be_separated_by_spaces() {
+        assert_eq!(parts("1 234"), [part(&["1 234", "1234"], 100)]);
+        assert_eq!(parts("€10\u{202f}000 000,50")[0], part(&["10 000 000 50", "10000000 50"], 100));
+        assert_eq!(parts("١٢ ٣٤٥")[0].0, ["12 345", "12345"]);
+        assert_eq!(literal_parts("1 234")[0].condition, SearchCondition::Always, "it may be two numbers");
+        for two in ["0 234", "1234 567", "12 34", "1 234b", "1.5 234"] {
+            assert!(parts(two).iter().all(|(ways, _)| ways.iter().all(|way| way != "1234" && way != "1234567")), "{two}");
+        }
+    }
+
+    #[test]
     fn versions_are_also_searched_without_their_letter() {
         assert_eq!(parts("v2.3?"), [part(&["v2 3", "2 3"], 100)]);
         assert_eq!(parts("release V3.2.1"), [part(&["v3 2 1", "3 2 1"], 75)]);
@@ -402,7 +333,7 @@ mod tests {
         assert_eq!(parts("1299"), [part(&["1 299"], 100)]);
         assert_eq!(parts("(1299)!"), [part(&["1 299"], 100)]);
         assert_eq!(parts("1299.00"), [part(&["1299 00", "1 299 00"], 100)]);
-        assert_eq!(parts("1250000 €"), [part(&["1 250 000"], 100)]);
+        assert_eq!(parts("1250000 €"), [part(&["1 250 000", "12 50 000"], 100)]);
         assert_eq!(
             parts("DE89370400440532013000"),
             [part(&["de89 3704 0044 0532 0130 00"], 100), part(&["de89370400440532013000*"], 100)]
@@ -422,7 +353,7 @@ mod tests {
         assert_eq!(parts("espr"), [part(&["espr*"], 100)]);
         assert_eq!(parts("Coffee Espr"), [part(&["espr*"], 50)]);
         assert_eq!(parts("Fussgae"), [part(&["fussgae*", "fussgä*"], 100)], "German writes ä as ae, too");
-        for complete in ["espr ", "espr?", "es", "12 345"] {
+        for complete in ["espr ", "espr?", "es", "12 34"] {
             assert_eq!(parts(complete), [], "{complete:?}");
         }
     }

@@ -12,6 +12,7 @@ pub mod marks;
 mod months;
 mod moses;
 pub mod normalize;
+mod number_groups;
 pub mod plain_words;
 mod preprocess;
 pub mod query;

@@ -1,0 +1,144 @@
+//! Finds the other ways to write the numbers and codes of a query: with and without groups of digits, the "v" of a version, and the
+//! sign between sizes.
+
+use super::runs::{class, truncate_term};
+use crate::domain::terms::TermPhrase;
+
+/// Maximum number of groups of a number or code.
+pub(super) const GROUPS_MAX: usize = 16;
+/// Signs between the thousands of a number.
+const THOUSANDS_SIGNS: [&str; 5] = [".", ",", "'", "’", "٬"];
+/// Maximum number of sizes of a thing.
+const DIMENSIONS_MAX: usize = 3;
+/// Minimum number of digits of a number that may be written in groups.
+pub(super) const GROUPED_MIN: usize = 4;
+/// Minimum number of digits of a number in lakhs, whose groups are not those of thousands: "1,23,456".
+const LAKHS_MIN: usize = 6;
+/// Minimum number of characters of a code that is often written in groups of four, such as an account number.
+const CODE_MIN: usize = 12;
+
+/// Splits a text at its spaces, except those between the thousands of a number, which become apostrophes: "1 234" becomes "1'234".
+/// Also says which texts had such spaces.
+pub(super) fn with_thousands_joined(normal: &str) -> Vec<(String, bool)> {
+    let mut texts: Vec<(String, bool)> = Vec::new();
+    // Whether thousands may follow the last text.
+    let mut is_open = false;
+    for word in normal.split_whitespace() {
+        let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+        let decimals = word[digits..].trim_start_matches([',', '.']);
+        let goes_on =
+            digits == 3 && (decimals.bytes().all(|byte| byte.is_ascii_digit()) || !decimals.contains(char::is_alphanumeric));
+        match texts.last_mut().filter(|_| is_open && goes_on) {
+            Some((number, is_spaced)) => {
+                (*number, *is_spaced) = (format!("{number}'{word}"), true);
+                is_open = digits == word.len();
+            }
+            None => {
+                let number = word.trim_start_matches(|c: char| class(c).is_none());
+                let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+                is_open = is_number && (1..=3).contains(&number.len()) && !number.starts_with('0');
+                texts.push((word.to_owned(), false));
+            }
+        }
+    }
+    texts
+}
+
+/// Returns a version number without the letter before it, and one that has none with a "v": "2.3" for "v2.3", and the other way
+/// round. `as_written` has its groups. Numbers of four digits or more are rather prices than versions and get no "v".
+pub(super) fn other_version(text: &str, as_written: &TermPhrase) -> Option<TermPhrase> {
+    let number = text.strip_prefix(|c: char| c.is_ascii_lowercase()).unwrap_or(text);
+    let (first, rest) = number.split_once('.')?;
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_version = is_digits(first) && rest.starts_with(|c: char| c.is_ascii_digit());
+    let has_letter = number.len() < text.len();
+    if !is_version || !has_letter && first.len() >= GROUPED_MIN {
+        return None;
+    }
+    let first = if has_letter { truncate_term(first).to_owned() } else { format!("v{first}") };
+    let terms = std::iter::once(first).chain(as_written.terms.iter().skip(1).cloned()).collect();
+    Some(TermPhrase { terms, prefix: false, folded: false })
+}
+
+/// Returns the ways to write a number or code in groups: thousands, lakhs, and groups of four.
+pub(super) fn grouped(text: &str) -> impl Iterator<Item = TermPhrase> {
+    let text = if text.len() > 4 * GROUPS_MAX { "" } else { text };
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (whole, rest) = text.split_at(digits);
+    let decimals = rest.get(1..).filter(|decimals| !decimals.is_empty() && decimals.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_number = digits >= GROUPED_MIN && (rest.is_empty() || decimals.is_some());
+    let with_decimals = |groups: Vec<String>| groups.into_iter().chain(decimals.map(ToOwned::to_owned)).collect::<Vec<_>>();
+    let thousands = is_number.then(|| with_decimals(groups_from_the_end(whole, 3).collect()));
+    let lakhs = (is_number && digits >= LAKHS_MIN).then(|| {
+        let (head, tail) = whole.split_at(digits - 3);
+        with_decimals(groups_from_the_end(head, 2).chain([tail.to_owned()]).collect())
+    });
+    let is_code = text.len() >= CODE_MIN && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let fours = is_code.then(|| groups(text, 4).collect());
+    [thousands, lakhs, fours].into_iter().flatten().map(written)
+}
+
+/// Whether these groups of digits are those of India: "12,34,567".
+fn are_lakhs(groups: &[&str]) -> bool {
+    let [first, between @ .., last] = groups else { return false };
+    first.len() <= 2 && !between.is_empty() && between.iter().all(|group| group.len() == 2) && last.len() == 3
+}
+
+/// Returns the ways to write a number of groups of thousands, or of lakhs, without these: "1.099,00" as 1099.
+pub(super) fn ungrouped(text: &str) -> impl Iterator<Item = TermPhrase> {
+    let groups: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).collect();
+    let signs: Vec<&str> = text.split(|c: char| c.is_ascii_digit()).filter(|sign| !sign.is_empty()).collect();
+    let decimals = groups.last().copied().filter(|last| (1..=2).contains(&last.len()));
+    let whole = &groups[..groups.len() - usize::from(decimals.is_some())];
+    let (between, before_decimals) = signs.split_at(whole.len().saturating_sub(1).min(signs.len()));
+    let first = between.first().copied().unwrap_or_default();
+    let are_signs = THOUSANDS_SIGNS.contains(&first) && between.iter().all(|sign| *sign == first);
+    let is_thousands = are_signs
+        && !before_decimals.contains(&first)
+        && whole.len() > 1
+        && (1..=3).contains(&whole[0].len())
+        && (whole[1..].iter().all(|group| group.len() == 3) || are_lakhs(whole));
+    let whole = is_thousands.then(|| whole.concat());
+    let exact = whole.clone().map(|whole| std::iter::once(whole).chain(decimals.map(ToOwned::to_owned)).collect());
+    let rounded = whole.filter(|_| decimals.is_some_and(|decimals| decimals.bytes().all(|digit| digit == b'0')));
+    let ways: [Option<Vec<String>>; 2] = [exact, rounded.map(|whole| vec![whole])];
+    ways.into_iter().flatten().map(written)
+}
+
+/// Returns the other ways to write the sizes of a thing, with a letter or a sign between the numbers: "M8x40" for "M8×40", and the
+/// other way round.
+pub(super) fn dimensions(text: &str) -> Vec<TermPhrase> {
+    let text = if text.len() > 4 * GROUPS_MAX { "" } else { text };
+    let groups: Vec<&str> = text.split(['x', '×']).collect();
+    let is_last = |at: usize| at + 1 == groups.len();
+    let ends_in_digits = |(at, group): (usize, &&str)| {
+        let (starts, ends) = (group.starts_with(|c: char| c.is_ascii_digit()), group.ends_with(|c: char| c.is_ascii_digit()));
+        group.bytes().all(|byte| byte.is_ascii_alphanumeric()) && (starts || at == 0) && (ends || is_last(at))
+    };
+    // "0x1f" is a number.
+    if !(2..=DIMENSIONS_MAX).contains(&groups.len()) || groups[0] == "0" || !groups.iter().enumerate().all(ends_in_digits) {
+        return Vec::new();
+    }
+    let own = |groups: &[&str]| groups.iter().map(|group| (*group).to_owned()).collect::<Vec<_>>();
+    let with_letters = own(&groups.join(" x ").split(' ').collect::<Vec<_>>());
+    let mut ways = vec![vec![groups.join("x")], own(&groups), with_letters];
+    // Not the way that it is written.
+    ways.remove(usize::from(text.contains('×')));
+    ways.into_iter().map(written).collect()
+}
+
+pub(super) fn written(terms: Vec<String>) -> TermPhrase {
+    TermPhrase { terms, prefix: false, folded: false }
+}
+
+/// Splits an ASCII text into groups of this length; the last one may be shorter.
+fn groups(text: &str, length: usize) -> impl Iterator<Item = String> {
+    text.as_bytes().chunks(length).map(|group| String::from_utf8_lossy(group).into_owned())
+}
+
+/// Splits an ASCII text into groups of this length; the first one may be shorter.
+fn groups_from_the_end(text: &str, length: usize) -> impl Iterator<Item = String> {
+    let (head, tail) = text.split_at(text.len() % length);
+    let head = (!head.is_empty()).then(|| head.to_owned());
+    head.into_iter().chain(groups(tail, length))
+}
