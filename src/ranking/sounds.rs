@@ -12,17 +12,13 @@ use crate::domain::{SOUND_SYMBOLS_MAX, Sound, SoundSymbol};
 /// Bits of a consonant's class in a skeleton.
 const CLASS_BITS: u32 = 3;
 /// Number of classes; 0 is the end of a skeleton.
-const CLASSES: u64 = 7;
+pub(super) const CLASSES: u64 = 7;
 /// Minimum number of consonants of a skeleton for which skeletons that differ by one are searched, too.
 const VARIED_MIN: usize = 3;
-/// Minimum number of symbols of a word that may be misspelled.
-const MISSPELLED_MIN: usize = 4;
 /// Maximum number of words that are compared with a word of a question.
-const COMPARED_MAX: usize = 2_000;
-/// Maximum number of words of any script that are looked at to find those of one script.
-const SEEN_MAX: usize = 20_000;
+pub(super) const COMPARED_MAX: usize = 2_000;
 /// Maximum number of words found, the most similar first.
-const FOUND_MAX: usize = 12;
+pub(super) const FOUND_MAX: usize = 12;
 /// Minimum similarity of words that are heavy enough, and of the lightest words.
 const SIMILAR_MIN: f32 = 0.72;
 const LIGHT_MIN: f32 = 0.85;
@@ -163,29 +159,8 @@ impl SoundIndex {
         found
     }
 
-    /// Finds the words of the same script that `exists` accepts and whose sound is a single edit away: one symbol more or less, another
-    /// symbol, or two neighbors in the other order.
-    pub(super) fn misspelled(&self, sound: Sound, exists: impl Fn(u32) -> bool) -> Vec<SoundingWord> {
-        let (own, classes) = (symbols(sound), classes(sound));
-        if own.length < MISSPELLED_MIN {
-            return Vec::new();
-        }
-        let swapped = (1..classes.len()).filter(|at| classes[at - 1] != classes[*at]).map(|at| {
-            let mut swapped = classes.clone();
-            swapped.swap(at - 1, at);
-            skeleton(&swapped)
-        });
-        // Few words have the same consonants in another order, so they come before those with others.
-        let variants = variants(&classes, 1);
-        let (same, others) = variants.split_at(1);
-        let skeletons = same.iter().copied().chain(swapped).chain(others.iter().copied());
-        let alike = self.with_skeletons(skeletons, exists).take(SEEN_MAX);
-        let alike = alike.filter(|word| word.sound.script() == sound.script()).take(COMPARED_MAX);
-        alike.filter(|word| is_one_edit(own.as_slice(), symbols(word.sound).as_slice())).take(FOUND_MAX).collect()
-    }
-
     /// Returns the words with these skeletons that `exists` accepts.
-    fn with_skeletons(
+    pub(super) fn with_skeletons(
         &self,
         skeletons: impl IntoIterator<Item = u64>,
         exists: impl Fn(u32) -> bool,
@@ -263,13 +238,13 @@ impl SoundMatcher {
 }
 
 /// The numbers of a sound's symbols.
-struct Symbols {
+pub(super) struct Symbols {
     numbers: [u8; SOUND_SYMBOLS_MAX],
     length: usize,
 }
 
 impl Symbols {
-    fn as_slice(&self) -> &[u8] {
+    pub(super) fn as_slice(&self) -> &[u8] {
         &self.numbers[..self.length]
     }
 
@@ -279,7 +254,7 @@ impl Symbols {
     }
 }
 
-fn symbols(sound: Sound) -> Symbols {
+pub(super) fn symbols(sound: Sound) -> Symbols {
     let mut symbols = Symbols { numbers: [0; SOUND_SYMBOLS_MAX], length: 0 };
     for symbol in sound.symbols() {
         symbols.numbers[symbols.length] = symbol as u8;
@@ -312,29 +287,18 @@ fn distance(one: &[u8], other: &[u8], costs: &Costs, distance_max: u32) -> Optio
     Some(row[other.len()]).filter(|cost| *cost <= distance_max)
 }
 
-/// Whether two words are equal but for one symbol, or for two neighbors in another order.
-fn is_one_edit(one: &[u8], other: &[u8]) -> bool {
-    let equal = one.iter().zip(other).take_while(|(a, b)| a == b).count();
-    let (one, other) = (&one[equal..], &other[equal..]);
-    let equal = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
-    match (&one[..one.len() - equal], &other[..other.len() - equal]) {
-        ([a, b], [c, d]) => (a, b) == (d, c),
-        (one, other) => one.len().max(other.len()) <= 1,
-    }
-}
-
 /// Returns the classes of the consonants.
-fn classes(sound: Sound) -> Vec<u64> {
+pub(super) fn classes(sound: Sound) -> Vec<u64> {
     sound.symbols().map(class).filter(|class| *class != 0).collect()
 }
 
-fn skeleton(classes: &[u64]) -> u64 {
+pub(super) fn skeleton(classes: &[u64]) -> u64 {
     classes.iter().fold(0, |all, class| all << CLASS_BITS | class)
 }
 
 /// Returns the skeleton first, then, if it has at least `varied_min` consonants, those with one more, one less, or one of another
 /// class.
-fn variants(classes: &[u64], varied_min: usize) -> Vec<u64> {
+pub(super) fn variants(classes: &[u64], varied_min: usize) -> Vec<u64> {
     let mut variants = vec![skeleton(classes)];
     if classes.len() >= varied_min {
         for at in 0..=classes.len() {
@@ -438,29 +402,6 @@ mod tests {
         posting_ids.sort_unstable();
         assert_eq!(posting_ids, [1, 2]);
         assert!(index.similar(Sound::NONE, |_| true).is_empty());
-    }
-
-    #[test]
-    fn a_misspelled_word_is_one_edit_away() {
-        let words = ["memory", "folder", "patch", "kamera", "memo"].map(sound);
-        let index = SoundIndex::of((0..).zip(words).map(|(posting_id, sound)| SoundingWord { posting_id, sound }));
-        let meant = |word: Sound| index.misspelled(word, |_| true).iter().map(|word| word.posting_id).collect::<Vec<_>>();
-        for (typed, word) in
-            [("meory", 0), ("mmeory", 0), ("memroy", 0), ("mevory", 0), ("floder", 1), ("folde", 1), ("kanera", 3)]
-        {
-            assert_eq!(meant(sound(typed)), [word], "{typed}");
-        }
-        assert!(meant(of(Script::Cyrillic, "mevory")).is_empty() && meant(sound("mem")).is_empty());
-        assert!(meant(sound("flodre")).is_empty(), "two edits");
-    }
-
-    #[test]
-    fn a_word_with_swapped_consonants_is_found_among_many_others() {
-        let others = (0..COMPARED_MAX as u32).map(|posting_id| (posting_id, sound("relmeto")));
-        let words = others.chain([(COMPARED_MAX as u32, sound("roklita"))]);
-        let index = SoundIndex::of(words.map(|(posting_id, sound)| SoundingWord { posting_id, sound }));
-        let found = index.misspelled(sound("rolkita"), |_| true);
-        assert_eq!(found.iter().map(|word| word.posting_id).collect::<Vec<_>>(), [COMPARED_MAX as u32]);
     }
 
     #[test]

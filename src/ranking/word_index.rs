@@ -16,7 +16,8 @@ use super::bm25::{B, Formula, add_all};
 use super::concept::Concept;
 use super::expansions::{Expansion, ExpansionCache};
 use super::question::Question;
-use super::sounds::{SoundIndex, SoundingWord, probability};
+use super::sounding::{Sounding, Typed, sounding};
+use super::sounds::{SoundIndex, SoundingWord};
 use super::translations::Translations;
 use super::weighted_words::{SignificantWord, Weighted, WordScores, sufficient_score, weighted_words};
 use crate::domain::{CountedWord, PassageId, QueryWord, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
@@ -38,14 +39,6 @@ const PART_MIN: f32 = SAME_MIN / 8.0;
 const SIGNIFICANT_MIN: f32 = 0.5;
 /// Minimum probability that two words mean the same for one to be found by the other.
 const PROBABLY: f32 = 0.5;
-/// Factors of the probability that two words are the same name because they sound alike: where the translation table has one of
-/// them, where it has both, and where the collection has the word itself and the other one is in the same script.
-const ONE_TRANSLATED: f32 = 0.6;
-const BOTH_TRANSLATED: f32 = 0.1;
-const ANOTHER_SPELLING: f32 = 0.2;
-/// The probability that another word is meant by one that neither the collection nor the translation table has, if a single edit
-/// leads to it.
-const MISSPELLED: f32 = 0.5;
 /// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each word that
 /// leads to it. Beyond that, the most frequent words of the question are ignored.
 const VISITS_PER_PASSAGE: usize = 1;
@@ -320,16 +313,21 @@ impl WordIndex {
         if let (Some(own), true) = (own, found.is_empty()) {
             expected = self.frequency(own) as f32;
         }
-        let (sounding, is_misspelled) = self.sounding(word, own, translations);
+        found.sort_unstable();
+        let posting_id = |entry: u64| (entry >> u32::BITS) as u32;
+        // The probabilities of several shared concepts add up. A word certainly means itself.
+        let sum = |of_word: &[u64]| of_word.iter().map(|entry| f32::from_bits(*entry as u32)).sum::<f32>().min(1.0);
+        let is_translated = |word| translations.has(word);
+        let is_found = found.chunk_by(|a, b| posting_id(*a) == posting_id(*b)).any(|of_word| sum(of_word) >= PROBABLY);
+        let typed = Typed { word, own, is_translated: is_translated(word.key), is_found };
+        let of_posting = |posting_id: u32| is_translated(self.postings[posting_id as usize].word);
+        let Sounding { words: sounding, is_misspelled } = sounding(&self.sounds, &typed, |id| self.exists(id), of_posting);
         for (posting_id, same) in sounding {
             found.push(entry(posting_id, same));
             expected += same * self.frequency(posting_id) as f32;
         }
         found.extend(own.map(|own| entry(own, 1.0)));
         found.sort_unstable();
-        let posting_id = |entry: u64| (entry >> u32::BITS) as u32;
-        // The probabilities of several shared concepts add up. A word certainly means itself.
-        let sum = |of_word: &[u64]| of_word.iter().map(|entry| f32::from_bits(*entry as u32)).sum::<f32>().min(1.0);
         let words = found.chunk_by(|a, b| posting_id(*a) == posting_id(*b)).map(|of_word| (posting_id(of_word[0]), sum(of_word)));
         let words: Vec<(u32, f32)> = words.filter(|(_, same)| *same >= SAME_MIN).collect();
         let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
@@ -337,33 +335,6 @@ impl WordIndex {
         let counts = !(word.parts > 0 && words.is_empty());
         let rarity = if counts { (1.0 + (all - having + 0.5) / (having + 0.5)).ln() } else { 0.0 };
         Expansion { word: word.key, words, visits, rarity, is_misspelled }
-    }
-
-    /// Finds the words of the collection that sound like a word of the question, which has the posting `own` if the collection
-    /// has it: their postings, with the probabilities that they are the same name. A word that nothing else is known of may also be
-    /// misspelled, and then it is said that it probably is.
-    fn sounding(&self, word: Word, own: Option<u32>, translations: &Translations) -> (FxHashMap<u32, f32>, bool) {
-        let others =
-            self.sounds.similar(word.sound, |id| self.exists(id)).into_iter().filter(|(other, _)| Some(other.posting_id) != own);
-        let same = |(SoundingWord { posting_id, sound }, similar): (SoundingWord, f32)| {
-            let other = self.postings[posting_id as usize].word;
-            let of_translated = match (translations.has(word.key), translations.has(other)) {
-                (false, false) => 1.0,
-                (true, true) => BOTH_TRANSLATED,
-                _ => ONE_TRANSLATED,
-            };
-            let is_spelled_otherwise = own.is_some() && sound.script() == word.sound.script();
-            let of_spelling = if is_spelled_otherwise { ANOTHER_SPELLING } else { 1.0 };
-            (posting_id, probability(word.sound, similar) * of_translated * of_spelling)
-        };
-        let mut found: FxHashMap<u32, f32> = others.map(same).collect();
-        let is_unknown = own.is_none() && !translations.has(word.key);
-        let meant = if is_unknown { self.sounds.misspelled(word.sound, |id| self.exists(id)) } else { Vec::new() };
-        for SoundingWord { posting_id, .. } in &meant {
-            let same = found.entry(*posting_id).or_default();
-            *same = same.max(MISSPELLED);
-        }
-        (found, !meant.is_empty())
     }
 
     /// Whether any passage has a word. Unlike its frequency, this is known without reading its posting.
