@@ -38,7 +38,7 @@ pub use crate::text::keyboard::retyped;
 pub use crate::text::literal_parts::literal_parts;
 pub use crate::text::marks::{MARKED_BYTES_MAX, PassageWords, TermMatcher, merge_marks, overlap};
 pub use crate::text::plain_words::word_key;
-pub use crate::text::query::{QueryError, QueryText};
+pub use crate::text::query::{QueryError, QueryText, is_minus};
 pub use crate::text::query_words::{DependentToken, count_words, dependent_tokens, fragments, punctuation, query_words};
 pub use crate::text::sentence_spans::sentence_spans;
 pub use crate::text::spellings::{as_typed, spellings, with_known_umlauts};

@@ -48,6 +48,12 @@ pub enum QueryError {
 impl QueryText {
     /// Parses the operators of a query.
     pub fn parse(query: &str) -> Self {
+        Self::parse_with_options(query, |_, _| false)
+    }
+
+    /// Parses the operators of a query in which some words may be options of commands, which are plain text with their minus.
+    /// `is_option` receives the letters and digits after a minus, and whether a value follows them, as in "-dump:live".
+    pub fn parse_with_options(query: &str, mut is_option: impl FnMut(&str, bool) -> bool) -> Self {
         let mut read = Self::default();
         let mut marks = Marks::default();
         let (mut rest, mut before) = (query, None);
@@ -60,7 +66,13 @@ impl QueryText {
                     let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
                     let word = behind[..end].trim_end_matches(|c: char| !c.is_alphanumeric() && !is_pictograph(c));
                     let is_flag = word.len() <= FLAG_LETTERS_MAX && word.bytes().all(|byte| byte.is_ascii_alphabetic());
-                    if is_flag { (None, 0) } else { (Some(&behind[..end]), end) }
+                    let name = word.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+                    let has_value = word[name.len()..].starts_with([':', '=']);
+                    if is_flag || (!name.is_empty() && is_option(name, has_value)) {
+                        (None, 0)
+                    } else {
+                        (Some(&behind[..end]), end)
+                    }
                 }
                 None => (None, 0),
             };
@@ -208,7 +220,7 @@ fn is_upright(mark: char) -> bool {
 
 /// Whether a character is the hyphen of keyboards, the full-width one, or the mathematical minus sign that some programs
 /// replace it with.
-fn is_minus(c: char) -> bool {
+pub fn is_minus(c: char) -> bool {
     matches!(c, '-' | '－' | '\u{2212}')
 }
 
@@ -255,6 +267,22 @@ mod tests {
         check("rain -wi2", "rain ", &[], &["wi2"]);
         check("vitamin -\"c\"", "vitamin ", &[], &["c"]);
         check("自行车 -车", "自行车 ", &[], &["车"]);
+    }
+
+    #[test]
+    fn options_of_commands_are_plain_text() {
+        let query = "java -Xmx4g -jar app.jar -Dport=80 -well-known";
+        let mut asked = Vec::new();
+        let read = QueryText::parse_with_options(query, |word, has_value| {
+            asked.push((word.to_owned(), has_value));
+            word != "jar" && word != "well"
+        });
+        assert_eq!(
+            (read.text.as_str(), read.excluded),
+            ("java -Xmx4g  app.jar -Dport=80 ", vec!["jar".into(), "well-known".into()])
+        );
+        let expect = [("Xmx4g", false), ("jar", false), ("Dport", true), ("well", false)];
+        assert_eq!(asked, expect.map(|(word, has_value)| (word.to_owned(), has_value)));
     }
 
     #[test]

@@ -186,3 +186,21 @@ async fn invalid_operator_queries_and_options_are_refused() {
     let answer = server.post(&format!("{PATH}/batch"), &batch).await;
     answer.assert_error(422, "invalid_request", "/searches/1/query", &["besides excluded words"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_option_that_a_passage_has_with_its_minus_is_no_exclusion() {
+    let server = Server::with_documents(json!([
+        {"id": "heap", "language": "en", "text": "Start the server with java -Xmx4g so that its heap may grow."},
+        {"id": "dump", "language": "en", "text": "Write the heap to a file with jmap -dump:live,file=heap.bin"},
+        {"id": "other", "language": "en", "text": "The Xmx8g heap of the java server is too small to dump."},
+    ]))
+    .await;
+    let first = async |query: &str| {
+        let answer = server.post(PATH, &json!({"query": query, "mode": "lexical"})).await;
+        ids(&answer).first().map(|id| (*id).to_owned())
+    };
+    assert_eq!(first("java -Xmx4g").await.as_deref(), Some("heap"));
+    assert_eq!(first("-Xmx4g").await.as_deref(), Some("heap"), "nothing but an option");
+    assert_eq!(first("jmap -dump:live,file=other.bin").await.as_deref(), Some("dump"));
+    assert_eq!(found(&server, "heap -Xmx8g").await, ["dump", "heap"], "no passage has it with a minus");
+}

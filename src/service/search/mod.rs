@@ -1,6 +1,6 @@
 //! Answers searches, from the query to the hits.
 //!
-//! `resolve` turns the request into an embedding and terms. `ranking` ranks the nearest documents and those that share words
+//! `resolve` turns the request into an embedding and terms, after `options` has told options of commands from excluded words. `ranking` ranks the nearest documents and those that share words
 //! (with `full`, `fusion`, `margin`, `boosts`, `preference`, `diversity` and `groups`). `hits` reads the contents of the hits,
 //! and `marks` marks the words that match. `labeled` searches among passages with labels.
 
@@ -15,6 +15,7 @@ mod labeled;
 mod literal;
 mod margin;
 mod marks;
+mod options;
 mod preference;
 mod ranking;
 mod resolve;
@@ -27,6 +28,7 @@ pub(super) use labeled::LabeledPassages;
 pub(super) use tokens::fill;
 pub(super) use warm_up::{precompute, start_preparing};
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -64,9 +66,13 @@ impl CollectionHandle {
     pub async fn search_batch(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchResults>, Error> {
         let (collection, state) = (self.open(), &self.service.state);
         state.check_running()?;
+        let options = match options::possible(&requests, &state.embedder) {
+            possible if possible.is_empty() => HashSet::new(),
+            possible => collection.read(move |collection| options::written(collection, possible)).await?,
+        };
         let mut words: Vec<Words> = Vec::with_capacity(requests.len());
         for (index, request) in requests.iter().enumerate() {
-            words.push(resolve::parse_words(request, &state.embedder).map_err(|error| in_batch(index, error.into()))?);
+            words.push(resolve::parse_words(request, &options, &state.embedder).map_err(|error| in_batch(index, error.into()))?);
         }
         if let Some(index) = words.iter().position(|words| !words.texts.is_empty()) {
             collection.check_model(self.service.model())?;

@@ -54,14 +54,17 @@ pub(super) struct Words {
     pub(super) query: Option<QueryText>,
 }
 
-/// Reads the text of a request.
-pub(super) fn parse_words(request: &SearchRequest, embedder: &Embedder) -> Result<Words, QueryError> {
+/// Reads the text of a request. `options` are words that are options of commands where they follow a minus.
+pub(super) fn parse_words(request: &SearchRequest, options: &HashSet<String>, embedder: &Embedder) -> Result<Words, QueryError> {
     Ok(match &request.target {
         SearchTarget::Text(text) if request.mode == SearchMode::Dense => {
             Words { texts: vec![as_read(text, embedder)], query: None }
         }
         SearchTarget::Text(text) => {
-            let mut query = if request.reading.operators { QueryText::parse(text) } else { QueryText::literal(text) };
+            let mut query = match request.reading.operators {
+                true => QueryText::parse_with_options(text, |word, _| options.contains(word)),
+                false => QueryText::literal(text),
+            };
             query.check()?;
             let keeps_all = !request.reading.operators || request.reading.all_words;
             if matches!(request.mode, SearchMode::Full { .. }) && !keeps_all {
