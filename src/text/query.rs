@@ -46,14 +46,9 @@ pub enum QueryError {
 }
 
 impl QueryText {
-    /// Parses the operators of a query.
-    pub fn parse(query: &str) -> Self {
-        Self::parse_with_options(query, |_, _| false)
-    }
-
-    /// Parses the operators of a query in which some words may be options of commands, which are plain text with their minus.
+    /// Parses the operators of a query. Some words may be options of commands, which are plain text with their minus.
     /// `is_option` receives the letters and digits after a minus, and whether a value follows them, as in "-dump:live".
-    pub fn parse_with_options(query: &str, mut is_option: impl FnMut(&str, bool) -> bool) -> Self {
+    pub fn parse(query: &str, mut is_option: impl FnMut(&str, bool) -> bool) -> Self {
         let mut read = Self::default();
         let mut marks = Marks::default();
         let (mut rest, mut before) = (query, None);
@@ -230,10 +225,15 @@ mod tests {
 
     use super::*;
 
+    /// Parses a query in which no word is an option.
+    fn parse(query: &str) -> QueryText {
+        QueryText::parse(query, |_, _| false)
+    }
+
     /// Checks the text, phrases and exclusions of a query.
     #[track_caller]
     fn check(query: &str, text: &str, phrases: &[&str], excluded: &[&str]) {
-        let read = QueryText::parse(query);
+        let read = parse(query);
         let [got_phrases, got_excluded] =
             [&read.phrases, &read.excluded].map(|of| of.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!((read.text.as_str(), &got_phrases[..], &got_excluded[..]), (text, phrases, excluded), "{query:?}");
@@ -273,7 +273,7 @@ mod tests {
     fn options_of_commands_are_plain_text() {
         let query = "java -Xmx4g -jar app.jar -Dport=80 -well-known";
         let mut asked = Vec::new();
-        let read = QueryText::parse_with_options(query, |word, has_value| {
+        let read = QueryText::parse(query, |word, has_value| {
             asked.push((word.to_owned(), has_value));
             word != "jar" && word != "well"
         });
@@ -303,7 +303,7 @@ mod tests {
         check("party -❤\u{fe0f}", "party ", &[], &["❤\u{fe0f}"]);
         plain("\"→\" and -→");
         check_required_terms("\"I ♥ NY\" -👍🏽", false, &["i ♥ ny"], &["👍"]);
-        assert_eq!(QueryText::parse("-🎂 🎉").check(), Ok(()));
+        assert_eq!(parse("-🎂 🎉").check(), Ok(()));
     }
 
     #[test]
@@ -339,8 +339,8 @@ mod tests {
     fn long_runs_of_operator_marks_are_parsed_quickly() {
         let clock = std::time::Instant::now();
         for marks in ["„", "\"", " \"", "« ", "-\"", " -„", "\" ", "\"a", " \"a", "“”", "「"] {
-            QueryText::parse(&marks.repeat(20_000));
-            QueryText::parse(&(marks.repeat(20_000) + "“ ”»」\""));
+            parse(&marks.repeat(20_000));
+            parse(&(marks.repeat(20_000) + "“ ”»」\""));
         }
         assert!(clock.elapsed().as_secs_f64() < 5.0, "{:?}", clock.elapsed());
     }
@@ -348,7 +348,7 @@ mod tests {
     /// Checks what a query requires. Forms are separated by |, and a star marks one that may continue.
     #[track_caller]
     fn check_required_terms(query: &str, all_words: bool, required: &[&str], excluded: &[&str]) {
-        let terms = QueryText::parse(query).terms(all_words, None).expect("the query is fine");
+        let terms = parse(query).terms(all_words, None).expect("the query is fine");
         let shown = |phrase: &TermPhrase| phrase.terms.join(" ") + if phrase.prefix { "*" } else { "" };
         let forms: Vec<String> =
             terms.required.iter().map(|forms| forms.iter().map(shown).collect::<Vec<_>>().join("|")).collect();
@@ -388,21 +388,21 @@ mod tests {
         for (query, expect) in
             [("-wind", false), ("-wind -\"old wall\" ?!", false), ("-wind sea", true), ("-\"old\" \"sea\"", true), ("?!", true)]
         {
-            assert_eq!(QueryText::parse(query).check(), if expect { Ok(()) } else { Err(QueryError::OnlyExcluded) }, "{query}");
+            assert_eq!(parse(query).check(), if expect { Ok(()) } else { Err(QueryError::OnlyExcluded) }, "{query}");
         }
-        let refused = |query: &str, all: bool| QueryText::parse(query).terms(all, None).expect_err(query);
+        let refused = |query: &str, all: bool| parse(query).terms(all, None).expect_err(query);
         let many: String = (0..201).map(|n| format!("w{n} ")).collect();
         let too_many = QueryError::TooManyDemands { limit: 200, got: 201 };
         assert_eq!(refused(&many, true), too_many);
         assert_eq!(refused(&format!("\"{many}\""), false), too_many);
         assert_eq!(refused(&format!("a -\"{many}\""), false), too_many);
-        assert!(QueryText::parse(&many).terms(false, None).is_ok_and(|terms| terms.truncated));
+        assert!(parse(&many).terms(false, None).is_ok_and(|terms| terms.truncated));
     }
 
     #[test]
     fn truncating_a_long_query_keeps_its_quoted_words() {
         let many: String = (0..300).map(|n| format!("w{n} ")).collect();
-        let terms = QueryText::parse(&format!("{many}\"old wall\"")).terms(false, None).expect("the query is fine");
+        let terms = parse(&format!("{many}\"old wall\"")).terms(false, None).expect("the query is fine");
         assert!(["old", "wall"].iter().all(|word| terms.terms.iter().any(|term| term.text == *word)) && terms.truncated);
     }
 
@@ -410,7 +410,7 @@ mod tests {
         /// Only marks, minus signs and excluded parts are lost, and only spaces are added.
         #[test]
         fn parsing_keeps_all_letters_in_the_text_or_the_exclusions(query in "[ab5 \"„“”«»「」\\-]{0,24}") {
-            let read = QueryText::parse(&query);
+            let read = parse(&query);
             let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
             let excluded: usize = read.excluded.iter().map(|one| letters(one).len()).sum();
             prop_assert_eq!(letters(&query).len(), letters(&read.text).len() + excluded);
@@ -421,7 +421,7 @@ mod tests {
 
         #[test]
         fn any_string_parses_as_a_query(query in any::<String>()) {
-            let read = QueryText::parse(&query);
+            let read = parse(&query);
             prop_assert!(read.phrases.iter().chain(&read.excluded).all(|one| has_words(one)));
         }
     }

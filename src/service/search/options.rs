@@ -24,7 +24,7 @@ pub(super) fn possible(requests: &[SearchRequest], embedder: &Embedder) -> BTree
     for request in requests {
         let has_operators = request.reading.operators && request.mode != SearchMode::Dense;
         if let (SearchTarget::Text(text), true) = (&request.target, has_operators) {
-            QueryText::parse_with_options(text, |word, has_value| {
+            QueryText::parse(text, |word, has_value| {
                 if words.len() < WORDS_MAX && (has_value || !embedder.knows(word_key(&word.to_lowercase()))) {
                     words.insert(word.to_owned());
                 }

@@ -62,7 +62,7 @@ pub(super) fn parse_words(request: &SearchRequest, options: &HashSet<String>, em
         }
         SearchTarget::Text(text) => {
             let mut query = match request.reading.operators {
-                true => QueryText::parse_with_options(text, |word, _| options.contains(word)),
+                true => QueryText::parse(text, |word, _| options.contains(word)),
                 false => QueryText::literal(text),
             };
             query.check()?;
