@@ -238,12 +238,14 @@ impl Columns {
             if column.name().is_empty() {
                 return Err("has a column without a name".to_owned());
             }
-            if columns.iter().any(|one| discriminant(one) == discriminant(&column) && one.name() == column.name()) {
+            if columns.iter().any(|declared| discriminant(declared) == discriminant(&column) && declared.name() == column.name())
+            {
                 return Err(format!("names the column {} twice", column.name()));
             }
             columns.push(column);
         }
-        let metadata = |name: &str| columns.iter().any(|column| matches!(column, Column::Metadata(one, _) if one == name));
+        let metadata =
+            |name: &str| columns.iter().any(|column| matches!(column, Column::Metadata(declared, _) if declared == name));
         let mut typed = types.0.iter().map(|(name, _)| name.as_str());
         if let Some(name) = typed.find(|name| !metadata(name.strip_prefix(METADATA_PREFIX).unwrap_or(name))) {
             return Err(format!("has no column of metadata {name}, which types names"));

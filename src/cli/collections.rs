@@ -107,11 +107,11 @@ fn list(client: &Client) -> Result<(), CliError> {
 /// Formats the languages with their document counts, in descending order, and the number of languages left out.
 fn languages(value: &Value, shown_max: usize) -> String {
     let all: Vec<&Value> = value.as_array().into_iter().flatten().collect();
-    let one = |language: &&Value| {
+    let with_count = |language: &&Value| {
         let code = language["language"].as_str().unwrap_or("none");
         format!("{code} {}", count(&language["documents"]))
     };
-    let mut named: Vec<String> = all.iter().take(shown_max).map(one).collect();
+    let mut named: Vec<String> = all.iter().take(shown_max).map(with_count).collect();
     if all.len() > shown_max {
         named.push(format!("and {} more", all.len() - shown_max));
     }

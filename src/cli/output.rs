@@ -194,9 +194,9 @@ pub fn count(value: &Value) -> String {
 }
 
 /// Formats a number with thousands separators and what it counts: `1 hit`, `1,200 hits`.
-pub fn plural(number: u64, one: &str) -> String {
+pub fn plural(number: u64, singular: &str) -> String {
     let end = if number == 1 { "" } else { "s" };
-    format!("{} {one}{end}", indicatif::HumanCount(number))
+    format!("{} {singular}{end}", indicatif::HumanCount(number))
 }
 
 /// Formats a number of bytes with a binary unit.

@@ -170,7 +170,7 @@ pub struct LanguageExamples {
 impl TrainingReport {
     /// The value for `trained_in`: the language of at least nine in ten examples.
     pub fn language_of_training(&self) -> Option<Language> {
-        let largest = self.languages.iter().find(|one| one.language.is_some())?;
+        let largest = self.languages.iter().find(|accuracy| accuracy.language.is_some())?;
         largest.language.filter(|_| largest.examples * 10 >= self.examples * 9)
     }
 }
@@ -312,7 +312,7 @@ pub fn normalized_label(text: &str) -> String {
 /// The labels in a document's metadata at `field`, which has this value: a string, a number, a boolean, or for `multi_label` also
 /// an array of these. Equal numbers are one label, as in a filter. `None` if the value is missing or null.
 pub fn labels_at(field: &MetadataPath, value: Option<&Value>, multi_label: bool) -> Result<Option<Vec<String>>, String> {
-    let one = |value: &Value| match value {
+    let parse_label = |value: &Value| match value {
         Value::String(text) if text.trim().is_empty() => Err("is a blank string".to_owned()),
         Value::String(text) => Ok(normalized_label(text)),
         Value::Number(number) => Ok(plain_number(number).to_string()),
@@ -327,12 +327,12 @@ pub fn labels_at(field: &MetadataPath, value: Option<&Value>, multi_label: bool)
     match value {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Array(values)) if multi_label => {
-            let mut labels = values.iter().map(one).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
+            let mut labels = values.iter().map(parse_label).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
             labels.sort_unstable();
             labels.dedup();
             Ok(Some(labels))
         }
-        Some(value) => Ok(Some(vec![one(value).map_err(refuse)?])),
+        Some(value) => Ok(Some(vec![parse_label(value).map_err(refuse)?])),
     }
 }
 
@@ -345,7 +345,7 @@ mod tests {
     fn check(metadata: serde_json::Value, multi_label: bool, expect: Result<Option<&[&str]>, &str>) {
         let field = MetadataPath::parse("a.b").unwrap();
         let found = labels_at(&field, field.find(metadata.as_object().unwrap()), multi_label);
-        let expect = expect.map(|labels| labels.map(|labels| labels.iter().map(|one| (*one).to_owned()).collect()));
+        let expect = expect.map(|labels| labels.map(|labels| labels.iter().map(|label| (*label).to_owned()).collect()));
         match (found, expect) {
             (Err(found), Err(expect)) => assert!(found.contains(expect), "{found}"),
             (found, expect) => assert_eq!(found, expect.map_err(str::to_owned), "{metadata}"),

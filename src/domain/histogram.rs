@@ -347,9 +347,9 @@ mod tests {
             (min.unwrap(), max.unwrap(), sum.unwrap())
         };
         const BIG: i64 = 9_007_199_254_740_993;
-        let (one, next) = (Scalar::Integer(BIG), Scalar::Integer(BIG + 1));
-        assert_eq!(stats(&[BIG + 1, BIG], &[]), (one.clone(), next, (2 * BIG + 1) as f64));
-        assert_eq!(stats(&[BIG, 1 - BIG], &[0.5]), (Scalar::Integer(1 - BIG), one, 1.5));
+        let (big, next) = (Scalar::Integer(BIG), Scalar::Integer(BIG + 1));
+        assert_eq!(stats(&[BIG + 1, BIG], &[]), (big.clone(), next, (2 * BIG + 1) as f64));
+        assert_eq!(stats(&[BIG, 1 - BIG], &[0.5]), (Scalar::Integer(1 - BIG), big, 1.5));
         assert_eq!(stats(&[2], &[1.5, 3.0]), (Scalar::Real(1.5), Scalar::Integer(3), 6.5));
         let end = 9_223_372_036_854_775_808.0;
         assert_eq!(stats(&[i64::MAX, i64::MIN], &[end, -end]).0, Scalar::Integer(i64::MIN));

@@ -76,7 +76,7 @@ impl ColumnTypes {
 
     /// Reads `year:int,published:date`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let one = |part: &str| {
+        let parse_column = |part: &str| {
             let (name, kind) = part.rsplit_once(':').unwrap_or((part, ""));
             let known = || CellType::ALL.map(CellType::name).join(", ");
             match CellType::parse(kind.trim()) {
@@ -84,7 +84,7 @@ impl ColumnTypes {
                 _ => Err(format!("must be columns with types ({}), such as year:int,published:date, got {part:?}", known())),
             }
         };
-        let types: Vec<(String, CellType)> = text.split(',').map(one).collect::<Result<_, _>>()?;
+        let types: Vec<(String, CellType)> = text.split(',').map(parse_column).collect::<Result<_, _>>()?;
         let mut names = HashSet::new();
         match types.iter().map(|(name, _)| name.strip_prefix(METADATA_PREFIX).unwrap_or(name)).find(|name| !names.insert(*name)) {
             None => Ok(Self(types)),

@@ -14,7 +14,7 @@ macro_rules! names {
 
             /// The variant with this name.
             pub fn parse(name: &str) -> Option<Self> {
-                Self::ALL.into_iter().find(|one| one.name() == name)
+                Self::ALL.into_iter().find(|value| value.name() == name)
             }
 
             /// The same; the error lists all names.

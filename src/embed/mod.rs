@@ -205,9 +205,9 @@ impl Embedder {
         while rest.peek().is_some() {
             let mut bytes = 0;
             let mut turn = Vec::new();
-            while let Some(one) = rest.next_if(|_| bytes < TURN_BYTES) {
-                bytes += one.bytes();
-                turn.push(one);
+            while let Some(text) = rest.next_if(|_| bytes < TURN_BYTES) {
+                bytes += text.bytes();
+                turn.push(text);
             }
             let permit = Arc::clone(&self.parts.tokenizing).acquire_owned().await.map_err(|_| EmbedError::Stopping)?;
             let parts = Arc::clone(&self.parts);
@@ -241,7 +241,8 @@ impl Embedder {
         let split = self.parts.text.split(title, text, PassageBounds { tokens_max, overlap_tokens })?;
         let only = if let [only] = &split[..] { Some(only) } else { None };
         let language = if detect { self.parts.detector.detect_passage(text, only) } else { None };
-        let parted = |one: TextPassage| (PassageSpan { range: one.range, headings: one.context.headings }, one.tokens);
+        let parted =
+            |passage: TextPassage| (PassageSpan { range: passage.range, headings: passage.context.headings }, passage.tokens);
         let (passages, tokens) = split.into_iter().map(parted).unzip();
         Ok(PreparedText { passages, tokens, language })
     }

@@ -47,7 +47,7 @@ pub struct Comparison {
     /// The training language.
     pub from: String,
     /// By method.
-    pub ways: BTreeMap<String, MethodAccuracy>,
+    pub methods: BTreeMap<String, MethodAccuracy>,
 }
 
 /// Accuracies of one method, in percent.
@@ -79,10 +79,10 @@ impl<'a> Task<'a> {
 
     /// Starts a comparison that contains the majority baseline.
     pub fn comparison(&self) -> Result<Comparison, EvaluationError> {
-        let mut comparison = Comparison { from: self.from.code().to_owned(), ways: BTreeMap::new() };
+        let mut comparison = Comparison { from: self.from.code().to_owned(), methods: BTreeMap::new() };
         let numbers = label_numbers(&self.classes, "the training part", &labels_of(self.train))?;
         let answers = self.tests.iter().map(|(language, test)| (*language, vec![majority(&numbers); test.len()])).collect();
-        comparison.ways.insert(MAJORITY.to_owned(), self.evaluate(&answers)?);
+        comparison.methods.insert(MAJORITY.to_owned(), self.evaluate(&answers)?);
         Ok(comparison)
     }
 
@@ -139,8 +139,8 @@ impl fmt::Display for Comparison {
         writeln!(f, "trained in {}, accuracy in percent:\n", name(&self.from))?;
         let row = |f: &mut fmt::Formatter<'_>, title: &str, cell: &dyn Fn(&MethodAccuracy) -> Option<f64>| {
             write!(f, "| {title:21} |")?;
-            for way in self.ways.values() {
-                match cell(way) {
+            for accuracy in self.methods.values() {
+                match cell(accuracy) {
                     Some(value) => write!(f, " {value:>8.1} |")?,
                     None => write!(f, " {:>8} |", "-")?,
                 }
@@ -148,16 +148,16 @@ impl fmt::Display for Comparison {
             writeln!(f)
         };
         write!(f, "| {:21} |", "language")?;
-        self.ways.keys().try_for_each(|way| write!(f, " {way:>8} |"))?;
+        self.methods.keys().try_for_each(|method| write!(f, " {method:>8} |"))?;
         write!(f, "\n|{:-<23}|", "")?;
-        self.ways.keys().try_for_each(|_| write!(f, "---------:|"))?;
+        self.methods.keys().try_for_each(|_| write!(f, "---------:|"))?;
         writeln!(f)?;
-        let languages = self.ways.values().next().map(|way| &way.languages).into_iter().flatten();
-        row(f, &name(&self.from), &|way| way.own)?;
+        let languages = self.methods.values().next().map(|accuracy| &accuracy.languages).into_iter().flatten();
+        row(f, &name(&self.from), &|accuracy| accuracy.own)?;
         for (code, _) in languages {
-            row(f, &name(code), &|way| way.languages.get(code).copied())?;
+            row(f, &name(code), &|accuracy| accuracy.languages.get(code).copied())?;
         }
-        row(f, "mean of the others", &|way| Some(way.mean))
+        row(f, "mean of the others", &|accuracy| Some(accuracy.mean))
     }
 }
 
@@ -202,9 +202,9 @@ mod tests {
         assert_eq!((judged.own, judged.languages["de"], judged.languages["fr"], judged.mean), (Some(50.0), 75.0, 0.0, 37.5));
         let mut comparison = task.comparison().unwrap();
         // The majority class in English is weather: one of two, two of four, one of one.
-        let always = &comparison.ways[MAJORITY];
+        let always = &comparison.methods[MAJORITY];
         assert_eq!((always.own, always.languages["de"], always.languages["fr"], always.mean), (Some(50.0), 50.0, 100.0, 75.0));
-        comparison.ways.insert("knn".to_owned(), judged);
+        comparison.methods.insert("knn".to_owned(), judged);
         let text = comparison.to_string();
         for line in [
             "| language              |      knn | majority |",

@@ -79,22 +79,22 @@ pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Optio
     let Some(aligned) = read(folder)? else {
         return Ok(None);
     };
-    let mut sides = Vec::new();
+    let mut embedded = Vec::new();
     for (language, sentences) in &aligned.languages {
-        sides.push((*language, encoder.encode(sentences)?));
+        embedded.push((*language, encoder.encode(sentences)?));
     }
-    let mut report = compare(&sides)?;
+    let mut report = compare(&embedded)?;
     report.absent = aligned.absent.iter().map(|language| language.code().to_owned()).collect();
     Ok(Some(report))
 }
 
 /// Computes P@1 between all languages, whose rows are translations of each other.
-fn compare(sides: &[(Language, Embeddings)]) -> Result<FloresReport, EvaluationError> {
+fn compare(embedded: &[(Language, Embeddings)]) -> Result<FloresReport, EvaluationError> {
     let mut languages = BTreeMap::new();
     let mut others = Vec::new();
-    for (index, (first, first_side)) in sides.iter().enumerate() {
-        for (second, second_side) in &sides[index + 1..] {
-            let precision = precision_at_1(first_side, second_side)?;
+    for (index, (first, first_embeddings)) in embedded.iter().enumerate() {
+        for (second, second_embeddings) in &embedded[index + 1..] {
+            let precision = precision_at_1(first_embeddings, second_embeddings)?;
             let (forward, backward) = (precision.forward, precision.backward);
             if first.code() == ENGLISH {
                 languages.insert(second.code().to_owned(), WithEnglish { to_english: backward, from_english: forward });
@@ -106,7 +106,7 @@ fn compare(sides: &[(Language, Embeddings)]) -> Result<FloresReport, EvaluationE
         }
     }
     Ok(FloresReport {
-        sentences: sides.first().map_or(0, |(_, side)| side.len()),
+        sentences: embedded.first().map_or(0, |(_, embeddings)| embeddings.len()),
         english_mean: mean(languages.values().flat_map(|score| [score.to_english, score.from_english])),
         other_pairs: others.len(),
         other_mean: mean(others),

@@ -60,7 +60,7 @@ fn block_of(set: &Embeddings, rows: &Range<usize>) -> Result<Block, MiningError>
 mod tests {
     use super::*;
 
-    fn side(rows: &[[f32; 2]]) -> Embeddings {
+    fn embeddings(rows: &[[f32; 2]]) -> Embeddings {
         Embeddings::normalized(rows.concat(), 2).unwrap()
     }
 
@@ -73,7 +73,7 @@ mod tests {
         //          b0=(1,0)  b1=(0.6,0.8)  b2=(0,1)
         // a0=(1,0)    1        0.6           0
         // a1=(0,1)    0        0.8           1
-        let (first, second) = (side(&[[1.0, 0.0], [0.0, 1.0]]), side(&[[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]));
+        let (first, second) = (embeddings(&[[1.0, 0.0], [0.0, 1.0]]), embeddings(&[[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]));
         let (forward, backward) = bidirectional_neighbors(&first, &second, 2).unwrap();
         assert_eq!([numbers(&forward, 0), numbers(&forward, 1)], [[0, 1], [2, 1]]);
         assert_eq!([0, 1, 2].map(|query| numbers(&backward, query)), [[0, 1], [1, 0], [1, 0]]);
@@ -82,14 +82,15 @@ mod tests {
 
     #[test]
     fn a_set_smaller_than_the_neighbor_count_is_returned_whole() {
-        let (forward, backward) = bidirectional_neighbors(&side(&[[1.0, 0.0]]), &side(&[[0.0, 1.0], [1.0, 0.0]]), 4).unwrap();
+        let (forward, backward) =
+            bidirectional_neighbors(&embeddings(&[[1.0, 0.0]]), &embeddings(&[[0.0, 1.0], [1.0, 0.0]]), 4).unwrap();
         assert_eq!(numbers(&forward, 0), [1, 0]);
         assert_eq!([numbers(&backward, 0), numbers(&backward, 1)], [[0], [0]]);
     }
 
     #[test]
     fn ties_go_to_the_lower_number_for_any_block_size() {
-        let (first, second) = (side(&[[1.0, 0.0]; 3]), side(&[[2.0, 0.0]; 5]));
+        let (first, second) = (embeddings(&[[1.0, 0.0]; 3]), embeddings(&[[2.0, 0.0]; 5]));
         for (threads, columns) in [(1, 1), (2, 2), (8, 8)] {
             let (forward, backward) = by_blocks(&first, &second, 3, threads, columns).unwrap();
             assert_eq!((numbers(&forward, 2), numbers(&backward, 4)), (vec![0, 1, 2], vec![0, 1, 2]), "{threads} x {columns}");
@@ -101,7 +102,7 @@ mod tests {
         // Directions at 17 and 11 different angles, without ties.
         let fan = |count: usize, step: f32| {
             let angles = (0..count).map(|number| (number as f32 * step).to_radians());
-            side(&angles.map(|angle| [angle.cos(), angle.sin()]).collect::<Vec<_>>())
+            embeddings(&angles.map(|angle| [angle.cos(), angle.sin()]).collect::<Vec<_>>())
         };
         let (first, second) = (fan(17, 20.3), fan(11, 31.7));
         let found = |threads: usize, block: usize| {
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn sets_of_different_dimensions_are_refused() {
         let wide = Embeddings::normalized(vec![1.0; 3], 3).unwrap();
-        let error = bidirectional_neighbors(&side(&[[1.0, 0.0]]), &wide, 4).unwrap_err().to_string();
+        let error = bidirectional_neighbors(&embeddings(&[[1.0, 0.0]]), &wide, 4).unwrap_err().to_string();
         assert!(error.contains("got 1 of 2 values, 1 of 3"), "{error}");
     }
 }

@@ -198,8 +198,8 @@ impl PassagesReport {
             let chosen =
                 pairs.iter().filter(|(pair, _)| pair.split_once('-').is_some_and(|(query, passage)| counts(query, passage)));
             let chosen: Vec<RankingMetrics> = chosen.map(|(_, score)| score.ranked).collect();
-            let by = |way: &dyn Fn(&RankingMetrics) -> Option<RankMetrics>| {
-                let ranks: Vec<RankMetrics> = chosen.iter().filter_map(way).collect();
+            let by = |ranks_of: &dyn Fn(&RankingMetrics) -> Option<RankMetrics>| {
+                let ranks: Vec<RankMetrics> = chosen.iter().filter_map(ranks_of).collect();
                 (!ranks.is_empty()).then(|| RankMetrics::mean(&ranks))
             };
             RankingMetrics {

@@ -43,12 +43,12 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
 
-    fn side(rows: &[[f32; 2]]) -> Embeddings {
+    fn embeddings(rows: &[[f32; 2]]) -> Embeddings {
         Embeddings::normalized(rows.concat(), 2).unwrap()
     }
 
     fn check(first: &[[f32; 2]], second: &[[f32; 2]], forward: f64, backward: f64) {
-        assert_eq!(precision_at_1(&side(first), &side(second)).unwrap(), Precision { forward, backward });
+        assert_eq!(precision_at_1(&embeddings(first), &embeddings(second)).unwrap(), Precision { forward, backward });
     }
 
     #[test]
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn sides_of_different_length_are_refused() {
-        let error = precision_at_1(&side(&[[1.0, 0.0]]), &side(&[[1.0, 0.0], [0.0, 1.0]])).unwrap_err();
+        let error = precision_at_1(&embeddings(&[[1.0, 0.0]]), &embeddings(&[[1.0, 0.0], [0.0, 1.0]])).unwrap_err();
         assert!(error.to_string().contains("got 1 and 2"), "{error}");
     }
 

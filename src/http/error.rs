@@ -155,7 +155,7 @@ impl Checks {
     /// The values of the checks if all succeed, otherwise the error of those that failed.
     pub fn all<T>(checked: impl IntoIterator<Item = Result<T, ApiError>>) -> Result<Vec<T>, ApiError> {
         let mut checks = Self::default();
-        let values = checked.into_iter().filter_map(|one| checks.add(one)).collect();
+        let values = checked.into_iter().filter_map(|result| checks.add(result)).collect();
         checks.end().map(|()| values)
     }
 }
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn checks_collect_every_violation() {
         let refuse = |pointer: &str| Err(ApiError::at(Code::InvalidRequest, pointer, "bad"));
-        let pointers = |error: ApiError| error.errors.into_iter().filter_map(|one| one.pointer).collect::<Vec<_>>();
+        let pointers = |error: ApiError| error.errors.into_iter().filter_map(|violation| violation.pointer).collect::<Vec<_>>();
         assert_eq!(Checks::all([Ok(1), Ok(2)]), Ok(vec![1, 2]));
         let error = Checks::all([Ok(1), refuse("/a"), Ok(2), refuse("/b")]).unwrap_err();
         assert_eq!(error.detail, "/a: bad; and 1 more");

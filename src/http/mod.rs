@@ -59,8 +59,8 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     for word in ["scroll", "count", "delete", "update"] {
         // A document may have such a word as its id.
         let path = format!("/v1/collections/{{collection}}/documents/{word}");
-        let one = get(documents::get_document).put(put_patch::put_document).patch(put_patch::patch_document);
-        routes = routes.route(&path, one.delete(documents::delete_document));
+        let document = get(documents::get_document).put(put_patch::put_document).patch(put_patch::patch_document);
+        routes = routes.route(&path, document.delete(documents::delete_document));
     }
     let description = description();
     let auth = AuthMiddleware::new(service.clone(), settings.clone(), &description.operations);

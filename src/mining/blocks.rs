@@ -106,10 +106,10 @@ impl Block {
     }
 
     fn multiply(&self, other: &Self, room: &mut [f32]) -> Result<(), ShapeError> {
-        let one = ArrayView2::from_shape((self.len(), self.dimension), self.values.as_slice())?;
-        let two = ArrayView2::from_shape((other.len(), self.dimension), other.values.as_slice())?;
+        let own = ArrayView2::from_shape((self.len(), self.dimension), self.values.as_slice())?;
+        let others = ArrayView2::from_shape((other.len(), self.dimension), other.values.as_slice())?;
         let mut product = ArrayViewMut2::from_shape((self.len(), other.len()), room)?;
-        general_mat_mul(1.0, &one, &two.t(), 0.0, &mut product);
+        general_mat_mul(1.0, &own, &others.t(), 0.0, &mut product);
         Ok(())
     }
 
@@ -418,8 +418,8 @@ mod tests {
             }
             for (other, of_other) in &others {
                 for (position, number) in other.numbers().iter().enumerate() {
-                    let wanted = (0..first.len() as u32).filter(|one| !skip(*one, *number));
-                    prop_assert!(check(of_other.of(position), wanted.map(|one| cosine(one, *number)).collect()));
+                    let wanted = (0..first.len() as u32).filter(|candidate| !skip(*candidate, *number));
+                    prop_assert!(check(of_other.of(position), wanted.map(|candidate| cosine(candidate, *number)).collect()));
                 }
             }
         }

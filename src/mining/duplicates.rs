@@ -52,13 +52,13 @@ pub fn cluster(
     check_range("sentences", sentences, 0, SENTENCES_MAX)?;
     check_range("size_max", rule.size_max as usize, 2, u32::MAX as usize)?;
     let mut joined = Vec::new();
-    for (one, other, score) in pairs {
-        check_below("sentence", one.max(other), sentences)?;
+    for (first, second, score) in pairs {
+        check_below("sentence", first.max(second), sentences)?;
         if !score.is_finite() {
-            return Err(MiningError::NotFinite { first: one, second: other });
+            return Err(MiningError::NotFinite { first, second });
         }
-        if one != other && score >= rule.score_min {
-            joined.push((one.min(other), one.max(other), score));
+        if first != second && score >= rule.score_min {
+            joined.push((first.min(second), first.max(second), score));
         }
     }
     joined.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(b.2.total_cmp(&a.2)));
@@ -67,11 +67,11 @@ pub fn cluster(
     let mut forest = Forest::new(sentences);
     let refused = joined.iter().filter(|pair| !forest.join(pair.0, pair.1, rule.size_max)).count();
     let mut centrality = vec![0.0_f64; sentences];
-    for &(one, other, score) in &joined {
+    for &(first, second, score) in &joined {
         // A refused pair connects two clusters, so it does not count toward the centrality in either.
-        if forest.root(one) == forest.root(other) {
-            centrality[one as usize] += f64::from(score);
-            centrality[other as usize] += f64::from(score);
+        if forest.root(first) == forest.root(second) {
+            centrality[first as usize] += f64::from(score);
+            centrality[second as usize] += f64::from(score);
         }
     }
     Ok(collect(&mut forest, &centrality, refused))

@@ -64,16 +64,16 @@ impl Layout {
             if !is_due(edge.weight, *epoch) {
                 continue;
             }
-            for (one, other) in [edge.ends, (edge.ends.1, edge.ends.0)] {
-                let (one, other) = (one as usize, other as usize);
-                let pull = attraction(points[one], points[other]);
-                shift(&mut points[one], pull, -rate);
-                shift(&mut points[other], pull, rate);
+            for (end, other_end) in [edge.ends, (edge.ends.1, edge.ends.0)] {
+                let (end, other_end) = (end as usize, other_end as usize);
+                let pull = attraction(points[end], points[other_end]);
+                shift(&mut points[end], pull, -rate);
+                shift(&mut points[other_end], pull, rate);
                 for _ in 0..NEGATIVE_SAMPLES {
                     // The sampling is nearly uniform, because there are far fewer than 2³² points.
                     let drawn = (((random.next() >> 32) * points.len() as u64) >> 32) as usize;
-                    let push = repulsion(points[one], points[drawn]);
-                    shift(&mut points[one], push, rate);
+                    let push = repulsion(points[end], points[drawn]);
+                    shift(&mut points[end], push, rate);
                 }
             }
         }
@@ -107,8 +107,8 @@ fn is_due(weight: f32, epoch: usize) -> bool {
 }
 
 /// Returns the attraction between `one` and `other`: the gradient of the logarithm of the curve, with reversed sign.
-fn attraction(one: Point, other: Point) -> Point {
-    let (difference, squared) = difference(one, other);
+fn attraction(point: Point, other: Point) -> Point {
+    let (difference, squared) = difference(point, other);
     if squared == 0.0 {
         return [0.0; 2];
     }
@@ -118,8 +118,8 @@ fn attraction(one: Point, other: Point) -> Point {
 }
 
 /// Returns the displacement of `one` away from `drawn`: the gradient of the logarithm of 1 minus the curve.
-fn repulsion(one: Point, drawn: Point) -> Point {
-    let (difference, squared) = difference(one, drawn);
+fn repulsion(point: Point, drawn: Point) -> Point {
+    let (difference, squared) = difference(point, drawn);
     // The point itself, or one at the same position: the direction is undefined.
     if squared == 0.0 {
         return [0.0; 2];

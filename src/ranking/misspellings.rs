@@ -40,9 +40,9 @@ impl SoundIndex {
         let alike = self.with_skeletons(skeletons_alike(sound), exists).take(SEEN_MAX);
         let alike = alike.filter(|word| word.sound.script() == sound.script()).take(COMPARED_MAX);
         let compared = |word: SoundingWord| Some(Meant { word, edits: edits(own, symbols(word.sound).as_slice(), edits_max)? });
-        let mut meant: Vec<Meant> = alike.filter_map(compared).filter(|one| one.edits > 0).collect();
-        let fewest = meant.iter().map(|one| one.edits).min();
-        meant.retain(|one| Some(one.edits) == fewest);
+        let mut meant: Vec<Meant> = alike.filter_map(compared).filter(|candidate| candidate.edits > 0).collect();
+        let fewest = meant.iter().map(|candidate| candidate.edits).min();
+        meant.retain(|candidate| Some(candidate.edits) == fewest);
         meant.truncate(FOUND_MAX);
         meant
     }
@@ -136,7 +136,7 @@ mod tests {
 
     /// The positions of the words that a misspelled one may mean.
     fn meant(index: &SoundIndex, typed: Sound) -> Vec<u32> {
-        index.misspelled(typed, 2, |_| true).iter().map(|one| one.word.posting_id).collect()
+        index.misspelled(typed, 2, |_| true).iter().map(|candidate| candidate.word.posting_id).collect()
     }
 
     #[test]

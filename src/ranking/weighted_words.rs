@@ -100,7 +100,7 @@ pub(super) fn weighted_words(
     limit_numbers(&mut weighted, &is_small_number);
     remove_parts_of_words(query, &mut weighted);
     if query.len() > LONG_QUESTION {
-        weighted.retain(|one| !one.expansion.words.is_empty());
+        weighted.retain(|weighted_word| !weighted_word.expansion.words.is_empty());
         weighted.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         weighted.truncate(QUESTION_WORDS_MAX);
     }
@@ -110,19 +110,19 @@ pub(super) fn weighted_words(
 /// Gives small numbers at most the mean weight of the other words: in a small collection, each number is rare.
 fn limit_numbers(weighted: &mut [Weighted], is_small_number: &[bool]) {
     let words = weighted.iter().zip(is_small_number).filter(|(_, is_small_number)| !**is_small_number);
-    let weights: Vec<f32> = words.map(|(one, _)| one.weight).filter(|weight| *weight > 0.0).collect();
+    let weights: Vec<f32> = words.map(|(word, _)| word.weight).filter(|weight| *weight > 0.0).collect();
     if weights.is_empty() {
         return;
     }
     let mean = weights.iter().sum::<f32>() / weights.len() as f32;
     let numbers = weighted.iter_mut().zip(is_small_number).filter(|(_, is_small_number)| **is_small_number);
-    numbers.for_each(|(one, _)| one.weight = one.weight.min(mean));
+    numbers.for_each(|(word, _)| word.weight = word.weight.min(mean));
 }
 
 /// Returns the score of a passage that has every word of a question once. Of a long question, the heaviest words are enough.
 pub(super) fn sufficient_score(query: &[QueryWord], weighted: &[Weighted]) -> f32 {
     let enough = if query.len() > LONG_QUESTION { SUFFICIENT_WORDS } else { weighted.len() };
-    let mut weights: Vec<f32> = weighted.iter().map(|one| one.weight).collect();
+    let mut weights: Vec<f32> = weighted.iter().map(|word| word.weight).collect();
     weights.sort_unstable_by(|a, b| b.total_cmp(a));
     weights.iter().take(enough).sum()
 }
@@ -141,19 +141,23 @@ fn importances(words: &[&QueryWord], question: Option<&Question>) -> Vec<f32> {
 /// Removes names that nothing sounds like, and words that find nothing and are parts of a name that is found or of a misspelled word:
 /// none of them says that a passage does not answer.
 fn remove_parts_of_words(query: &[QueryWord], weighted: &mut Vec<Weighted>) {
-    let is_found = |key: u32| weighted.iter().any(|one| one.expansion.word == key && !one.expansion.words.is_empty());
+    let is_found = |key: u32| {
+        weighted.iter().any(|weighted_word| weighted_word.expansion.word == key && !weighted_word.expansion.words.is_empty())
+    };
     let mut parts: Vec<u32> = Vec::new();
-    for (at, QueryWord { word, .. }) in query.iter().enumerate().filter(|(_, one)| one.word.parts > 0 && is_found(one.word.key)) {
+    for (at, QueryWord { word, .. }) in
+        query.iter().enumerate().filter(|(_, word)| word.word.parts > 0 && is_found(word.word.key))
+    {
         let own = &query[at.saturating_sub(word.parts.into())..at];
         parts.extend(own.iter().map(|part| part.word.key).filter(|key| !is_found(*key)));
     }
     let misspelled: Vec<u32> =
-        weighted.iter().map(|one| &one.expansion).filter(|one| one.is_misspelled).map(|one| one.word).collect();
-    let is_misspelled = |one: &QueryWord| !one.tokens.is_empty() && misspelled.contains(&one.word.key);
-    for (at, word) in query.iter().enumerate().filter(|(_, one)| is_misspelled(one)) {
+        weighted.iter().map(|word| &word.expansion).filter(|word| word.is_misspelled).map(|word| word.word).collect();
+    let is_misspelled = |word: &QueryWord| !word.tokens.is_empty() && misspelled.contains(&word.word.key);
+    for (at, word) in query.iter().enumerate().filter(|(_, word)| is_misspelled(word)) {
         // The parts of a word follow it and have its tokens.
         let own = query[at + 1..].iter().take_while(|part| part.tokens == word.tokens && part.word.sound.is_none());
         parts.extend(own.map(|part| part.word.key).filter(|key| !is_found(*key)));
     }
-    weighted.retain(|one| one.weight > 0.0 && !parts.contains(&one.expansion.word));
+    weighted.retain(|weighted_word| weighted_word.weight > 0.0 && !parts.contains(&weighted_word.expansion.word));
 }

@@ -208,7 +208,7 @@ impl WordIndex {
         let Some((rarest, others)) = postings.split_first() else { return true };
         // Slots are assigned in ascending order, so those of a posting are sorted.
         let slot = |entry: &u32| entry >> WORD_COUNT_BITS;
-        let has = |one: u32| others.iter().all(|posting| posting.binary_search_by_key(&one, slot).is_ok());
+        let has = |candidate: u32| others.iter().all(|posting| posting.binary_search_by_key(&candidate, slot).is_ok());
         rarest.iter().any(|entry| has(slot(entry)))
     }
 
@@ -283,10 +283,10 @@ impl WordIndex {
     }
 
     fn significant_words(&self, weighted: &[Weighted]) -> Vec<SignificantWord> {
-        let total: f32 = weighted.iter().map(|one| one.expansion.rarity).sum();
+        let total: f32 = weighted.iter().map(|word| word.expansion.rarity).sum();
         let rarity_min = SIGNIFICANT_MIN * total / weighted.len().max(1) as f32;
-        let significant = weighted.iter().filter(|one| one.expansion.rarity >= rarity_min && one.has_significant_token);
-        significant.map(|one| self.significant_word(&one.expansion)).collect()
+        let significant = weighted.iter().filter(|word| word.expansion.rarity >= rarity_min && word.has_significant_token);
+        significant.map(|word| self.significant_word(&word.expansion)).collect()
     }
 
     fn significant_word(&self, expansion: &Expansion) -> SignificantWord {

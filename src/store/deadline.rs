@@ -87,13 +87,14 @@ mod tests {
     #[test]
     fn a_shared_read_outlives_its_caller() {
         let (_folder, store) = DocumentStore::for_tests();
-        let one = |connection: &Connection| -> Result<i64, Fault> {
+        let count = |connection: &Connection| -> Result<i64, Fault> {
             let enough =
                 "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000) select count(*) from n";
             Ok(connection.query_row(enough, [], |row| row.get(0))?)
         };
         let gone = Arc::downgrade(&Arc::new(()));
-        let ended = with_caller(Some(gone), || (with_caller(None, || store.read("counting", one)), store.read("counting", one)));
+        let ended =
+            with_caller(Some(gone), || (with_caller(None, || store.read("counting", count)), store.read("counting", count)));
         assert!(matches!(ended, (Ok(100_000), Err(StoreError::Interrupted { .. }))), "{ended:?}");
     }
 

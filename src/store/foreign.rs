@@ -189,7 +189,7 @@ fn open_restricted(
     let mut tables = Vec::new();
     for version in 1..=schema.migrations.len() {
         let made = objects(&create_in_memory(schema, version)?)?;
-        tables.extend(made.into_iter().filter(|object| object.kind == "table").map(|one| one.name));
+        tables.extend(made.into_iter().filter(|object| object.kind == "table").map(|object| object.name));
     }
     // The file is immutable, so SQLite looks for no lock, log or journal next to it.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;

@@ -69,7 +69,7 @@ impl DocumentStore {
             let (required, excluded) = (required(terms), excluded(terms));
             let expression = match (&required, &excluded) {
                 (None, None) => return Ok(None),
-                (Some(one), None) | (None, Some(one)) => one.clone(),
+                (Some(only), None) | (None, Some(only)) => only.clone(),
                 (Some(required), Some(excluded)) => format!("{required} NOT {excluded}"),
             };
             let sql = "select rowid from lexical where lexical match ?1";

@@ -158,7 +158,7 @@ mod tests {
             }
             if !counts.next_part(bytes_max) {
                 let values = counts.into_values().into_iter();
-                return (values.map(|one| (serde_json::to_value(one.value).unwrap(), one.documents)).collect(), scans);
+                return (values.map(|value| (serde_json::to_value(value.value).unwrap(), value.documents)).collect(), scans);
             }
         }
     }

@@ -22,7 +22,7 @@ const YEAR_MIN: u16 = 1_000;
 /// The century of a year of two digits.
 const CENTURY: u16 = 2_000;
 /// Maximum number of ways to write a date in words that are searched.
-const WAYS_MAX: usize = 128;
+const VARIANTS_MAX: usize = 128;
 /// Words between the day, the month and the year, and around the numbers of a Vietnamese date.
 const BETWEEN: [&str; 6] = ["de", "del", "d", "of", "năm", "m"];
 /// What may follow the number of a day: "3rd", "1er", "1º" (normalized to "1o").
@@ -121,7 +121,7 @@ fn date_at(words: &[Run<'_>], from: usize, at: usize) -> Option<DateInWords> {
     if AFTER_MONTH.iter().any(|mark| word.text.starts_with(mark)) {
         let month = at.checked_sub(1).and_then(|before| Some((before, month(number(before)?)?)))?;
         let follows =
-            |at: usize, marks: &[&str]| words.get(at).is_some_and(|one| marks.iter().any(|mark| one.text.starts_with(mark)));
+            |at: usize, marks: &[&str]| words.get(at).is_some_and(|word| marks.iter().any(|mark| word.text.starts_with(mark)));
         let day = number(at + 1).and_then(day).filter(|_| follows(at + 2, &AFTER_DAY)).map(|day| (at + 2, day));
         let year = at.checked_sub(3).filter(|_| follows(at - 2, &AFTER_YEAR)).and_then(|at| Some((at, year(number(at)?)?)));
         return date(month.0, &[month.1], day, year);
@@ -210,17 +210,17 @@ pub(super) fn dates_in_numbers(text: &str) -> Vec<CalendarDate> {
 /// because the numbers would be found in times and other numbers.
 pub(super) fn in_numbers(date: &CalendarDate, month_first: bool) -> Vec<Vec<String>> {
     let CalendarDate { day, month, year: Some(year) } = *date else { return Vec::new() };
-    let mut ways = Vec::new();
+    let mut variants = Vec::new();
     for width in [1, 2] {
         let [year, month] = [year.to_string(), format!("{month:0>width$}")];
         let Some(day) = day.map(|day| format!("{day:0>width$}")) else {
-            ways.extend([vec![year.clone(), month.clone()], vec![month, year]]);
+            variants.extend([vec![year.clone(), month.clone()], vec![month, year]]);
             continue;
         };
-        ways.extend([vec![day.clone(), month.clone(), year.clone()], vec![year.clone(), month.clone(), day.clone()]]);
-        ways.extend(month_first.then(|| vec![month, day, year]));
+        variants.extend([vec![day.clone(), month.clone(), year.clone()], vec![year.clone(), month.clone(), day.clone()]]);
+        variants.extend(month_first.then(|| vec![month, day, year]));
     }
-    ways
+    variants
 }
 
 /// Returns the ways to write a date with the month in words, in any language. `has` says whether a passage may have all of some words, by
@@ -239,33 +239,33 @@ pub fn in_words(date: &CalendarDate, has: impl Fn(&[u32]) -> bool) -> Vec<TermPh
     let missing: Vec<&str> = BETWEEN.into_iter().filter(|word| !has(&[key_of(word)])).collect();
     let are_together =
         |name: &MonthName, day: Option<u32>| has(&[Some(name.name.key), day, year_key].into_iter().flatten().collect::<Vec<_>>());
-    let mut ways = with_marks(day, month, year, |word| has(&[key_of(word)]));
+    let mut variants = with_marks(day, month, year, |word| has(&[key_of(word)]));
     if days.is_empty() {
         let names = names.iter().filter(|name| are_together(name, None));
-        ways.extend(in_turn(names.map(|name| without_day(name, year)).collect()));
+        variants.extend(in_turn(names.map(|name| without_day(name, year)).collect()));
     }
     for day in &days {
         let names = names.iter().filter(|name| day.precedes(name.between) && are_together(name, Some(day.word.key)));
-        ways.extend(in_turn(names.map(|name| with_name(&day.word.word, name, year)).collect()));
+        variants.extend(in_turn(names.map(|name| with_name(&day.word.word, name, year)).collect()));
     }
     let mut seen = FxHashSet::default();
     // A way with a word that no passage has is never found.
-    ways.retain(|way| way.split(' ').all(|word| !missing.contains(&word)) && seen.insert(way.clone()));
-    ways.truncate(WAYS_MAX);
-    ways.iter().filter_map(|way| Some(TermPhrase { prefix: false, ..phrase(way)? })).collect()
+    variants.retain(|variant| variant.split(' ').all(|word| !missing.contains(&word)) && seen.insert(variant.clone()));
+    variants.truncate(VARIANTS_MAX);
+    variants.iter().filter_map(|variant| Some(TermPhrase { prefix: false, ..phrase(variant)? })).collect()
 }
 
 /// Returns the first way of each name, then the second of each, because the first are the most frequent ones.
 fn in_turn(by_name: Vec<Vec<String>>) -> Vec<String> {
-    let ways = by_name.iter().map(Vec::len).max().unwrap_or_default();
-    (0..ways).flat_map(|way| by_name.iter().filter_map(move |ways| ways.get(way).cloned())).collect()
+    let variants_max = by_name.iter().map(Vec::len).max().unwrap_or_default();
+    (0..variants_max).flat_map(|index| by_name.iter().filter_map(move |variants| variants.get(index).cloned())).collect()
 }
 
 fn without_day(MonthName { name, between }: &MonthName, year: &str) -> Vec<String> {
     let name = name.word;
-    let mut ways = vec![format!("{name} {year}"), format!("{year} {name}")];
-    ways.extend((*between == Between::De).then(|| format!("{name} de {year}")));
-    ways
+    let mut variants = vec![format!("{name} {year}"), format!("{year} {name}")];
+    variants.extend((*between == Between::De).then(|| format!("{name} de {year}")));
+    variants
 }
 
 /// A way to write the number of a day.
@@ -300,20 +300,20 @@ fn days(day: u8) -> impl Iterator<Item = Day> {
 
 fn with_name(day: &str, MonthName { name, between }: &MonthName, year: &str) -> Vec<String> {
     let name = name.word;
-    let mut ways = vec![format!("{day} {name} {year}"), format!("{name} {day} {year}")];
+    let mut variants = vec![format!("{day} {name} {year}"), format!("{name} {day} {year}")];
     match (between, year.is_empty()) {
-        (Between::Of, _) => ways.push(format!("{day} of {name} {year}")),
-        (Between::De, true) => ways.push(format!("{day} de {name}")),
-        (Between::De, false) => ways.extend([format!("{day} de {name} de {year}"), format!("{day} de {name} del {year}")]),
+        (Between::Of, _) => variants.push(format!("{day} of {name} {year}")),
+        (Between::De, true) => variants.push(format!("{day} de {name}")),
+        (Between::De, false) => variants.extend([format!("{day} de {name} de {year}"), format!("{day} de {name} del {year}")]),
         (Between::Nothing, _) => {}
     }
     if *between == Between::De && name.starts_with(['a', 'o']) {
-        ways.push(if year.is_empty() { format!("{day} d {name}") } else { format!("{day} d {name} de {year}") });
+        variants.push(if year.is_empty() { format!("{day} d {name}") } else { format!("{day} d {name} de {year}") });
     }
     if !year.is_empty() {
-        ways.extend([format!("{year} {name} {day}"), format!("{year} m {name} {day}")]);
+        variants.extend([format!("{year} {name} {day}"), format!("{year} m {name} {day}")]);
     }
-    ways
+    variants
 }
 
 /// Returns the ways to write a date in the languages that mark the numbers of a date, up to the number of the day.
@@ -406,15 +406,18 @@ mod tests {
 
     fn written(day: Option<u8>, year: Option<u16>, words: &[&str]) -> Vec<String> {
         let known: Vec<u32> = words.iter().map(|word| key_of(word)).collect();
-        let ways = in_words(&CalendarDate { day, month: 3, year }, |words| words.iter().all(|word| known.contains(word)));
-        ways.into_iter().map(|way| way.terms.join(" ")).collect()
+        let variants = in_words(&CalendarDate { day, month: 3, year }, |words| words.iter().all(|word| known.contains(word)));
+        variants.into_iter().map(|variant| variant.terms.join(" ")).collect()
     }
 
     #[test]
     fn a_date_is_written_with_the_names_that_a_collection_has() {
-        let ways = written(Some(3), Some(2024), &["3", "2024", "März"]);
-        assert!(["3 märz 2024", "märz 3 2024", "2024 märz 3"].iter().all(|way| ways.contains(&(*way).to_owned())), "{ways:?}");
-        assert!(ways.iter().all(|way| way.contains("märz")), "{ways:?}");
+        let variants = written(Some(3), Some(2024), &["3", "2024", "März"]);
+        assert!(
+            ["3 märz 2024", "märz 3 2024", "2024 märz 3"].iter().all(|variant| variants.contains(&(*variant).to_owned())),
+            "{variants:?}"
+        );
+        assert!(variants.iter().all(|variant| variant.contains("märz")), "{variants:?}");
         assert_eq!(written(Some(3), Some(2024), &["3", "März"]), [""; 0], "no passage has the year");
         assert!(written(Some(3), Some(2024), &["3rd", "2024", "march"]).contains(&"march 3rd 2024".to_owned()));
         assert!(written(Some(3), None, &["3", "marzo", "de"]).contains(&"3 de marzo".to_owned()));
@@ -427,19 +430,19 @@ mod tests {
         let words = ["3", "3rd", "march", "marzo", "март", "of", "de"];
         let english = ["3 march", "march 3", "3 of march", "3rd march", "march 3rd", "3rd of march"];
         let others = ["3 marzo", "marzo 3", "3 de marzo", "3 март", "март 3"];
-        let mut ways = written(Some(3), None, &words);
+        let mut variants = written(Some(3), None, &words);
         let mut expect = [&english[..], &others].concat();
-        ways.sort_unstable();
+        variants.sort_unstable();
         expect.sort_unstable();
-        assert_eq!(ways, expect);
+        assert_eq!(variants, expect);
     }
 
     #[test]
     fn the_number_of_ways_is_limited() {
         let names: Vec<&str> = months().filter_map(|(_, mut names)| names.nth(2)).collect();
-        let ways = written(Some(3), Some(2024), &[names, vec!["3", "03", "3rd", "2024", "de", "of"]].concat());
-        assert_eq!(ways.len(), WAYS_MAX);
-        assert!(ways.contains(&"3 март 2024".to_owned()) && ways.contains(&"3 mars 2024".to_owned()), "{ways:?}");
+        let variants = written(Some(3), Some(2024), &[names, vec!["3", "03", "3rd", "2024", "de", "of"]].concat());
+        assert_eq!(variants.len(), VARIANTS_MAX);
+        assert!(variants.contains(&"3 март 2024".to_owned()) && variants.contains(&"3 mars 2024".to_owned()), "{variants:?}");
     }
 
     #[test]

@@ -78,9 +78,9 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<Lit
         let numbers = runs.iter().filter(|run| run.text.contains(char::is_numeric)).count();
         let condition = if numbers > 1 { SearchCondition::Number } else { SearchCondition::Always };
         let (dates, in_numbers) = dates(text);
-        let ways = as_written.into_iter().chain(other).chain(grouped(text)).chain(ungrouped(text)).chain(in_numbers);
-        let ways = ways.chain(dimensions(text));
-        return part(ways.collect(), dates, at, runs, condition).into_iter().collect();
+        let variants = as_written.into_iter().chain(other).chain(grouped(text)).chain(ungrouped(text)).chain(in_numbers);
+        let variants = variants.chain(dimensions(text));
+        return part(variants.collect(), dates, at, runs, condition).into_iter().collect();
     }
     let is_short = |run: &Run<'_>| run.class == Class::Unspaced && run.characters().len() <= UNSPACED_MAX;
     let short = (at..).zip(runs).filter(|(_, run)| is_short(run));
@@ -155,18 +155,18 @@ fn word_keys(runs: &[Run<'_>]) -> Vec<u32> {
 fn dates(text: &str) -> (Vec<CalendarDate>, Vec<TermPhrase>) {
     let dates = dates_in_numbers(text);
     let given: Vec<&str> = text.split(['.', '-', '/']).collect();
-    let mut ways: Vec<Vec<String>> = dates.iter().flat_map(|date| in_numbers(date, text.contains('/'))).collect();
+    let mut variants: Vec<Vec<String>> = dates.iter().flat_map(|date| in_numbers(date, text.contains('/'))).collect();
     if let ([first, second, year], false) = (&given[..], dates.is_empty())
         && first.len() <= 2
         && year.len() == 2
     {
         let padded = |number: &str, width| format!("{:0>width$}", number.trim_start_matches('0'));
-        ways.extend([1, 2].map(|width| vec![padded(first, width), padded(second, width), (*year).to_owned()]));
+        variants.extend([1, 2].map(|width| vec![padded(first, width), padded(second, width), (*year).to_owned()]));
     }
-    ways.sort_unstable();
-    ways.dedup();
-    ways.retain(|way| *way != given);
-    (dates, ways.into_iter().map(written).collect())
+    variants.sort_unstable();
+    variants.dedup();
+    variants.retain(|variant| *variant != given);
+    (dates, variants.into_iter().map(written).collect())
 }
 
 /// Returns the parts that are dates with the month in words. `share` is the share of one word.
@@ -191,15 +191,15 @@ mod tests {
 
     /// The ways to write each part, with its share in percent.
     fn parts(query: &str) -> Vec<(Vec<String>, u32)> {
-        let ways = |part: &LiteralPart| {
-            let way = |phrase: &TermPhrase| format!("{}{}", phrase.terms.join(" "), if phrase.prefix { "*" } else { "" });
-            part.phrases.iter().map(way).collect()
+        let variants = |part: &LiteralPart| {
+            let variant = |phrase: &TermPhrase| format!("{}{}", phrase.terms.join(" "), if phrase.prefix { "*" } else { "" });
+            part.phrases.iter().map(variant).collect()
         };
-        literal_parts(query).iter().map(|part| (ways(part), (part.share * 100.0).round() as u32)).collect()
+        literal_parts(query).iter().map(|part| (variants(part), (part.share * 100.0).round() as u32)).collect()
     }
 
-    fn part(ways: &[&str], share: u32) -> (Vec<String>, u32) {
-        (ways.iter().map(|way| (*way).to_owned()).collect(), share)
+    fn part(variants: &[&str], share: u32) -> (Vec<String>, u32) {
+        (variants.iter().map(|variant| (*variant).to_owned()).collect(), share)
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn dates_with_a_year_of_two_digits_are_searched_with_and_without_zeros() {
-        let has = |query: &str, way: &str| parts(query)[0].0.contains(&way.to_owned());
+        let has = |query: &str, variant: &str| parts(query)[0].0.contains(&variant.to_owned());
         assert!(has("15.5.24", "15 05 24") && has("15.05.24", "15 5 24") && has("5/15/24", "05 15 24"));
         assert!(has("15.5.24", "15 5 2024") && has("15.5.24", "2024 05 15"));
         assert!(!has("3.5.24", "03 05 24"), "this may be a version");
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(parts("M8x40")[0].0, ["m8 40", "m8 x 40"]);
         assert_eq!(parts("2×3x4")[0].0[1..], ["2x3x4", "2 x 3 x 4"]);
         for query in ["x86", "0x1f", "box12", "4x", "3xy5"] {
-            assert!(parts(query).iter().all(|(phrases, _)| !phrases.iter().any(|way| way.contains(" x "))), "{query}");
+            assert!(parts(query).iter().all(|(phrases, _)| !phrases.iter().any(|variant| variant.contains(" x "))), "{query}");
         }
     }
 
@@ -300,7 +300,10 @@ mod tests {
         assert_eq!(parts("١٢ ٣٤٥")[0].0, ["12 345", "12345"]);
         assert_eq!(literal_parts("1 234")[0].condition, SearchCondition::Always, "it may be two numbers");
         for two in ["0 234", "1234 567", "12 34", "1 234b", "1.5 234"] {
-            assert!(parts(two).iter().all(|(ways, _)| ways.iter().all(|way| way != "1234" && way != "1234567")), "{two}");
+            assert!(
+                parts(two).iter().all(|(variants, _)| variants.iter().all(|variant| variant != "1234" && variant != "1234567")),
+                "{two}"
+            );
         }
     }
 

@@ -105,7 +105,7 @@ impl PassageWords {
         let mut words = Self { language, shown, characters, runs: Vec::new() };
         let mut open = None;
         let mut before = "";
-        for (at, grapheme) in visible_characters(passage).take_while(|(at, one)| at + one.len() <= MARKED_BYTES_MAX) {
+        for (at, grapheme) in visible_characters(passage).take_while(|(at, grapheme)| at + grapheme.len() <= MARKED_BYTES_MAX) {
             let source = at..at + grapheme.len();
             let last = std::mem::replace(&mut before, grapheme);
             let is_inner = |before: &str, mark: &str| is_within_word(before, mark, &passage[source.end..]);
@@ -199,7 +199,7 @@ impl PassageWords {
                 continue;
             }
             let pairs = characters.windows(2).filter(|pair| term_matcher.whole.contains(truncate_term(self.text(pair))));
-            let alone = characters.chunks(1).filter(|one| term_matcher.has_prefix(self.text(one)));
+            let alone = characters.chunks(1).filter(|character| term_matcher.has_prefix(self.text(character)));
             marks.extend(pairs.chain(alone).filter_map(source));
         }
         marks
@@ -213,10 +213,10 @@ impl PassageWords {
             let characters = &self.characters[run.characters.clone()];
             let Some(whole) = source(characters) else { continue };
             let near: Vec<&Range<usize>> = pieces.iter().filter(|piece| overlap(piece, &whole)).collect();
-            let is_in_a_piece = |one: &&Character| near.iter().any(|piece| overlap(piece, &one.source));
+            let is_in_a_piece = |character: &&Character| near.iter().any(|piece| overlap(piece, &character.source));
             let inside = characters.iter().filter(is_in_a_piece);
             if run.class == Class::Unspaced {
-                marks.extend(inside.map(|one| one.source.clone()));
+                marks.extend(inside.map(|character| character.source.clone()));
             } else if inside.count() * 2 >= characters.len() {
                 marks.push(whole);
             }
@@ -244,8 +244,8 @@ impl PassageWords {
             let Some(start) = characters.first().map(|first| first.shown.start) else { continue };
             plain_words::for_each_word(&runs::Run { class: run.class, text: self.text(characters) }, |word| {
                 let shown = start + word.range.start..start + word.range.end;
-                let from = || characters.partition_point(|one| one.shown.end <= shown.start);
-                let to = || characters.partition_point(|one| one.shown.start < shown.end);
+                let from = || characters.partition_point(|character| character.shown.end <= shown.start);
+                let to = || characters.partition_point(|character| character.shown.start < shown.end);
                 take(run.class, word, &|| source(characters.get(from()..to())?));
             });
         }

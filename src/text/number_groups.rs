@@ -101,8 +101,8 @@ pub(super) fn ungrouped(text: &str) -> impl Iterator<Item = TermPhrase> {
     let whole = is_thousands.then(|| whole.concat());
     let exact = whole.clone().map(|whole| std::iter::once(whole).chain(decimals.map(ToOwned::to_owned)).collect());
     let rounded = whole.filter(|_| decimals.is_some_and(|decimals| decimals.bytes().all(|digit| digit == b'0')));
-    let ways: [Option<Vec<String>>; 2] = [exact, rounded.map(|whole| vec![whole])];
-    ways.into_iter().flatten().map(written)
+    let variants: [Option<Vec<String>>; 2] = [exact, rounded.map(|whole| vec![whole])];
+    variants.into_iter().flatten().map(written)
 }
 
 /// Returns the other ways to write the sizes of a thing, with a letter or a sign between the numbers: "M8x40" for "M8×40", and the
@@ -121,10 +121,10 @@ pub(super) fn dimensions(text: &str) -> Vec<TermPhrase> {
     }
     let own = |groups: &[&str]| groups.iter().map(|group| (*group).to_owned()).collect::<Vec<_>>();
     let with_letters = own(&groups.join(" x ").split(' ').collect::<Vec<_>>());
-    let mut ways = vec![vec![groups.join("x")], own(&groups), with_letters];
+    let mut variants = vec![vec![groups.join("x")], own(&groups), with_letters];
     // Not the way that it is written.
-    ways.remove(usize::from(text.contains('×')));
-    ways.into_iter().map(written).collect()
+    variants.remove(usize::from(text.contains('×')));
+    variants.into_iter().map(written).collect()
 }
 
 pub(super) fn written(terms: Vec<String>) -> TermPhrase {

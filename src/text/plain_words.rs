@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_words_within_a_long_chinese_word_count_too() {
-        let has = |text: &str, word: &str| word_counts(text, |_| true).iter().any(|one| one.key == word_key(word));
+        let has = |text: &str, word: &str| word_counts(text, |_| true).iter().any(|count| count.key == word_key(word));
         assert!(["下雨天", "下雨", "雨天"].iter().all(|word| has("下雨天路滑", word)));
         assert!(["新幹線", "幹線"].iter().all(|word| has("新幹線で行く", word)));
         assert!(!has("下雨天路滑", "雨"), "single characters are not counted, because they say little");

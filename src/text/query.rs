@@ -355,7 +355,7 @@ mod tests {
         let without: Vec<String> = terms.excluded.iter().map(shown).collect();
         assert_eq!(
             (forms, without),
-            (required.iter().map(|one| (*one).to_owned()).collect(), excluded.iter().map(|one| (*one).to_owned()).collect()),
+            (required.iter().map(|term| (*term).to_owned()).collect(), excluded.iter().map(|term| (*term).to_owned()).collect()),
             "{query:?}"
         );
     }
@@ -412,7 +412,7 @@ mod tests {
         fn parsing_keeps_all_letters_in_the_text_or_the_exclusions(query in "[ab5 \"„“”«»「」\\-]{0,24}") {
             let read = parse(&query);
             let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
-            let excluded: usize = read.excluded.iter().map(|one| letters(one).len()).sum();
+            let excluded: usize = read.excluded.iter().map(|term| letters(term).len()).sum();
             prop_assert_eq!(letters(&query).len(), letters(&read.text).len() + excluded);
             for phrase in &read.phrases {
                 prop_assert!(letters(&read.text).contains(&letters(phrase)));
@@ -422,7 +422,7 @@ mod tests {
         #[test]
         fn any_string_parses_as_a_query(query in any::<String>()) {
             let read = parse(&query);
-            prop_assert!(read.phrases.iter().chain(&read.excluded).all(|one| has_words(one)));
+            prop_assert!(read.phrases.iter().chain(&read.excluded).all(|term| has_words(term)));
         }
     }
 }

@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn dependent(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<(u32, u32)> {
-        dependent_tokens(text, pieces, |_| true).into_iter().map(|one| (one.token, one.word)).collect()
+        dependent_tokens(text, pieces, |_| true).into_iter().map(|dependent| (dependent.token, dependent.word)).collect()
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
     fn tokens_of_words_with_digits_are_dependent() {
         assert_eq!(dependent("65W tv", &[(1, 0..2), (2, 2..3), (3, 3..6)]).len(), 3);
         let groups = dependent_tokens("10.0 x-7", &[(1, 0..2), (2, 2..3), (3, 3..4), (4, 4..6), (5, 6..7), (6, 7..8)], |_| true);
-        let is_group: Vec<(u32, bool)> = groups.into_iter().map(|one| (one.token, one.is_group)).collect();
+        let is_group: Vec<(u32, bool)> = groups.into_iter().map(|dependent| (dependent.token, dependent.is_group)).collect();
         assert_eq!(is_group, [(1, true), (3, true), (4, false), (6, false)]);
     }
 

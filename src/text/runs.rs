@@ -404,7 +404,7 @@ mod tests {
         }
         assert_eq!(
             ["Ä", "Ж", "٣", "ς", "京", "각"].map(normalized_character),
-            ["ä", "ж", "3", "σ", "京", "각"].map(|one| one.chars().next())
+            ["ä", "ж", "3", "σ", "京", "각"].map(|letter| letter.chars().next())
         );
     }
 }

@@ -83,19 +83,19 @@ fn splits(word: &str, cased: &str) -> Vec<Vec<String>> {
     if !SPLIT_CHARS.contains(&characters.len()) {
         return Vec::new();
     }
-    let mut ways: Vec<Vec<String>> = Vec::new();
+    let mut splits: Vec<Vec<String>> = Vec::new();
     let by_case: Vec<String> = camel_case(cased).into_iter().map(str::to_lowercase).collect();
     let by_digits: Vec<String> = letters_and_digits(word).into_iter().map(ToOwned::to_owned).collect();
-    ways.extend([by_case, by_digits].into_iter().filter(|way| way.len() > 2));
+    splits.extend([by_case, by_digits].into_iter().filter(|split| split.len() > 2));
     let is_capitals = !cased.is_empty() && cased.bytes().all(|letter| letter.is_ascii_uppercase());
     let letters_max = if is_capitals { CAPITALS_MAX } else { ABBREVIATION_MAX };
     if characters.len() <= letters_max && word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
-        ways.push(word.chars().map(String::from).collect());
+        splits.push(word.chars().map(String::from).collect());
     }
     let begins_word = |at: &&usize| word[**at..].starts_with(|c| class(c).is_some());
     let parts = characters.iter().skip(1).filter(begins_word).map(|at| word.split_at(*at));
-    ways.extend(parts.filter(|(a, b)| !is_within_number(a, b)).map(|(a, b)| vec![a.to_owned(), b.to_owned()]));
-    ways
+    splits.extend(parts.filter(|(a, b)| !is_within_number(a, b)).map(|(a, b)| vec![a.to_owned(), b.to_owned()]));
+    splits
 }
 
 /// Whether these runs are words that may be written as one.
@@ -206,8 +206,8 @@ pub fn with_known_umlauts(query: &str, is_known: impl Fn(u32) -> bool) -> Option
 
 /// Returns the beginning of a word in the ways to spell it.
 pub(super) fn beginnings(word: &str) -> impl Iterator<Item = TermPhrase> {
-    let ways = [Some(exact(word).into_owned()), with_umlauts(word)];
-    ways.into_iter().flatten().map(|way| TermPhrase { prefix: true, ..TermPhrase::single_word(way) })
+    let variants = [Some(exact(word).into_owned()), with_umlauts(word)];
+    variants.into_iter().flatten().map(|variant| TermPhrase { prefix: true, ..TermPhrase::single_word(variant) })
 }
 
 fn is_word(run: &Run<'_>) -> bool {
@@ -231,21 +231,21 @@ mod tests {
     use super::*;
 
     /// The ways to write each part that is searched for under this condition.
-    fn ways(query: &str, language: &str, accepts: impl Fn(&SearchCondition) -> bool) -> Vec<Vec<String>> {
+    fn variants(query: &str, language: &str, accepts: impl Fn(&SearchCondition) -> bool) -> Vec<Vec<String>> {
         let parts = spellings(query, Language::parse(language)).into_iter().filter(|part| accepts(&part.condition));
         parts.map(|part| part.phrases.iter().map(|phrase| phrase.terms.join(" ")).collect()).collect()
     }
 
     fn joined(query: &str) -> Vec<Vec<String>> {
-        ways(query, "en", |condition| matches!(condition, SearchCondition::Joined(_)))
+        variants(query, "en", |condition| matches!(condition, SearchCondition::Joined(_)))
     }
 
     fn split(query: &str) -> Vec<Vec<String>> {
-        ways(query, "en", |condition| matches!(condition, SearchCondition::Split { .. }))
+        variants(query, "en", |condition| matches!(condition, SearchCondition::Split { .. }))
     }
 
     fn otherwise(query: &str, language: &str) -> Vec<Vec<String>> {
-        ways(query, language, |condition| matches!(condition, SearchCondition::Unfound(_)))
+        variants(query, language, |condition| matches!(condition, SearchCondition::Unfound(_)))
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn three_words_or_more_are_abbreviated_by_their_initials() {
-        let abbreviated = |query: &str| ways(query, "en", |condition| matches!(condition, SearchCondition::Initials(_)));
+        let abbreviated = |query: &str| variants(query, "en", |condition| matches!(condition, SearchCondition::Initials(_)));
         assert_eq!(abbreviated("our Key performance indicators"), [["okp"], ["okpi"], ["kpi"]]);
         assert_eq!(abbreviated("end-of-life"), [["eol"]]);
         assert_eq!(abbreviated("key indicators"), [[""; 0]; 0]);
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_combining_mark_stays_with_its_letter() {
-        assert!(split("за\u{301}мок")[0].iter().all(|way| !way.contains(" \u{301}")));
+        assert!(split("за\u{301}мок")[0].iter().all(|variant| !variant.contains(" \u{301}")));
     }
 
     #[test]
@@ -337,12 +337,12 @@ mod tests {
 
     #[test]
     fn longer_words_are_found_by_a_word_as_typed() {
-        let ways = |typed: &str, read: &str| -> Vec<String> {
+        let variants = |typed: &str, read: &str| -> Vec<String> {
             let parts = as_typed(typed, read, spellings(typed, Language::parse("de")));
             let phrases = parts.into_iter().flat_map(|part| part.phrases);
             phrases.map(|phrase| format!("{}{}", phrase.terms.join(" "), if phrase.prefix { "*" } else { "" })).collect()
         };
-        assert!(ways("Kuerbis suppe", "kürbis suppe").contains(&"kuerbissuppe".to_owned()));
+        assert!(variants("Kuerbis suppe", "kürbis suppe").contains(&"kuerbissuppe".to_owned()));
     }
 
     #[test]

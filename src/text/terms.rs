@@ -367,7 +367,7 @@ mod tests {
             let terms = passage_terms(&text, None, |_| true);
             let stored: HashSet<&str> = terms.words.split(' ').chain(terms.folded.split(' ')).collect();
             for term in query_terms(&text, None).terms {
-                prop_assert!(stored.iter().any(|one| *one == term.text || term.prefix && one.starts_with(&term.text)), "{:?}", term);
+                prop_assert!(stored.iter().any(|stored_term| *stored_term == term.text || term.prefix && stored_term.starts_with(&term.text)), "{:?}", term);
             }
         }
     }

@@ -85,7 +85,7 @@ mod tests {
             let words: Vec<String> = (1..words).map(|number| format!("word{number}")).collect();
             let counts = word_counts(&format!("personenaufzug {}", words.join(" ")), |key| known.contains(&key));
             ["personenaufzug", "aufzug", "word11", "word12"]
-                .map(|word| counts.iter().find(|one| one.key == word_key(word)).map_or(0, |one| usize::from(one.count)))
+                .map(|word| counts.iter().find(|count| count.key == word_key(word)).map_or(0, |count| usize::from(count.count)))
         };
         assert_eq!(counts(WITH_BEGINNING_MIN), [BEGINNING_COUNT, BEGINNING_COUNT, BEGINNING_COUNT, 1]);
         assert_eq!(counts(WITH_BEGINNING_MIN - 1), [1; 4]);
@@ -96,8 +96,9 @@ mod tests {
         let counts = |words: usize| {
             let words: Vec<String> = (0..words).map(|number| format!("word{number}")).collect();
             let counts = word_counts(&words.join(" "), |_| true);
-            let count =
-                |word: &String| counts.iter().find(|one| one.key == word_key(word)).map_or(0, |one| usize::from(one.count));
+            let count = |word: &String| {
+                counts.iter().find(|count| count.key == word_key(word)).map_or(0, |count| usize::from(count.count))
+            };
             words.iter().map(count).collect::<Vec<_>>()
         };
         let rest = vec![1; WITH_BEGINNING_MIN - BEGINNING];

@@ -158,14 +158,14 @@ fn server_classifiers_are_compared_with_the_same_network_run_locally() {
     let report = measured.report(&["classification", "--kind", "knn,mlp,offline"]);
     let comparison = &report["comparisons"][0];
     assert_eq!((&comparison["set"], &comparison["from"]), (&json!("sib200"), &json!("en")));
-    let ways = comparison["ways"].as_object().unwrap();
-    assert_eq!(ways.keys().collect::<Vec<_>>(), ["knn", "majority", "mlp", "offline"]);
+    let methods = comparison["methods"].as_object().unwrap();
+    assert_eq!(methods.keys().collect::<Vec<_>>(), ["knn", "majority", "mlp", "offline"]);
     // "Sports" is the first of two equally frequent labels: correct for one of two in English, two of three in German, one of
     // two in French.
-    assert_eq!(ways["majority"]["own"], 50.0);
-    assert!((ways["majority"]["mean"].as_f64().unwrap() - (200.0 / 3.0 + 50.0) / 2.0).abs() < 1e-9, "{ways:?}");
-    assert_eq!((&ways["knn"]["languages"]["de"], &ways["knn"]["languages"]["fr"]), (&json!(100.0), &json!(100.0)));
-    assert_eq!(ways["mlp"], ways["offline"]);
+    assert_eq!(methods["majority"]["own"], 50.0);
+    assert!((methods["majority"]["mean"].as_f64().unwrap() - (200.0 / 3.0 + 50.0) / 2.0).abs() < 1e-9, "{methods:?}");
+    assert_eq!((&methods["knn"]["languages"]["de"], &methods["knn"]["languages"]["fr"]), (&json!(100.0), &json!(100.0)));
+    assert_eq!(methods["mlp"], methods["offline"]);
     measured.check_nothing_left();
     let told = measured.eval(&["classification", "--kind", "knn"]);
     assert!(told.expect(0).starts_with("sib200, trained in en English, accuracy in percent:\n"), "{}", told.out);

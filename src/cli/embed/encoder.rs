@@ -103,7 +103,10 @@ async fn embed_locally(embedder: &Embedder, texts: Vec<String>) -> Result<Vec<Ve
     }
     let embedded = embedder.embed(texts, Priority::Ingest).await;
     let embedded = embedded.map_err(|source| CliError::Model { what: "cannot embed".to_owned(), source: Box::new(source) })?;
-    let vector = |one: crate::domain::Embedded| Vector { values: one.embedding.as_slice().to_vec(), truncated: one.truncated };
+    let vector = |embedded: crate::domain::Embedded| Vector {
+        values: embedded.embedding.as_slice().to_vec(),
+        truncated: embedded.truncated,
+    };
     Ok(embedded.into_iter().map(vector).collect())
 }
 

@@ -85,7 +85,7 @@ pub fn run(client: &Client, args: ClassificationArgs) -> Result<(), CliError> {
                     Kind::Knn | Kind::Mlp => predict_on_server(client, &task, *kind)?,
                     Kind::Offline => task.predict_locally(&mut ServerEncoder::new(client, &args.data)).map_err(to_cli_error)?,
                 };
-                comparison.ways.insert(kind.name(), task.evaluate(&answers).map_err(to_cli_error)?);
+                comparison.methods.insert(kind.name(), task.evaluate(&answers).map_err(to_cli_error)?);
             }
             comparisons.push(NamedComparison { set: set.clone(), comparison });
         }

@@ -82,7 +82,7 @@ fn mine_on_server(client: &Client, first: &[String], second: &[String]) -> Resul
 
 fn candidate(line: &str) -> Option<Candidate> {
     let pair: Value = serde_json::from_str(line).ok()?;
-    let number = |side: &str| pair[side]["id"].as_str()?.parse().ok();
+    let number = |corpus: &str| pair[corpus]["id"].as_str()?.parse().ok();
     Some(Candidate { first: number("first")?, second: number("second")?, score: pair["score"].as_f64()? as f32 })
 }
 

@@ -166,10 +166,12 @@ fn check_run(args: &SearchArgs, configurations: &[Configuration]) -> Result<(), 
     if !args.languages.contains(&Scope::All) {
         return wrong("expected all in --languages, got none".to_owned());
     }
-    if let Some(Configuration { name, .. }) = configurations.iter().find(|one| !runs::is_valid_name(&one.name)) {
+    if let Some(Configuration { name, .. }) =
+        configurations.iter().find(|configuration| !runs::is_valid_name(&configuration.name))
+    {
         return wrong(format!("expected names without white space, got {name}"));
     }
-    configurations.iter().try_for_each(|one| Sink::check(Some(&run_path(path, one))))
+    configurations.iter().try_for_each(|configuration| Sink::check(Some(&run_path(path, configuration))))
 }
 
 fn measure(
@@ -350,7 +352,7 @@ impl<'a> Searches<'a> {
     /// Checks that the server accepts every configuration, before documents are stored for it.
     fn check(&self, configurations: &[Configuration], query: Option<&Item>) -> Result<(), CliError> {
         let path = ["collections", self.collection, "search"];
-        for (configuration, query) in configurations.iter().filter_map(|one| Some((one, query?))) {
+        for (configuration, query) in configurations.iter().filter_map(|configuration| Some((configuration, query?))) {
             let request = self.request(Scope::All, configuration, query);
             self.client.send(&Call::post(&path).repeatable().json(request))?;
         }

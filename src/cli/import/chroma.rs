@@ -137,8 +137,8 @@ impl Database {
     fn metadata(&self, row: i64) -> rusqlite::Result<Map<String, Value>> {
         let mut metadata = Map::new();
         let columns = "key, string_value, int_value, float_value, bool_value";
-        let mut one = self.connection.prepare_cached(&format!("select {columns} from embedding_metadata where id = ?1"))?;
-        let mut rows = one.query([row])?;
+        let mut statement = self.connection.prepare_cached(&format!("select {columns} from embedding_metadata where id = ?1"))?;
+        let mut rows = statement.query([row])?;
         while let Some(row) = rows.next()? {
             metadata.insert(row.get(0)?, value(row)?);
         }
@@ -147,10 +147,10 @@ impl Database {
             let mut list = self.connection.prepare_cached(&list)?;
             let mut rows = list.query([row])?;
             while let Some(row) = rows.next()? {
-                let one = value(row)?;
+                let value = value(row)?;
                 match metadata.entry(row.get::<_, String>(0)?).or_insert_with(|| Value::Array(Vec::new())) {
-                    Value::Array(values) => values.push(one),
-                    other => *other = one,
+                    Value::Array(values) => values.push(value),
+                    entry => *entry = value,
                 }
             }
         }
@@ -179,7 +179,7 @@ fn find(connection: &Connection, name: Option<&str>) -> io::Result<(String, Stri
     let rows = all.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)))).map_err(io::Error::other)?;
     let mut found: Vec<(String, (String, String))> = rows.collect::<Result<_, _>>().map_err(io::Error::other)?;
     let names = found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
-    found.retain(|(one, _)| name.is_none_or(|name| name == one));
+    found.retain(|(found_name, _)| name.is_none_or(|name| name == found_name));
     match (found.pop(), found.is_empty()) {
         (Some((_, ids)), true) => Ok(ids),
         _ => Err(invalid(&format!("the database has the collections {names}; name one with --source-collection"))),

@@ -178,8 +178,8 @@ impl<R: io::BufRead> Records for JsonExport<R> {
             let (id, fields, vector) = match self.source {
                 Source::Qdrant => (take(&["id"]), take(&["payload"]), take(&["vector", "vectors"])),
                 Source::Weaviate => {
-                    let (one, several) = (take(&["vector"]), take(&["vectors"]));
-                    let vector = if self.vector_named || !vectors::has_any(&one) { several } else { one };
+                    let (single, named) = (take(&["vector"]), take(&["vectors"]));
+                    let vector = if self.vector_named || !vectors::has_any(&single) { named } else { single };
                     (take(&["id", "uuid"]), take(&["properties"]), vector)
                 }
                 Source::Meilisearch | Source::Chroma => {

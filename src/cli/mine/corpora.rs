@@ -15,13 +15,13 @@ use crate::domain::{CollectionName, Limits};
 
 /// Both sides and the known pairs of a request.
 pub struct Corpora {
-    pub first: Side,
-    pub second: Side,
+    pub first: RequestCorpus,
+    pub second: RequestCorpus,
     pub known: Option<KnownPairs>,
 }
 
-/// One side of a request.
-pub struct Side {
+/// A corpus of a request.
+pub struct RequestCorpus {
     /// The member of the request.
     pub member: Value,
     file: Option<NumberedFile>,
@@ -48,14 +48,14 @@ impl Corpora {
 
     fn locate(&self, location: &str) -> Option<String> {
         match location.split('/').collect::<Vec<_>>()[..] {
-            ["", "known_pairs", at, side] => Some(format!("{}, {side}", self.known.as_ref()?.file.line(at)?)),
-            ["", side, "texts", at] => self.side(side)?.file.as_ref()?.line(at),
-            ["", side, "texts"] => Some(self.side(side)?.file.as_ref()?.name.clone()),
+            ["", "known_pairs", at, corpus] => Some(format!("{}, {corpus}", self.known.as_ref()?.file.line(at)?)),
+            ["", corpus, "texts", at] => self.corpus(corpus)?.file.as_ref()?.line(at),
+            ["", corpus, "texts"] => Some(self.corpus(corpus)?.file.as_ref()?.name.clone()),
             _ => None,
         }
     }
 
-    fn side(&self, name: &str) -> Option<&Side> {
+    fn corpus(&self, name: &str) -> Option<&RequestCorpus> {
         match name {
             "first" => Some(&self.first),
             "second" => Some(&self.second),
@@ -66,7 +66,7 @@ impl Corpora {
     /// Returns the names of the files with blank lines before others, so that the job's ids differ from line numbers.
     pub fn files_with_blank_lines(&self) -> Vec<&str> {
         let skips = |file: &&NumberedFile| file.numbers.iter().copied().ne(0..file.numbers.len() as u64);
-        let files = [&self.first, &self.second].into_iter().filter_map(|side| side.file.as_ref());
+        let files = [&self.first, &self.second].into_iter().filter_map(|corpus| corpus.file.as_ref());
         let mut names: Vec<&str> = files.filter(skips).map(|file| file.name.as_str()).collect();
         names.dedup();
         names
@@ -85,16 +85,16 @@ impl Corpora {
     /// Returns a line of the results' JSON with line numbers as ids.
     pub fn json_line(&self, line: &str) -> String {
         let Ok(mut pair) = serde_json::from_str::<Value>(line) else { return line.to_owned() };
-        for (pointer, side) in [("/first/id", &self.first), ("/second/id", &self.second)] {
+        for (pointer, corpus) in [("/first/id", &self.first), ("/second/id", &self.second)] {
             if let Some(id) = pair.pointer_mut(pointer) {
-                *id = side.shown_id(id.as_str().unwrap_or_default()).into();
+                *id = corpus.shown_id(id.as_str().unwrap_or_default()).into();
             }
         }
         pair.to_string()
     }
 }
 
-impl Side {
+impl RequestCorpus {
     /// Reads a side: the name of a collection, or `@FILE`.
     pub fn read(
         name: &str,
@@ -137,7 +137,7 @@ impl Side {
 
 impl KnownPairs {
     /// Reads a file of two tab-separated ids per line.
-    pub fn read(path: &Path, first: &Side, second: &Side, output: &Output) -> Result<Self, CliError> {
+    pub fn read(path: &Path, first: &RequestCorpus, second: &RequestCorpus, output: &Output) -> Result<Self, CliError> {
         let (file, lines) = NumberedFile::read(path, output)?;
         let pair = |line: &String| -> Result<Value, String> {
             let (one, other) = two_columns(line).ok_or("must have two ids, separated by a tab")?;

@@ -16,7 +16,7 @@ use super::jobs;
 use super::output::{Output, format_cell, plural};
 use super::request_body::{DocumentSelectionArgs, json_object, request_members};
 use crate::domain::CollectionName;
-use corpora::{Corpora, KnownPairs, Side};
+use corpora::{Corpora, KnownPairs, RequestCorpus};
 
 /// The action in an error of the results' stream.
 const READ_RESULTS: &str = "read the results to their end";
@@ -129,8 +129,8 @@ pub enum ResultsFormat {
 }
 
 pub fn mine(args: MineArgs, client: &Client) -> Result<Outcome, CliError> {
-    let first = Side::read(&args.first, args.first_languages, args.first_filter, &client.output)?;
-    let second = Side::read(&args.second, args.second_languages, args.second_filter, &client.output)?;
+    let first = RequestCorpus::read(&args.first, args.first_languages, args.first_filter, &client.output)?;
+    let second = RequestCorpus::read(&args.second, args.second_languages, args.second_filter, &client.output)?;
     let known = args.known.as_deref().map(|path| KnownPairs::read(path, &first, &second, &client.output)).transpose()?;
     let mut body = request_members(&json!({
         "first": first.member,
@@ -159,9 +159,9 @@ pub fn duplicates(args: DuplicatesArgs, client: &Client) -> Result<Outcome, CliE
     follow(client, &call, &args.results, "cluster", None)
 }
 
-/// Starts a job, waits until it ends, and writes its results. `one` is the word for a single result. `corpora` is for pairs.
-fn follow(client: &Client, call: &Call, args: &ResultsArgs, one: &str, corpora: Option<&Corpora>) -> Result<Outcome, CliError> {
-    let what = &format!("{one}s");
+/// Starts a job, waits until it ends, and writes its results. `noun` is the word for a result. `corpora` is for pairs.
+fn follow(client: &Client, call: &Call, args: &ResultsArgs, noun: &str, corpora: Option<&Corpora>) -> Result<Outcome, CliError> {
+    let what = &format!("{noun}s");
     let format = results_format(args, &client.output)?;
     Sink::check(args.output.as_deref())?;
     let job = client.send(call)?;
@@ -190,7 +190,7 @@ fn follow(client: &Client, call: &Call, args: &ResultsArgs, one: &str, corpora: 
     }
     sink.finish()?;
     let count = job["details"][what].as_u64().unwrap_or(0);
-    client.output.note(&format!("{}{}", plural(count, one), threshold(&job["details"])));
+    client.output.note(&format!("{}{}", plural(count, noun), threshold(&job["details"])));
     Ok(Outcome::Done)
 }
 

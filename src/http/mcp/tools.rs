@@ -170,7 +170,10 @@ impl<'a> Described<'a> {
     /// Where a parameter belongs, and its schema.
     fn parameter(&self, name: &str) -> Option<(String, Value)> {
         let all = self.operation["parameters"].as_array()?;
-        let found = all.iter().map(|one| resolve_reference(self.document, one)).find(|parameter| parameter["name"] == name)?;
+        let found = all
+            .iter()
+            .map(|parameter| resolve_reference(self.document, parameter))
+            .find(|parameter| parameter["name"] == name)?;
         let mut schema = found["schema"].clone();
         // A tool call contains the value unencoded.
         let description = found["description"].as_str().unwrap_or_default().split(", percent-encoded").next();

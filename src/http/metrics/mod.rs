@@ -214,17 +214,19 @@ fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     }
     type Read = fn(&CollectionGauges) -> u64;
     let of_collections: [(&str, &str, Option<Unit>, Read); 6] = [
-        ("documents", "Documents", None, |one| one.counts.documents),
-        ("passages", "Passages", None, |one| one.counts.passages),
-        ("passages_pending", "Passages that are not searchable yet", None, |one| one.counts.passages_pending),
-        ("disk", "Database, saved index and write-ahead log on disk", Some(Unit::Bytes), |one| one.counts.disk_bytes),
-        ("index_disk", "Saved index on disk", Some(Unit::Bytes), |one| one.index_bytes),
-        ("log_disk", "Write-ahead log on disk", Some(Unit::Bytes), |one| one.log_bytes),
+        ("documents", "Documents", None, |collection| collection.counts.documents),
+        ("passages", "Passages", None, |collection| collection.counts.passages),
+        ("passages_pending", "Passages that are not searchable yet", None, |collection| collection.counts.passages_pending),
+        ("disk", "Database, saved index and write-ahead log on disk", Some(Unit::Bytes), |collection| {
+            collection.counts.disk_bytes
+        }),
+        ("index_disk", "Saved index on disk", Some(Unit::Bytes), |collection| collection.index_bytes),
+        ("log_disk", "Write-ahead log on disk", Some(Unit::Bytes), |collection| collection.log_bytes),
     ];
     for (name, help, unit, read) in of_collections {
         let family = GaugeFamily::default();
-        for one in gauges.collections.iter().take(COLLECTIONS_MAX) {
-            family.get_or_create(&[("collection", one.name.as_str().to_owned().into())]).set(read(one));
+        for collection in gauges.collections.iter().take(COLLECTIONS_MAX) {
+            family.get_or_create(&[("collection", collection.name.as_str().to_owned().into())]).set(read(collection));
         }
         let name = format!("collection_{name}");
         match unit {
@@ -299,7 +301,11 @@ fn job_gauges(gauges: &Gauges) -> GaugeFamily<2> {
     let family = GaugeFamily::default();
     for kind in &JobType::ALL {
         for status in &JobStatus::ALL {
-            let counts = gauges.jobs.iter().filter(|(one, at, _)| one == kind && at == status).map(|(_, _, count)| *count);
+            let counts = gauges
+                .jobs
+                .iter()
+                .filter(|(job_kind, job_status, _)| job_kind == kind && job_status == status)
+                .map(|(_, _, count)| *count);
             let labels = [("type", kind.name().into()), ("status", status.name().into())];
             family.get_or_create(&labels).set(counts.sum());
         }
@@ -340,13 +346,13 @@ mod tests {
 
     #[test]
     fn collections_beyond_the_bound_are_only_counted() {
-        let one = |number: usize| CollectionGauges {
+        let gauges_of = |number: usize| CollectionGauges {
             name: crate::domain::CollectionName::parse(&format!("c{number:05}")).unwrap(),
             counts: CollectionCounts { documents: 7, ..CollectionCounts::default() },
             index_bytes: 0,
             log_bytes: 0,
         };
-        let collections = (0..COLLECTIONS_MAX + 1).map(one).collect();
+        let collections = (0..COLLECTIONS_MAX + 1).map(gauges_of).collect();
         let gauges = Gauges { collections, collections_damaged: 1, collections_replaced: 2, jobs: Vec::new() };
         let mut text = String::new();
         encode_registry(&mut text, &gauge_registry(&gauges, 3)).unwrap();

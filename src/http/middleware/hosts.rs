@@ -124,7 +124,7 @@ pub fn check_host_and_origin(request: &Request, hosts: &Hosts, origins: &[Origin
         return check_site(request);
     }
     for origin in sent {
-        let allowed = origins.iter().any(|one| match one {
+        let allowed = origins.iter().any(|permitted| match permitted {
             Origin::Any => true,
             Origin::Exactly(value) => value == origin,
         });
@@ -198,9 +198,9 @@ mod tests {
 
     #[test]
     fn the_listen_address_is_an_accepted_host() {
-        let one = Hosts::default().listening_on(IpAddr::from([192, 0, 2, 1]));
-        has(&one, true, &["192.0.2.1", "127.0.0.1"]);
-        has(&one, false, &["192.0.2.2", "db"]);
+        let hosts = Hosts::default().listening_on(IpAddr::from([192, 0, 2, 1]));
+        has(&hosts, true, &["192.0.2.1", "127.0.0.1"]);
+        has(&hosts, false, &["192.0.2.2", "db"]);
         let all = Hosts::default().listening_on(IpAddr::from([0, 0, 0, 0]));
         has(&all, true, &["192.0.2.1", "[2001:db8::1]"]);
         has(&all, false, &["db", "192.0.2.1.example.com"]);

@@ -244,13 +244,13 @@ fn check_known_pairs(body: &MinePairsRequest) -> Result<(), ApiError> {
 
 fn parse_sentences(
     pointer: &str,
-    side: MiningSide,
+    corpus: MiningSide,
     unit: MiningUnit,
     limits: &Limits,
     caller: &Caller,
 ) -> Result<Sentences, ApiError> {
     let refuse = |member: &str, detail: &str| invalid(format!("{pointer}{member}"), detail);
-    match side {
+    match corpus {
         MiningSide { collection: Some(_), texts: Some(_), .. } | MiningSide { collection: None, texts: None, .. } => {
             refuse("", "must have exactly one of collection and texts")
         }
@@ -276,11 +276,11 @@ fn parse_sentences(
 /// The error, at the place in the request that it concerns.
 fn locate_error(error: Error) -> ApiError {
     match &error {
-        Error::Mine(MineError::KnownPair { index, side, problem }) => {
-            ApiError::at(Code::InvalidRequest, format!("/known_pairs/{index}/{side}"), problem.clone())
+        Error::Mine(MineError::KnownPair { index, corpus, problem }) => {
+            ApiError::at(Code::InvalidRequest, format!("/known_pairs/{index}/{corpus}"), problem.clone())
         }
-        Error::Mine(MineError::TooFewSentences { side, expected, got }) => {
-            ApiError::at(Code::InvalidRequest, format!("/{side}"), too_few_sentences(*expected, *got))
+        Error::Mine(MineError::TooFewSentences { corpus, expected, got }) => {
+            ApiError::at(Code::InvalidRequest, format!("/{corpus}"), too_few_sentences(*expected, *got))
         }
         _ => error.into(),
     }

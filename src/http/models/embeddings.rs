@@ -144,12 +144,12 @@ pub async fn create_embeddings(
         EmbeddingInputType::Document => api.service.embed(texts).await?,
         EmbeddingInputType::Query => api.service.embed_queries(texts).await?,
     };
-    let tokens = embedded.iter().map(|one| one.tokens.len()).sum();
-    let item = |(index, one): (usize, crate::domain::Embedded)| EmbeddingItem {
+    let tokens = embedded.iter().map(|embedded| embedded.tokens.len()).sum();
+    let item = |(index, embedded): (usize, crate::domain::Embedded)| EmbeddingItem {
         object: "embedding",
         index,
-        embedding: encode(&one.embedding, format),
-        truncated: one.truncated,
+        embedding: encode(&embedded.embedding, format),
+        truncated: embedded.truncated,
     };
     Ok(Json(EmbeddingList {
         object: "list",
@@ -237,11 +237,11 @@ fn is_tokens(first: &Value) -> bool {
 impl PartialSchema for EmbeddingInput {
     fn schema() -> RefOr<Schema> {
         let text = || ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
-        let one = text().description(Some("One text."));
+        let single = text().description(Some("One text."));
         let many = ArrayBuilder::new().items(text()).min_items(Some(1)).description(Some("Several texts."));
         let about = "One text, or an array of at least one text. No text may be blank. The server limits the number of texts \
                      (2048 unless configured otherwise).";
-        OneOfBuilder::new().item(one).item(many).description(Some(about)).into()
+        OneOfBuilder::new().item(single).item(many).description(Some(about)).into()
     }
 }
 

@@ -102,17 +102,17 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
         item.as_object_mut().into_iter().flat_map(Map::values_mut).map(move |operation| (shape, instance.clone(), operation))
     });
     for (shape, instance, operation) in operations {
-        let Some(one) = operation["operationId"].as_str().and_then(|id| declared.get(id)) else { continue };
+        let Some(declaration) = operation["operationId"].as_str().and_then(|id| declared.get(id)) else { continue };
         for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
             response["headers"]["x-request-id"] = documented_errors::header("x-request-id");
         }
-        errors.describe(operation, shape, one.codes(), &instance);
-        add_examples(one, operation);
+        errors.describe(operation, shape, declaration.codes(), &instance);
+        add_examples(declaration, operation);
         for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
             path_parameters::add_pattern(parameter);
             forbid_null(&mut parameter["schema"]);
         }
-        if one.access == Access::Open {
+        if declaration.access == Access::Open {
             operation["security"] = json!([]);
         }
     }
@@ -141,12 +141,12 @@ fn forbid_null_members(name: &str, schema: &mut Value) {
 /// Makes a header, a parameter or a member not null: it is left out instead.
 fn forbid_null(schema: &mut Value) {
     if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
-        types.retain(|one| one != "null");
-        if let [one] = types.as_slice() {
-            schema["type"] = one.clone();
+        types.retain(|kind| kind != "null");
+        if let [kind] = types.as_slice() {
+            schema["type"] = kind.clone();
         }
     } else if let Some(kinds) = schema.get("oneOf").and_then(Value::as_array) {
-        let others: Vec<Value> = kinds.iter().filter(|one| one["type"] != "null").cloned().collect();
+        let others: Vec<Value> = kinds.iter().filter(|kind| kind["type"] != "null").cloned().collect();
         if let ([Value::Object(other)], Some(members)) = (others.as_slice(), schema.as_object_mut()) {
             members.shift_remove("oneOf");
             let own = std::mem::replace(members, other.clone());

@@ -26,7 +26,8 @@ const PATH_PARAMETERS: [(&str, &str, &str, &str); 9] = [
 /// Describes the parameters of an operation's path before its others, except those that it describes itself.
 pub fn describe(path: &str, operation: &mut Operation) {
     let declared = operation.parameters.take().unwrap_or_default();
-    let is_declared = |name: &str| declared.iter().any(|one| matches!(one, RefOr::T(one) if one.name == name));
+    let is_declared =
+        |name: &str| declared.iter().any(|parameter| matches!(parameter, RefOr::T(parameter) if parameter.name == name));
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let rows = names.filter_map(|name| PATH_PARAMETERS.into_iter().find(|(known, ..)| *known == name));
     let mut all = Vec::new();

@@ -41,8 +41,8 @@ pub fn add_schema_patterns(schemas: &mut Map<String, Value>) {
 /// Adds a pattern to a string, or to each string of an array.
 pub fn add(schema: &mut Value, pattern: &str) {
     let is = |schema: &Value, kind: &str| match &schema["type"] {
-        Value::Array(types) => types.iter().any(|one| one == kind),
-        one => one == kind,
+        Value::Array(types) => types.iter().any(|name| name == kind),
+        name => name == kind,
     };
     if is(schema, "array") && is(&schema["items"], "string") {
         schema["items"]["pattern"] = json!(pattern);

@@ -94,16 +94,18 @@ impl Walk<'_> {
 
     /// Checks that one of several schemas fits. If none does, the schema for the value's type gives the reason.
     fn one_of(&mut self, alternatives: &[Value], value: &Value, pointer: &str) {
-        let all = || alternatives.iter().map(|one| schema_violations(self.document, one, value, pointer));
+        let all = || alternatives.iter().map(|alternative| schema_violations(self.document, alternative, value, pointer));
         if all().any(|found| found.is_empty()) {
             return;
         }
-        let closest = alternatives.iter().find(|one| has_type(resolve_reference(self.document, one), value));
+        let closest = alternatives.iter().find(|alternative| has_type(resolve_reference(self.document, alternative), value));
         match closest {
             Some(schema) => self.value(schema, value, pointer),
             None => {
-                let expected: Vec<String> =
-                    alternatives.iter().map(|one| describe_expected(resolve_reference(self.document, one))).collect();
+                let expected: Vec<String> = alternatives
+                    .iter()
+                    .map(|alternative| describe_expected(resolve_reference(self.document, alternative)))
+                    .collect();
                 self.add_wrong_type(pointer, value, &expected.join(" or "));
             }
         }
@@ -177,7 +179,7 @@ pub(super) fn alternatives(schema: &Value) -> Option<&Vec<Value>> {
 pub(super) fn types(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
-        Some(one) => one.as_str().into_iter().collect(),
+        Some(kind) => kind.as_str().into_iter().collect(),
         None => Vec::new(),
     }
 }
@@ -230,7 +232,7 @@ pub fn list_choices<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
         [first, second] => format!("{first} or {second}"),
-        [one] => one.clone(),
+        [name] => name.clone(),
         [] => "no field".to_owned(),
         several => format!("one of {}", several.join(", ")),
     }

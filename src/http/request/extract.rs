@@ -282,7 +282,7 @@ fn schema_violations(json: &[u8], schema: BodySchema<'_>) -> Option<Vec<SchemaVi
 }
 
 pub fn schema_error(schema_violations: Vec<SchemaViolation>) -> ApiError {
-    let violations = schema_violations.into_iter().map(|one| Violation::at(one.pointer, one.detail));
+    let violations = schema_violations.into_iter().map(|violation| Violation::at(violation.pointer, violation.detail));
     ApiError::several(Code::InvalidRequest, violations.collect())
 }
 

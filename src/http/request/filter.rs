@@ -218,14 +218,14 @@ impl Reader<'_> {
             let detail = format!("does not work on {field}, which supports {}", allowed.join(", "));
             return Err(refuse(operator, detail));
         }
-        let one = |value: &Value| scalar(&field, value).map_err(|detail| refuse(operator, detail));
-        let ordered = |relation| match one(&value)? {
+        let operand = |value: &Value| scalar(&field, value).map_err(|detail| refuse(operator, detail));
+        let ordered = |relation| match operand(&value)? {
             Scalar::Bool(_) => Err(refuse(operator, "must be a string or a number, got a boolean".to_owned())),
             scalar => Ok(Test::Compare(relation, scalar)),
         };
         let test = match operator {
-            "eq" => Test::Eq(one(&value)?),
-            "ne" => Test::Ne(one(&value)?),
+            "eq" => Test::Eq(operand(&value)?),
+            "ne" => Test::Ne(operand(&value)?),
             "in" => Test::In(self.list(&field, &value, operator, pointer)?),
             "any" => Test::Any(self.list(&field, &value, operator, pointer)?),
             "gt" => ordered(Relation::Gt)?,

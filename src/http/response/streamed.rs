@@ -110,9 +110,9 @@ mod tests {
 
     #[tokio::test]
     async fn nested_streams_form_one_json_document() {
-        let one = |items: &[i32]| Streamed::with_items(&json!({"hits": []}), items.iter().map(|item| json!(item)));
+        let hits = |items: &[i32]| Streamed::with_items(&json!({"hits": []}), items.iter().map(|item| json!(item)));
         let (_, whole) =
-            written(Streamed::nested(&json!({"results": [], "took_ms": 1}), [one(&[1, 2]), one(&[]), one(&[3])])).await;
+            written(Streamed::nested(&json!({"results": [], "took_ms": 1}), [hits(&[1, 2]), hits(&[]), hits(&[3])])).await;
         assert_eq!(whole, json!({"results": [{"hits": [1, 2]}, {"hits": []}, {"hits": [3]}], "took_ms": 1}));
     }
 }

@@ -188,8 +188,8 @@ async fn step(
         reading.with_store(|store| store.embedded_documents(&filter, &page, PAGE_BYTES))
     })
     .await?;
-    let Some(last) = page.last().map(|one| one.document.id.clone()) else { return Ok(false) };
-    let documents: Vec<Document> = page.iter().map(|one| one.document.clone()).collect();
+    let Some(last) = page.last().map(|labeled| labeled.document.id.clone()) else { return Ok(false) };
+    let documents: Vec<Document> = page.iter().map(|labeled| labeled.document.clone()).collect();
     let embed = |texts| embed_texts_patiently(context, texts);
     let inputs = inputs_from_documents(&collection.row.name, page, embed).await?;
     let (classifier, threshold) = (Arc::clone(trained), plan.documents.threshold);

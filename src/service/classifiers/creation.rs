@@ -74,7 +74,7 @@ impl Service {
                 }
             }
         } else if definition.source.is_none() {
-            let mut labels: Vec<&str> = new.examples.iter().flat_map(|one| &one.labels).map(String::as_str).collect();
+            let mut labels: Vec<&str> = new.examples.iter().flat_map(|example| &example.labels).map(String::as_str).collect();
             labels.sort_unstable();
             labels.dedup();
             if let Err(problem) = examples::check_labels(definition, new.examples.len(), &labels) {

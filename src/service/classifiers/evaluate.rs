@@ -149,13 +149,13 @@ impl Service {
     }
 
     async fn known_texts(&self, texts: Vec<LabeledText>) -> Result<TestSet, Error> {
-        let bodies = texts.iter().map(|one| one.text.clone().into()).collect();
+        let bodies = texts.iter().map(|labeled| labeled.text.clone().into()).collect();
         let embedded = embed_texts(&self.state, bodies).await?;
-        let names = texts.iter().map(|one| example_name(&one.text)).collect();
+        let names = texts.iter().map(|labeled| example_name(&labeled.text)).collect();
         let inputs = texts.iter().zip(embedded);
         let inputs = inputs.map(|(text, (detected, embedding))| PredictionInput::of_text(text.language.or(detected), embedding));
         let inputs = inputs.collect();
-        Ok(TestSet { inputs, names, expected: texts.into_iter().map(|one| one.labels).collect() })
+        Ok(TestSet { inputs, names, expected: texts.into_iter().map(|labeled| labeled.labels).collect() })
     }
 
     async fn known_documents(&self, trained: &Arc<TrainedClassifier>, documents: LabeledDocuments) -> Result<TestSet, Error> {
@@ -172,8 +172,8 @@ impl Service {
             loop {
                 let (found, next) = collection.store.embedded_documents(&filter, &page, PAGE_BYTES)?;
                 let (labeled, labels) = retain_labeled(found, &documents, multi_label)?;
-                waiting += labeled.iter().filter(|one| one.embedding.is_none()).count();
-                memory.add_answer(labeled.iter().map(|one| one.document.text.len() as u64).sum())?;
+                waiting += labeled.iter().filter(|found| found.embedding.is_none()).count();
+                memory.add_answer(labeled.iter().map(|found| found.document.text.len() as u64).sum())?;
                 known.extend(labeled);
                 expected.extend(labels);
                 if known.len() > SYNC_DOCUMENTS_MAX {
@@ -191,7 +191,7 @@ impl Service {
             }
         };
         let (found, expected) = collection.run(read).await?;
-        let names = found.iter().map(|one| format!("document {}", one.document.id)).collect();
+        let names = found.iter().map(|labeled| format!("document {}", labeled.document.id)).collect();
         let embed = |texts| embed_texts(&self.state, texts);
         Ok(TestSet { inputs: inputs_from_documents(&collection.row.name, found, embed).await?, expected, names })
     }
@@ -251,7 +251,7 @@ async fn evaluate_all(
             Ok((next, found.len(), retain_labeled(found, &documents, multi_label)?))
         });
         let (next, count, (found, expected)): (Option<DocumentId>, usize, _) = labeled.await?;
-        let names = found.iter().map(|one| format!("document {}", one.document.id)).collect();
+        let names = found.iter().map(|labeled| format!("document {}", labeled.document.id)).collect();
         let embed = |texts| embed_texts_patiently(context, texts);
         let inputs = inputs_from_documents(&collection.row.name, found, embed).await?;
         let (evaluator, near, threshold) = (Arc::clone(&trained), label_source.clone(), planned.threshold);
@@ -320,16 +320,16 @@ fn retain_labeled(
     multi_label: bool,
 ) -> Result<(Vec<EmbeddedDocument>, Vec<Vec<String>>), Error> {
     let mut known = Vec::with_capacity(found.len());
-    for mut one in found {
-        let labels = labels_at(&documents.field, documents.field.find(&one.document.metadata), multi_label);
+    for mut labeled in found {
+        let labels = labels_at(&documents.field, documents.field.find(&labeled.document.metadata), multi_label);
         let no_label =
-            |problem: String| ClassifierError::EvaluationSet { problem: format!("document {}: {problem}", one.document.id) };
+            |problem: String| ClassifierError::EvaluationSet { problem: format!("document {}: {problem}", labeled.document.id) };
         if let Some(labels) = labels.map_err(no_label)? {
-            one.document.metadata.clear();
-            if one.embedding.is_some() {
-                one.document.text = String::new();
+            labeled.document.metadata.clear();
+            if labeled.embedding.is_some() {
+                labeled.document.text = String::new();
             }
-            known.push((one, labels));
+            known.push((labeled, labels));
         }
     }
     Ok(known.into_iter().unzip())

@@ -72,7 +72,7 @@ impl EvaluatedPredictions {
         let evaluate = |expected: &[u32], answered: &[_]| evaluate_classes(expected, answered, names.len());
         let found = evaluate_languages(&expected, &answered, &self.languages, trained_in, evaluate)?;
         let majority = majority(&expected).map(|class| {
-            let count = expected.iter().filter(|one| **one == class).count();
+            let count = expected.iter().filter(|label| **label == class).count();
             let label = names.name(class).unwrap_or_default().to_owned();
             MajorityLabel { label, accuracy: count as f64 / expected.len() as f64 }
         });

@@ -94,8 +94,8 @@ pub(super) fn check_labels(definition: &ClassifierDefinition, examples: usize, l
         return Err("there are no labeled examples to learn from".to_owned());
     }
     if labels.len() < needed {
-        let one = labels.first().map(|label| format!(": {label:?}")).unwrap_or_default();
-        return Err(format!("examples must have {what} together, got {}{one}", labels.len()));
+        let first_label = labels.first().map(|label| format!(": {label:?}")).unwrap_or_default();
+        return Err(format!("examples must have {what} together, got {}{first_label}", labels.len()));
     }
     if labels.len() > LABELS_MAX {
         return Err(format!("examples may have at most {LABELS_MAX} different labels, got {}", labels.len()));

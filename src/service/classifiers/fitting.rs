@@ -107,7 +107,7 @@ fn best_temperature(
     around: &[(&Example, Vec<LabeledNeighbor>)],
     labels: &[LabelExamples],
 ) -> Result<Option<f32>, Error> {
-    let several: BTreeSet<&str> = labels.iter().filter(|one| one.examples > 1).map(|one| one.label.as_str()).collect();
+    let several: BTreeSet<&str> = labels.iter().filter(|label| label.examples > 1).map(|label| label.label.as_str()).collect();
     if several.len() < 2 {
         return Ok(None);
     }
@@ -146,12 +146,13 @@ fn loss_of(
     for (example, found) in around {
         let mut expected = example.labels.iter().map(String::as_str).filter(|label| counts.several.contains(label));
         let scored = count_votes(found, settings)?;
-        let share = |label: &str| scored.ranked.iter().find(|(one, _)| one == label).map_or(0.0, |(_, share)| f64::from(*share));
+        let share =
+            |label: &str| scored.ranked.iter().find(|(name, _)| name == label).map_or(0.0, |(_, share)| f64::from(*share));
         if counts.multi_label {
             let near = scored.ranked.iter().map(|(label, _)| label.as_str()).filter(|label| counts.several.contains(label));
             for label in near.chain(expected.filter(|label| share(label) == 0.0)) {
                 let likely = share(label) * (1.0 - SMOOTHING) + SMOOTHING / 2.0;
-                loss -= if example.labels.iter().any(|one| one == label) { likely.ln() } else { (1.0 - likely).ln() };
+                loss -= if example.labels.iter().any(|own| own == label) { likely.ln() } else { (1.0 - likely).ln() };
             }
         } else {
             let Some(label) = expected.next() else { continue };
@@ -192,7 +193,7 @@ pub(super) fn fit_prototypes(texts: &[EmbeddedText], mut examples: Examples) -> 
         probabilities.extend(row);
     }
     let found = examples.report();
-    let with_none = |label: &str| found.labels.iter().find(|one| one.label == label).map_or(0, |one| one.examples);
+    let with_none = |label: &str| found.labels.iter().find(|count| count.label == label).map_or(0, |count| count.examples);
     let report = TrainingReport {
         labels: names.iter().map(|label| LabelExamples { label: label.to_owned(), examples: with_none(label) }).collect(),
         validation_examples: classes.len(),

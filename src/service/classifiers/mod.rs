@@ -144,7 +144,9 @@ impl State {
         self.check_classifier_model(&row)?;
         {
             let mut held = self.classifiers.0.lock();
-            if let Some(index) = held.iter().position(|one| one.id == row.id && one.version == row.record.version) {
+            if let Some(index) =
+                held.iter().position(|classifier| classifier.id == row.id && classifier.version == row.record.version)
+            {
                 let found = held.remove(index);
                 held.push(Arc::clone(&found));
                 return Ok(found);
@@ -155,7 +157,7 @@ impl State {
         self.check_classifier_model(&contents.row)?;
         let trained = Arc::new(TrainedClassifier::assemble(contents)?);
         let mut held = self.classifiers.0.lock();
-        held.retain(|one| one.id != trained.id);
+        held.retain(|classifier| classifier.id != trained.id);
         held.push(Arc::clone(&trained));
         if held.len() > HELD_MAX {
             held.remove(0);

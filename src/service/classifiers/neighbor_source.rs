@@ -236,7 +236,7 @@ mod tests {
         let input =
             |position| PredictionInput { document: None, position, language: None, embedding: texts[2].embedding.clone() };
         let positions = |position, limit| {
-            nearest_texts(&texts, &input(position), limit).into_iter().map(|one| one.passage.0).collect::<Vec<_>>()
+            nearest_texts(&texts, &input(position), limit).into_iter().map(|neighbor| neighbor.passage.0).collect::<Vec<_>>()
         };
         assert_eq!(positions(None, 3), [2, 1, 4]);
         assert_eq!(positions(Some(2), 3), [1, 4, 0]);

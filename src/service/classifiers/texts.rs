@@ -57,7 +57,7 @@ pub(super) async fn inputs_from_documents<E: From<Error>, F: Future<Output = Res
         context: PassageContext { title: document.title.clone(), headings: None },
         text: document.text.clone(),
     };
-    let pending = documents.iter().filter(|one| one.embedding.is_none()).map(|one| text(&one.document)).collect();
+    let pending = documents.iter().filter(|stored| stored.embedding.is_none()).map(|stored| text(&stored.document)).collect();
     let mut embedded = embed(pending).await?.into_iter();
     let inputs = documents.into_iter().map(|EmbeddedDocument { document, embedding }| {
         let embedding = match embedding {

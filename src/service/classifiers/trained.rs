@@ -63,7 +63,7 @@ impl TrainedClassifier {
         let definition = read_definition(&row.definition)?;
         let report = row.report.as_ref().map(read_report).transpose()?.unwrap_or_default();
         let texts = embedded_texts(texts)?;
-        let labels = LabelNames::of(report.labels.iter().map(|one| one.label.clone()));
+        let labels = LabelNames::of(report.labels.iter().map(|label| label.label.clone()));
         let model = match definition.kind {
             ClassifierKind::Knn => Model::Knn(with_fitted(&definition.knn, report.temperature)),
             ClassifierKind::Mlp => {
@@ -174,7 +174,7 @@ impl TrainedClassifier {
             let labels = self.decide(&scored, options.threshold);
             let probable = |(label, share): (String, f32)| LabelProbability { label, probability: share.clamp(0.0, 1.0) };
             let scores: Vec<_> = scored.ranked.into_iter().take(options.scores).map(probable).collect();
-            let shown = scores.iter().map(|one| &one.label).chain(labels.iter().flatten()).map(String::len);
+            let shown = scores.iter().map(|score| &score.label).chain(labels.iter().flatten()).map(String::len);
             let bytes = neighbors.iter().map(size).chain(shown).sum::<usize>();
             if !budget.charge(bytes as u64) {
                 return Err(budget.too_large("ask for fewer texts or documents, or lower explain and scores"));
@@ -206,7 +206,7 @@ pub(super) fn count_votes(neighbors: &[LabeledNeighbor], settings: &KnnSettings)
 /// Computes one direction per label from its descriptions.
 pub(super) fn prototypes(labels: &LabelNames, texts: &[EmbeddedText]) -> Result<Prototypes, ClassifierError> {
     let of_label = |label: &str| {
-        let said = texts.iter().filter(|text| text.description && text.labels.iter().any(|one| one == label));
+        let said = texts.iter().filter(|text| text.description && text.labels.iter().any(|name| name == label));
         said.map(|text| text.embedding.clone()).collect::<Vec<_>>()
     };
     let classes: Vec<Vec<Embedding>> = labels.iter().map(of_label).collect();

@@ -7,13 +7,13 @@ use crate::domain::{Code, DocumentId, Sequence, UpsertedDocument};
 use crate::service::error::Error;
 
 pub(crate) fn write(outcomes: &[UpsertOutcome]) -> String {
-    let one = |outcome: &UpsertOutcome| match outcome {
+    let outcome_json = |outcome: &UpsertOutcome| match outcome {
         Ok(UpsertedDocument { id, version, created }) => {
             json!({"id": id, "status": if *created { "created" } else { "updated" }, "version": version})
         }
         Err(InvalidDocument { id, code, problems }) => json!({"id": id, "code": code, "problems": problems}),
     };
-    Value::Array(outcomes.iter().map(one).collect()).to_string()
+    Value::Array(outcomes.iter().map(outcome_json).collect()).to_string()
 }
 
 /// Reads what `write` wrote for a request with `documents` documents. Records of earlier versions leave out some refused documents,

@@ -26,22 +26,23 @@ impl Steps<'_> {
         per_query: usize,
     ) -> Result<BidirectionalNeighbors, JobError> {
         let first_loaded = first.sentences() <= second.sentences();
-        let (side, other) = if first_loaded { (first, second) } else { (second, first) };
+        let (loaded_corpus, other_corpus) = if first_loaded { (first, second) } else { (second, first) };
         let mut blocks = Vec::new();
-        for range in steps(side.sentences()) {
+        for range in steps(loaded_corpus.sentences()) {
             self.check()?;
-            let (count, corpus) = (range.len(), Arc::clone(side));
+            let (count, corpus) = (range.len(), Arc::clone(loaded_corpus));
             let read = move || in_parallel(range, BLOCK_SENTENCES, parallelism(), |part| block(&corpus, part));
             blocks.extend(blocking(read).await?);
             self.count(count as u64).await?;
         }
         let loaded = blocking(move || Ok(Arc::new(LoadedSet::new(blocks, per_query, parallelism())?))).await?;
-        let mut lists = NeighborLists::new(other.sentences(), side.sentences(), per_query)?;
-        for range in steps(other.sentences()) {
+        let mut lists = NeighborLists::new(other_corpus.sentences(), loaded_corpus.sentences(), per_query)?;
+        for range in steps(other_corpus.sentences()) {
             self.check()?;
-            let (count, loaded, side, other) = (range.len(), Arc::clone(&loaded), Arc::clone(side), Arc::clone(other));
+            let (count, loaded, loaded_corpus, other_corpus) =
+                (range.len(), Arc::clone(&loaded), Arc::clone(loaded_corpus), Arc::clone(other_corpus));
             lists = blocking(move || {
-                let compare = |part| compare(&loaded, (&side, &other), part);
+                let compare = |part| compare(&loaded, (&loaded_corpus, &other_corpus), part);
                 for (block, nearest) in in_parallel(range, BLOCK_SENTENCES, parallelism(), compare)? {
                     nearest.put_into(&mut lists, block.numbers().iter().copied())?;
                 }
@@ -50,19 +51,19 @@ impl Steps<'_> {
             .await?;
             self.count(count as u64).await?;
         }
-        let sentences = side.sentences();
+        let sentences = loaded_corpus.sentences();
         let back = blocking(move || Ok((loaded.lists(sentences, lists.len())?, lists))).await?;
         Ok(if first_loaded { back } else { (back.1, back.0) })
     }
 }
 
-/// Compares some sentences of `other` with all sentences of `side`, which is loaded.
-fn compare(loaded: &LoadedSet, (side, other): (&Corpus, &Corpus), range: Range<usize>) -> Result<(Block, Nearest), Error> {
+/// Compares some sentences of `other` with all sentences of `corpus`, which is loaded.
+fn compare(loaded: &LoadedSet, (corpus, other): (&Corpus, &Corpus), range: Range<usize>) -> Result<(Block, Nearest), Error> {
     let (at, block) = (range.start / BLOCK_SENTENCES, block(other, range)?);
-    let overlap = side.shares_collection_with(other);
+    let overlap = corpus.shares_collection_with(other);
     let same_passage =
-        |read, loaded| side.is_same_passage(side.first_position(loaded), other, other.first_position(read) as usize);
-    let skip = |read, loaded| side.is_excluded(loaded, other, read) || (overlap && same_passage(read, loaded));
+        |read, loaded| corpus.is_same_passage(corpus.first_position(loaded), other, other.first_position(read) as usize);
+    let skip = |read, loaded| corpus.is_excluded(loaded, other, read) || (overlap && same_passage(read, loaded));
     let nearest = loaded.compare(at, &block, skip)?;
     Ok((block, nearest))
 }
@@ -72,8 +73,8 @@ fn steps(sentences: usize) -> impl Iterator<Item = Range<usize>> {
     (0..sentences).step_by(step).map(move |begin| begin..sentences.min(begin + step))
 }
 
-fn block(side: &Corpus, range: Range<usize>) -> Result<Block, Error> {
-    let embeddings = side.embeddings(range)?;
+fn block(corpus: &Corpus, range: Range<usize>) -> Result<Block, Error> {
+    let embeddings = corpus.embeddings(range)?;
     let rows = embeddings.iter().map(|(number, embedding)| (*number, embedding.as_slice()));
-    Ok(Block::new(side.dimension(), rows)?)
+    Ok(Block::new(corpus.dimension(), rows)?)
 }

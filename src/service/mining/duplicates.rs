@@ -55,7 +55,8 @@ pub(crate) struct DuplicatesJob;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DuplicatesPlan {
-    side: PlannedCorpus,
+    #[serde(rename = "side")]
+    corpus: PlannedCorpus,
     #[serde(flatten)]
     settings: DuplicatesSettings,
 }
@@ -111,7 +112,7 @@ impl Service {
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
         found.write(&self.state.job_dir(&id), "side")?;
-        let plan = DuplicatesPlan { side: found.planned(), settings };
+        let plan = DuplicatesPlan { corpus: found.planned(), settings };
         let compared = Metadata::from_iter([(counted(unit).to_owned(), positions.into())]);
         Ok(NewJob {
             id,
@@ -144,7 +145,7 @@ impl JobKind for DuplicatesJob {
     const NEEDS_FILES: bool = true;
 
     async fn run(context: &JobContext, plan: DuplicatesPlan) -> Result<(), JobError> {
-        or_deleted(context, find(context, &plan).await, &[&plan.side]).await
+        or_deleted(context, find(context, &plan).await, &[&plan.corpus]).await
     }
 
     fn clean_up(folder: &Path, status: JobStatus) {
@@ -159,10 +160,10 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
         traits.languages.push(language);
     };
     let equal = EqualTexts { deduplicate: true, skip_identical: false };
-    let (corpus, traits) = open_corpus(context, &plan.side, "side", equal, record).await?;
+    let (corpus, traits) = open_corpus(context, &plan.corpus, "side", equal, record).await?;
     let corpus = Arc::new(corpus);
     let mut steps = Steps::new(context);
-    steps.details().insert(counted(plan.side.unit()).to_owned(), corpus.positions().into());
+    steps.details().insert(counted(plan.corpus.unit()).to_owned(), corpus.positions().into());
     steps.details().insert("different".to_owned(), corpus.sentences().into());
     steps.set_corpora(&[&corpus]);
     steps.check_memory(memory::duplicates_bytes(corpus.size(), settings.neighbors, corpus.dimension()))?;
@@ -196,10 +197,10 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
 /// left.
 fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, corpus: &Corpus) -> Result<Metadata, Error> {
     let (mut written, mut members_written) = (0_u64, 0_u64);
-    for one in clusters.iter() {
+    for cluster in clusters.iter() {
         context.check_not_stopped()?;
-        let sentences = corpus.mined_sentences(one.members)?;
-        let representative = one.members.iter().position(|member| *member == one.representative);
+        let sentences = corpus.mined_sentences(cluster.members)?;
+        let representative = cluster.members.iter().position(|member| *member == cluster.representative);
         let representative = representative.and_then(|at| sentences[at].as_ref()).or_else(|| sentences.iter().flatten().next());
         let Some(representative) = representative.map(|sentence| sentence.id.clone()) else { continue };
         let members: Vec<_> = sentences.into_iter().flatten().collect();

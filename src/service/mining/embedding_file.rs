@@ -50,12 +50,12 @@ impl EmbeddingFile {
     }
 
     /// Appends rows. Only one caller at a time may do so.
-    pub(crate) fn append(&self, embedded: &[Embedded]) -> Result<(), Error> {
-        let mut bytes = Vec::with_capacity(embedded.len() * Self::row_bytes(self.dimension));
-        for one in embedded {
+    pub(crate) fn append(&self, texts: &[Embedded]) -> Result<(), Error> {
+        let mut bytes = Vec::with_capacity(texts.len() * Self::row_bytes(self.dimension));
+        for embedded in texts {
             let begin = bytes.len();
-            bytes.push(u8::from(one.truncated));
-            bytes.extend_from_slice(&one.embedding.to_bytes());
+            bytes.push(u8::from(embedded.truncated));
+            bytes.extend_from_slice(&embedded.embedding.to_bytes());
             bytes.extend_from_slice(&crc32fast::hash(&bytes[begin..]).to_le_bytes());
         }
         let end = (self.rows()? * Self::row_bytes(self.dimension)) as u64;

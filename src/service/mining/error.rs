@@ -6,8 +6,8 @@ use crate::mining::MiningError;
 #[derive(Debug, thiserror::Error)]
 pub enum MineError {
     /// There are fewer sentences than neighbors per sentence.
-    #[error("{side} {}", too_few_sentences(*expected, *got))]
-    TooFewSentences { side: &'static str, expected: usize, got: usize },
+    #[error("{corpus} {}", too_few_sentences(*expected, *got))]
+    TooFewSentences { corpus: &'static str, expected: usize, got: usize },
     #[error(
         "first and second are the same sentences, of collection {collection}; to find duplicates within one collection, use \
          POST /v1/collections/{collection}/duplicates"
@@ -17,8 +17,8 @@ pub enum MineError {
         "first and second must have embeddings of the same model, or vectors of one dimension; first has {first}, second {second}"
     )]
     Incomparable { first: String, second: String },
-    #[error("known pair {index}: its {side} {problem}")]
-    KnownPair { index: usize, side: &'static str, problem: String },
+    #[error("known pair {index}: its {corpus} {problem}")]
+    KnownPair { index: usize, corpus: &'static str, problem: String },
     #[error("none of the known pairs is among the proposed pairs, so no threshold can be estimated from them")]
     NoKnownPairFound,
     #[error(

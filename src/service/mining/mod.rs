@@ -98,16 +98,16 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     let (mut second, ()) = open_corpus(context, &plan.second, "second", equal, |_, _, _| ()).await?;
     corpus::mark_shared_codes(&mut first, &mut second);
     let (first, second) = (Arc::new(first), Arc::new(second));
-    for (side, name) in [(&first, "first"), (&second, "second")] {
-        let (expected, got) = (settings.neighbors, side.sentences());
+    for (corpus, name) in [(&first, "first"), (&second, "second")] {
+        let (expected, got) = (settings.neighbors, corpus.sentences());
         if got < expected {
-            return Err(MineError::TooFewSentences { side: name, expected, got }.into());
+            return Err(MineError::TooFewSentences { corpus: name, expected, got }.into());
         }
     }
     let dimension = first.dimension();
-    for (name, side) in [("first", &first), ("second", &second)] {
-        steps.details().insert(format!("{name}_sentences"), side.positions().into());
-        steps.details().insert(format!("{name}_different"), side.sentences().into());
+    for (name, corpus) in [("first", &first), ("second", &second)] {
+        steps.details().insert(format!("{name}_sentences"), corpus.positions().into());
+        steps.details().insert(format!("{name}_different"), corpus.sentences().into());
     }
     steps.set_corpora(&[&first, &second]);
     steps.record_time("reading_ms");
@@ -188,12 +188,12 @@ async fn try_search_widths(
     Ok((there, steps.find_ef(second, first, per_query, &Exclusion::Itself).await?))
 }
 
-/// Opens a corpus: reads its sentences, and groups equal ones. `side` is its name in the job's folder. `record` gets the
+/// Opens a corpus: reads its sentences, and groups equal ones. `name` is its name in the job's folder. `record` gets the
 /// document and the language of each passage; what it collects is returned with the corpus.
 async fn open_corpus<T: Default + Send + 'static>(
     context: &JobContext,
     planned: &PlannedCorpus,
-    side: &'static str,
+    name: &'static str,
     equal: EqualTexts,
     record: fn(&mut T, i64, Option<Language>),
 ) -> Result<(Corpus, T), JobError> {
@@ -207,12 +207,12 @@ async fn open_corpus<T: Default + Send + 'static>(
     let opened = tokio::task::spawn_blocking(move || {
         let (source, ids) = match collection {
             Some(collection) if unit != MiningUnit::Sentence => {
-                (Source::Collection { collection, whole, unit }, request::read_ids(&folder, side)?)
+                (Source::Collection { collection, whole, unit }, request::read_ids(&folder, name)?)
             }
             cut => {
-                let texts = request::read_texts(&folder, side, cut.map(|collection| collection.row.id.clone()))?;
+                let texts = request::read_texts(&folder, name, cut.map(|collection| collection.row.id.clone()))?;
                 let positions = (0..texts.len() as u64).collect();
-                (Source::Texts { texts, embeddings: embeddings(&state, &folder, side)? }, positions)
+                (Source::Texts { texts, embeddings: embeddings(&state, &folder, name)? }, positions)
             }
         };
         let mut recorded = T::default();
@@ -224,9 +224,9 @@ async fn open_corpus<T: Default + Send + 'static>(
 }
 
 /// Opens the file of the embeddings that the job computes for a corpus. Each model has a separate file.
-fn embeddings(state: &State, folder: &Path, side: &str) -> Result<EmbeddingFile, Error> {
+fn embeddings(state: &State, folder: &Path, name: &str) -> Result<EmbeddingFile, Error> {
     let model = state.embedder.model();
-    let name = format!("{side}.{:.12}.embeddings", model.fingerprint);
+    let name = format!("{name}.{:.12}.embeddings", model.fingerprint);
     EmbeddingFile::open(folder.join(name), model.dimension)
 }
 
@@ -280,8 +280,8 @@ fn write(
     let mut deleted = 0_u64;
     for part in pairs.chunks(PAIRS_PER_READ) {
         context.check_not_stopped()?;
-        let positions = |side: &Corpus, number: fn(&Candidate) -> u32| -> Vec<u32> {
-            part.iter().map(|pair| side.first_position(number(pair))).collect()
+        let positions = |corpus: &Corpus, number: fn(&Candidate) -> u32| -> Vec<u32> {
+            part.iter().map(|pair| corpus.first_position(number(pair))).collect()
         };
         let ones = first.mined_sentences(&positions(first, |pair| pair.first))?;
         let others = second.mined_sentences(&positions(second, |pair| pair.second))?;
@@ -295,8 +295,8 @@ fn write(
     file.finish()?;
     let mut details = Metadata::new();
     details.insert("gone".to_owned(), deleted.into());
-    for (name, side) in [("first", first), ("second", second)] {
-        if let Some(file) = side.embeddings_file() {
+    for (name, corpus) in [("first", first), ("second", second)] {
+        if let Some(file) = corpus.embeddings_file() {
             details.insert(format!("{name}_truncated"), file.truncated()?.into());
         }
     }
@@ -304,12 +304,12 @@ fn write(
 }
 
 /// Returns the error that a collection was deleted instead of another failure, if one was.
-async fn or_deleted(context: &JobContext, result: Result<(), JobError>, sides: &[&PlannedCorpus]) -> Result<(), JobError> {
+async fn or_deleted(context: &JobContext, result: Result<(), JobError>, corpora: &[&PlannedCorpus]) -> Result<(), JobError> {
     if let Err(JobError::Failed(_)) = &result {
         context.sync_catalog().await?;
         let state = context.state()?;
-        for side in sides.iter().filter(|side| side.collection.is_some()) {
-            state.planned_collection(side)?;
+        for corpus in corpora.iter().filter(|corpus| corpus.collection.is_some()) {
+            state.planned_collection(corpus)?;
         }
     }
     result
@@ -334,10 +334,10 @@ mod tests {
     #[test]
     fn known_pairs_that_are_excluded_because_of_their_texts_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
-        let opened = |side: &str, texts: &[&str], skip_identical| {
+        let opened = |name: &str, texts: &[&str], skip_identical| {
             let ids = (0..texts.len() as u64).collect();
             let texts = super::texts::Texts::List(texts.iter().map(|text| (*text).to_owned()).collect());
-            let source = Source::Texts { texts, embeddings: EmbeddingFile::open(folder.path().join(side), 2).unwrap() };
+            let source = Source::Texts { texts, embeddings: EmbeddingFile::open(folder.path().join(name), 2).unwrap() };
             Corpus::open(source, ids, EqualTexts { deduplicate: true, skip_identical }, || Ok(()), |_, _| ()).unwrap()
         };
         let known = |skip_identical| {

@@ -261,7 +261,7 @@ mod tests {
         let limits = DuplicateRule { score_min: 0.8, size_max };
         let pairs = occurrences.neighbor_pairs(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
         let found = cluster(passages.len(), pairs, &limits).unwrap();
-        (found.iter().map(|one| one.members.to_vec()).collect(), found.refused)
+        (found.iter().map(|group| group.members.to_vec()).collect(), found.refused)
     }
 
     /// Returns `count` passages with this text and language, each from a different document.

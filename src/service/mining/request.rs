@@ -110,29 +110,29 @@ impl PlannedCorpus {
 }
 
 /// Writes the sentences of a corpus durably into the job's folder: its texts, or the keys of its passages.
-pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: Option<&Texts>) -> Result<(), Error> {
+pub(crate) fn write_files(folder: &Path, corpus: &str, ids: &[u64], texts: Option<&Texts>) -> Result<(), Error> {
     // Serializing text to JSON cannot fail.
     let (name, content): (_, Vec<u8>) = match texts {
         None => ("ids", ids.iter().flat_map(|id| id.to_le_bytes()).collect()),
         Some(Texts::List(texts)) => ("texts", serde_json::to_vec(texts).unwrap_or_default()),
         Some(Texts::Cut { sentences, .. }) => ("sentences", serde_json::to_vec(sentences).unwrap_or_default()),
     };
-    let path = folder.join(format!("{side}.{name}"));
+    let path = folder.join(format!("{corpus}.{name}"));
     write_durably(&path, &content).and_then(|()| sync_dir(folder)).at(&path)
 }
 
-pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
-    let path = folder.join(format!("{side}.ids"));
+pub(crate) fn read_ids(folder: &Path, corpus: &str) -> Result<Vec<u64>, Error> {
+    let path = folder.join(format!("{corpus}.ids"));
     let bytes = read_file(&path).at(&path)?;
     let number = |eight: &[u8]| eight.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
     Ok(bytes.chunks_exact(8).map(number).collect())
 }
 
 /// Reads the texts of a corpus: sentences split from the documents of `collection`, or a list.
-pub(crate) fn read_texts(folder: &Path, side: &str, collection: Option<CollectionId>) -> Result<Texts, Error> {
+pub(crate) fn read_texts(folder: &Path, corpus: &str, collection: Option<CollectionId>) -> Result<Texts, Error> {
     match collection {
-        Some(collection) => Ok(Texts::Cut { collection, sentences: read_json(&folder.join(format!("{side}.sentences")))? }),
-        None => Ok(Texts::List(read_json(&folder.join(format!("{side}.texts")))?)),
+        Some(collection) => Ok(Texts::Cut { collection, sentences: read_json(&folder.join(format!("{corpus}.sentences")))? }),
+        None => Ok(Texts::List(read_json(&folder.join(format!("{corpus}.texts")))?)),
     }
 }
 

@@ -78,7 +78,7 @@ fn search(
     (per_query, ef): (usize, usize),
     exclusion: &Exclusion,
 ) -> Result<Found, Error> {
-    let one = |(number, embedding): (u32, Embedding)| {
+    let search_one = |(number, embedding): (u32, Embedding)| {
         // It cannot form a pair, and a search that finds nothing takes long.
         if from.is_shared_code(number) {
             return Ok((number, Vec::new()));
@@ -92,7 +92,7 @@ fn search(
         };
         Ok((number, to.nearest(&embedding, per_query, ef, skip)?))
     };
-    queries.into_iter().map(one).collect()
+    queries.into_iter().map(search_one).collect()
 }
 
 /// Compares the results of each search width with those of a very wide search. Blocks.

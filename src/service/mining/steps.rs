@@ -39,43 +39,43 @@ impl Steps<'_> {
     }
 
     /// Builds the index of a corpus, unless it uses its collection's own.
-    pub(crate) async fn index(&mut self, side: &Arc<Corpus>) -> Result<(), JobError> {
-        if side.uses_own_index() {
+    pub(crate) async fn index(&mut self, corpus: &Arc<Corpus>) -> Result<(), JobError> {
+        if corpus.uses_own_index() {
             return Ok(());
         }
-        self.add_total(side.sentences() as u64);
-        let index = side.new_index()?;
-        for begin in (0..side.sentences()).step_by(ADDED_PER_BATCH) {
+        self.add_total(corpus.sentences() as u64);
+        let index = corpus.new_index()?;
+        for begin in (0..corpus.sentences()).step_by(ADDED_PER_BATCH) {
             self.context.check()?;
-            let (side, index) = (Arc::clone(side), Arc::clone(&index));
-            let end = side.sentences().min(begin + ADDED_PER_BATCH);
-            blocking(move || Ok(index.add_all(&side.embeddings_with_keys(begin..end)?)?)).await?;
+            let (corpus, index) = (Arc::clone(corpus), Arc::clone(&index));
+            let end = corpus.sentences().min(begin + ADDED_PER_BATCH);
+            blocking(move || Ok(index.add_all(&corpus.embeddings_with_keys(begin..end)?)?)).await?;
             self.count((end - begin) as u64).await?;
         }
-        side.install(index);
+        corpus.install(index);
         Ok(())
     }
 
     /// Embeds the texts of a list. A collection's passages are already embedded.
-    pub(crate) async fn embed(&mut self, side: &Arc<Corpus>) -> Result<(), JobError> {
-        if side.embeddings_file().is_none() {
+    pub(crate) async fn embed(&mut self, corpus: &Arc<Corpus>) -> Result<(), JobError> {
+        if corpus.embeddings_file().is_none() {
             return Ok(());
         }
-        let corpus = Arc::clone(side);
-        let before = blocking(move || Ok(corpus.sentences() - corpus.count_unembedded()?)).await?;
+        let shared = Arc::clone(corpus);
+        let before = blocking(move || Ok(shared.sentences() - shared.count_unembedded()?)).await?;
         self.count(before as u64).await?;
         loop {
             self.context.check()?;
-            let corpus = Arc::clone(side);
+            let shared = Arc::clone(corpus);
             let texts: Vec<EmbedText> =
-                blocking(move || corpus.next_texts_to_embed(TEXTS_PER_BATCH)).await?.into_iter().map(EmbedText::from).collect();
+                blocking(move || shared.next_texts_to_embed(TEXTS_PER_BATCH)).await?.into_iter().map(EmbedText::from).collect();
             let count = texts.len();
             if count == 0 {
                 return Ok(());
             }
             let embedded = embed_with_retry(self.context, &texts, TEXTS_PER_BATCH).await?;
-            let corpus = Arc::clone(side);
-            blocking(move || corpus.embeddings_file().map_or(Ok(()), |file| file.append(&embedded))).await?;
+            let shared = Arc::clone(corpus);
+            blocking(move || shared.embeddings_file().map_or(Ok(()), |file| file.append(&embedded))).await?;
             self.count(count as u64).await?;
         }
     }

@@ -48,14 +48,14 @@ mod tests {
 
     #[test]
     fn corpora_are_compared_exhaustively_unless_both_are_large() {
-        let way = |first, second| (should_compare_all(first, second), may_compare_all(first, second));
-        assert_eq!(way(size(20_000, false), size(20_000, false)), (true, true));
-        assert_eq!(way(size(10_000, false), size(5_000_000, false)), (true, true));
-        assert_eq!(way(size(100_000, false), size(100_000, false)), (true, true));
-        assert_eq!(way(size(250_000, false), size(250_000, false)), (false, true));
-        assert_eq!(way(size(1_000_000, false), size(1_000_000, false)), (false, false));
+        let decide = |first, second| (should_compare_all(first, second), may_compare_all(first, second));
+        assert_eq!(decide(size(20_000, false), size(20_000, false)), (true, true));
+        assert_eq!(decide(size(10_000, false), size(5_000_000, false)), (true, true));
+        assert_eq!(decide(size(100_000, false), size(100_000, false)), (true, true));
+        assert_eq!(decide(size(250_000, false), size(250_000, false)), (false, true));
+        assert_eq!(decide(size(1_000_000, false), size(1_000_000, false)), (false, false));
         // If indexes must be built first, comparing pays off for larger corpora.
-        assert_eq!(way(size(250_000, true), size(250_000, true)), (true, true));
-        assert_eq!(way(size(1_000_000, true), size(1_000_000, true)), (false, false));
+        assert_eq!(decide(size(250_000, true), size(250_000, true)), (true, true));
+        assert_eq!(decide(size(1_000_000, true), size(1_000_000, true)), (false, false));
     }
 }

@@ -109,10 +109,10 @@ impl Service {
             return Err(MineError::Incomparable { first: one, second: other }.into());
         }
         let settings = request.settings;
-        for (side, found) in [("first", first), ("second", second)] {
+        for (corpus, found) in [("first", first), ("second", second)] {
             let (expected, got) = (settings.neighbors, found.ids.len());
             if got < expected {
-                return Err(MineError::TooFewSentences { side, expected, got }.into());
+                return Err(MineError::TooFewSentences { corpus, expected, got }.into());
             }
         }
         let known = request.known_pairs.as_ref().map(|pairs| resolve_known_pairs(pairs, first, second)).transpose()?;
@@ -126,8 +126,8 @@ impl Service {
 
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
-        for (side, found) in [("first", first), ("second", second)] {
-            found.write(&self.state.job_dir(&id), side)?;
+        for (name, found) in [("first", first), ("second", second)] {
+            found.write(&self.state.job_dir(&id), name)?;
         }
         let names: BTreeSet<&CollectionName> =
             [first, second].into_iter().filter_map(|found| Some(&found.collection.as_ref()?.0)).collect();
@@ -158,8 +158,8 @@ impl Service {
 
 impl State {
     /// Finds the collection of a corpus, and checks that it is still the one that the job was accepted for.
-    pub(crate) fn planned_collection(&self, side: &PlannedCorpus) -> Result<Arc<OpenCollection>, Error> {
-        let Some(planned) = &side.collection else { return Err(Error::Stopping) };
+    pub(crate) fn planned_collection(&self, corpus: &PlannedCorpus) -> Result<Arc<OpenCollection>, Error> {
+        let Some(planned) = &corpus.collection else { return Err(Error::Stopping) };
         let found = self.collection_by_id(&planned.id.0).filter(|found| !found.is_deleted());
         let collection = found.ok_or_else(|| self.missing_error(&planned.name))?;
         collection.check_model(self.embedder.model())?;
@@ -194,8 +194,8 @@ impl SelectedSentences {
         Ok(Self { unit, ids: firsts.into_iter().map(|PassageId(id)| id).collect(), ..self })
     }
 
-    pub(crate) fn write(&self, folder: &Path, side: &str) -> Result<(), Error> {
-        request::write_files(folder, side, &self.ids, self.texts.as_ref())
+    pub(crate) fn write(&self, folder: &Path, name: &str) -> Result<(), Error> {
+        request::write_files(folder, name, &self.ids, self.texts.as_ref())
     }
 
     /// Returns the collection if the corpus uses its embeddings.
@@ -286,8 +286,12 @@ fn resolve_known_pairs(
     Ok(ones.into_iter().zip(others).collect())
 }
 
-fn known_ids<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, found: &SelectedSentences) -> Result<Vec<u64>, Error> {
-    let refuse = |index, problem: String| Error::from(MineError::KnownPair { index, side, problem });
+fn known_ids<'a>(
+    names: impl Iterator<Item = &'a str>,
+    corpus: &'static str,
+    found: &SelectedSentences,
+) -> Result<Vec<u64>, Error> {
+    let refuse = |index, problem: String| Error::from(MineError::KnownPair { index, corpus, problem });
     let Some((_, collection)) = &found.collection else {
         let position = |(index, name): (usize, &str)| {
             let position = name.parse::<u64>().ok().filter(|position| *position < found.ids.len() as u64);

@@ -42,11 +42,11 @@ pub fn move_all(
     let contents = LocationContents::read(&source)?;
     let target = OpenLocation::open_for_writing(to)?;
     check_names(&contents, &target)?;
-    let (sides, now_ms) = ((&source, &target), now_ms());
+    let (locations, now_ms) = ((&source, &target), now_ms());
     let mut collections = Vec::new();
     for row in &contents.catalog.collections {
-        let pair = copying::copy(sides, row, now_ms, &mut *progress)?;
-        let compared = comparing::compare(sides, row, &pair, now_ms, &mut *progress);
+        let pair = copying::copy(locations, row, now_ms, &mut *progress)?;
+        let compared = comparing::compare(locations, row, &pair, now_ms, &mut *progress);
         if matches!(compared, Err(MoveError::DocumentDiffers { .. } | MoveError::CollectionDiffers { .. })) {
             copying::discard(&target, row, &*pair.target)?;
         }
@@ -54,11 +54,11 @@ pub fn move_all(
         pair.target.close().map_err(target.failed(row))?;
     }
     for row in &contents.classifiers {
-        move_classifier(sides, row)?;
+        move_classifier(locations, row)?;
     }
     target.catalog.import_contents(&contents.catalog).map_err(|error| target.catalog_failed(error))?;
     contents.catalog.collections.iter().try_for_each(|row| copying::delete_checkpoints(&target, row))?;
-    compare_names(&contents, sides)?;
+    compare_names(&contents, locations)?;
     Ok(contents.into_summary(collections))
 }
 
@@ -66,12 +66,12 @@ pub fn move_all(
 pub fn compare_all(from: &DataLocation, to: &DataLocation, progress: Progress<'_>) -> Result<MoveSummary, MoveError> {
     let source = OpenLocation::open_for_reading("source", from)?;
     let target = OpenLocation::open_for_reading("target", to)?;
-    let (sides, now_ms, contents) = ((&source, &target), now_ms(), LocationContents::read(&source)?);
-    compare_names(&contents, sides)?;
+    let (locations, now_ms, contents) = ((&source, &target), now_ms(), LocationContents::read(&source)?);
+    compare_names(&contents, locations)?;
     let mut collections = Vec::new();
     for row in &contents.catalog.collections {
         let pair = CollectionPair { source: source.collection(row)?, target: target.collection(row)? };
-        collections.push(comparing::compare(sides, row, &pair, now_ms, &mut *progress)?);
+        collections.push(comparing::compare(locations, row, &pair, now_ms, &mut *progress)?);
     }
     Ok(contents.into_summary(collections))
 }

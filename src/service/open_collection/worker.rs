@@ -189,7 +189,7 @@ impl Worker {
         let (mut embedded, mut failed) = (Vec::with_capacity(passages.len()), Vec::new());
         for passage in passages {
             match embed_passages(&self.embedder, std::slice::from_ref(passage), Priority::Ingest).await {
-                Ok(one) => embedded.extend(one),
+                Ok(batch) => embedded.extend(batch),
                 Err(Error::Embed(error)) if !is_transient(&error) => failed.push((passage, error)),
                 Err(error) => return Err(error),
             }

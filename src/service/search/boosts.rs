@@ -72,8 +72,8 @@ mod tests {
         fn a_boosted_relevance_stays_in_range_and_follows_the_factor(relevance in 0.0_f32..=1.0, factor in 0.001..1_000.0) {
             let moved = scale_odds(relevance, factor);
             prop_assert!((0.0..=1.0).contains(&moved));
-            let way = (moved - f64::from(relevance)) * (factor - 1.0);
-            prop_assert!(way >= -1e-9, "{} by {} is {}", relevance, factor, moved);
+            let along_factor = (moved - f64::from(relevance)) * (factor - 1.0);
+            prop_assert!(along_factor >= -1e-9, "{} by {} is {}", relevance, factor, moved);
         }
 
         #[test]

@@ -113,13 +113,13 @@ impl ModelScores<'_> {
     /// mean the same, so that it only has the tokens in other words.
     fn partial_tokens(&self, passage: PassageId, own: &[u16]) -> Vec<u16> {
         let lacks = |postings: &Vec<u32>| self.words.has_any(passage, postings) == Some(false);
-        let is_partial = |one: &&Dependence| {
-            own.binary_search(&one.token).is_ok()
-                && one.shorter.is_none_or(|shorter| self.words.has_word(passage, shorter) == Some(true))
-                && one.meanings.as_ref().is_none_or(lacks)
-                && !self.literal.0.has(one.word, passage)
+        let is_partial = |dependence: &&Dependence| {
+            own.binary_search(&dependence.token).is_ok()
+                && dependence.shorter.is_none_or(|shorter| self.words.has_word(passage, shorter) == Some(true))
+                && dependence.meanings.as_ref().is_none_or(lacks)
+                && !self.literal.0.has(dependence.word, passage)
         };
-        self.dependent_tokens.iter().filter(is_partial).map(|one| one.token).collect()
+        self.dependent_tokens.iter().filter(is_partial).map(|dependence| dependence.token).collect()
     }
 
     /// Returns the share of the query's words that a passage has, as written or in any language.
@@ -213,8 +213,9 @@ impl Plan<'_> {
             let mut listed: Vec<(PassageId, ListedPassage)> = listed.into_iter().collect();
             if !all_compared {
                 let best = self.rank(listed.into_iter(), &model).into_iter().enumerate();
-                let kept = best.filter(|(at, one)| *at < compared || titled.contains(&one.passage));
-                listed = kept.map(|(_, one)| (one.passage, one.listed)).collect();
+                let kept =
+                    best.filter(|(position, ranked_passage)| *position < compared || titled.contains(&ranked_passage.passage));
+                listed = kept.map(|(_, ranked_passage)| (ranked_passage.passage, ranked_passage.listed)).collect();
             }
             model.compare(listed.iter().map(|(passage, _)| *passage))?;
             let ranked = self.rank(listed.into_iter(), &model);
@@ -233,11 +234,16 @@ impl Plan<'_> {
 
     /// Returns the tokens of the query that depend on a word, with the words that mean it.
     fn dependences(&self, words: &WordIndex, scores: &WordScores, literal: &LiteralMatches) -> Vec<Dependence> {
-        let matters = |one: &&DependentToken| one.shorter.is_none_or(|shorter| words.has(shorter));
-        let dependence = |one: &DependentToken| {
-            let is_in_number = one.is_group && literal.has_number(one.word);
-            let meanings = (!is_in_number).then(|| words.meanings(one.word, scores));
-            Some(Dependence { token: u16::try_from(one.token).ok()?, word: one.word, shorter: one.shorter, meanings })
+        let matters = |dependent: &&DependentToken| dependent.shorter.is_none_or(|shorter| words.has(shorter));
+        let dependence = |dependent: &DependentToken| {
+            let is_in_number = dependent.is_group && literal.has_number(dependent.word);
+            let meanings = (!is_in_number).then(|| words.meanings(dependent.word, scores));
+            Some(Dependence {
+                token: u16::try_from(dependent.token).ok()?,
+                word: dependent.word,
+                shorter: dependent.shorter,
+                meanings,
+            })
         };
         self.resolved.dependent_tokens.iter().filter(matters).filter_map(dependence).collect()
     }

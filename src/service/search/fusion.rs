@@ -56,19 +56,20 @@ pub(super) fn sort(candidates: &mut [Candidate]) {
 /// Every prefix of the result is balanced, so pages are balanced and do not depend on each other.
 pub(super) fn interleave_languages(mut candidates: Vec<Candidate>, metric: Metric) -> Vec<Candidate> {
     // Fused scores are equal where ranks are, as those of the languages' best hits.
-    let dense = |one: &Candidate| one.ranks.dense.map_or(f32::NEG_INFINITY, |ranked| ranked.score);
+    let dense = |candidate: &Candidate| candidate.ranks.dense.map_or(f32::NEG_INFINITY, |ranked| ranked.score);
     let tie = |a: &Candidate, b: &Candidate| dense(b).total_cmp(&dense(a)).then(a.passage.cmp(&b.passage));
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| tie(a, b)));
     // Uses the scores of the lists, because a fused score says nothing about how near a language's best hit is.
-    let lists: [fn(&Candidate) -> Option<RankedScore>; 2] = [|one| one.ranks.dense, |one| one.ranks.lexical];
+    let lists: [fn(&Candidate) -> Option<RankedScore>; 2] =
+        [|candidate| candidate.ranks.dense, |candidate| candidate.ranks.lexical];
     let best = |list: fn(&Candidate) -> Option<RankedScore>| {
         candidates.iter().filter_map(list).map(|ranked| ranked.score).fold(f32::NEG_INFINITY, f32::max)
     };
     // Distances are negated scores: up to twice the smallest distance counts like at least half of the best score elsewhere.
     let dense_bar = |best: f32| if metric == Metric::L2 { best / TURN_SCORE_PART } else { above_zero(best * TURN_SCORE_PART) };
     let bars = [dense_bar(best(lists[0])), above_zero(best(lists[1]) * TURN_SCORE_PART)];
-    let is_near = |one: &Candidate| {
-        let mut scores = lists.iter().zip(bars).filter_map(|(list, bar)| Some((list(one)?.score, bar)));
+    let is_near = |candidate: &Candidate| {
+        let mut scores = lists.iter().zip(bars).filter_map(|(list, bar)| Some((list(candidate)?.score, bar)));
         scores.any(|(score, bar)| score >= bar)
     };
     take_turns(candidates, is_near)

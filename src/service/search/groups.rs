@@ -19,7 +19,7 @@ pub(super) fn collapse(
 ) -> Result<Vec<Candidate>, Error> {
     let values: HashMap<PassageId, Value> = match &grouping.by {
         GroupKey::Language => {
-            let language = |one: &Candidate| Some((one.passage, Value::from(one.language?.code())));
+            let language = |candidate: &Candidate| Some((candidate.passage, Value::from(candidate.language?.code())));
             candidates.iter().filter_map(language).collect()
         }
         GroupKey::Metadata(path) => {

@@ -128,7 +128,8 @@ impl LiteralMatches {
     ) -> (Vec<PassageId>, bool) {
         let (mut best, mut all) = (Vec::new(), true);
         for part in &self.parts {
-            let mut found: Vec<_> = part.found.iter().filter(|passage| accept(*passage)).map(|one| (score(one), one)).collect();
+            let mut found: Vec<_> =
+                part.found.iter().filter(|passage| accept(*passage)).map(|passage| (score(passage), passage)).collect();
             if found.len() > limit {
                 all = false;
                 found.select_nth_unstable_by(limit, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -161,7 +162,7 @@ impl Plan<'_> {
             parts.iter().map(|part| Searched::new(part, words, translations)).collect()
         })?;
         let passages = self.collection.store.searchable()?;
-        searched.retain(|one| !one.phrases.is_empty());
+        searched.retain(|part| !part.phrases.is_empty());
         searched.sort_by(|a, b| b.part.share.total_cmp(&a.part.share));
         let mut spellings = 0;
         for Searched { part, phrases, is_uncounted } in searched {
@@ -223,8 +224,8 @@ fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Transl
             // A date has many ways, and a passage that has one has all of its numbers.
             let may_be_found =
                 |(at, phrase): &(usize, &TermPhrase)| *at == 0 || part.dates.is_empty() || words.has_together(&keys(phrase));
-            let ways = part.phrases.iter().enumerate().filter(may_be_found).map(|(_, phrase)| phrase.clone());
-            return ways.chain(dates).collect();
+            let phrases = part.phrases.iter().enumerate().filter(may_be_found).map(|(_, phrase)| phrase.clone());
+            return phrases.chain(dates).collect();
         }
         SearchCondition::Beginning(word) => {
             let is_sentence = part.share < SENTENCE_SHARE;
@@ -237,8 +238,8 @@ fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Transl
         SearchCondition::Initials(word) => words.has(*word) && !translations.has(*word),
         SearchCondition::Split { word, words: split } => {
             let is_missing = !words.finds(*word, translations);
-            let ways = part.phrases.iter().zip(split).filter(|_| is_missing);
-            let known = ways.filter(|(_, own)| own.iter().all(|one| words.has(*one)));
+            let phrases = part.phrases.iter().zip(split).filter(|_| is_missing);
+            let known = phrases.filter(|(_, parts)| parts.iter().all(|word| words.has(*word)));
             return known.map(|(phrase, _)| phrase.clone()).take(SPLITS_MAX).collect();
         }
     };

@@ -68,7 +68,7 @@ impl<'a> Marking<'a> {
             let tokens: Vec<u16> = pieces.iter().map(|(id, _)| u16::try_from(*id).unwrap_or(u16::MAX)).collect();
             let matches = question.matches(&tokens, &self.fragments);
             let ranges_of = |kind: TokenMatch| {
-                let found = pieces.iter().zip(&matches).filter(move |(_, one)| **one == kind).map(|(piece, _)| piece);
+                let found = pieces.iter().zip(&matches).filter(move |(_, relation)| **relation == kind).map(|(piece, _)| piece);
                 let found = found.filter(|(token, range)| !self.is_other_word(*token, text, range));
                 found.map(|(_, range)| range.clone()).collect::<Vec<_>>()
             };
@@ -87,8 +87,8 @@ impl<'a> Marking<'a> {
     fn is_other_word(&self, token: u32, text: &str, range: &Range<usize>) -> bool {
         let rest = text.get(range.end..).unwrap_or_default();
         let more = rest.chars().take(ENDING_MAX + 1).take_while(|c| c.is_alphanumeric()).count();
-        let is_other = |one: &DependentToken| if one.shorter.is_some() { more == 0 } else { more > ENDING_MAX };
-        self.dependent_tokens.iter().any(|one| one.token == token && !one.is_group && is_other(one))
+        let is_other = |dependent: &DependentToken| if dependent.shorter.is_some() { more == 0 } else { more > ENDING_MAX };
+        self.dependent_tokens.iter().any(|dependent| dependent.token == token && !dependent.is_group && is_other(dependent))
     }
 }
 

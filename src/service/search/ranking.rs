@@ -160,10 +160,10 @@ impl Plan<'_> {
         languages.dedup();
         for language in languages {
             let narrow = SearchFilter { languages: vec![language], ..filter.clone() };
-            let one = self.rank_and_boost(&narrow, depth)?;
-            all.exhausted &= one.exhausted;
-            all.method = all.method.or(one.method);
-            all.candidates.extend(one.candidates);
+            let found = self.rank_and_boost(&narrow, depth)?;
+            all.exhausted &= found.exhausted;
+            all.method = all.method.or(found.method);
+            all.candidates.extend(found.candidates);
         }
         all.candidates = interleave_languages(all.candidates, self.collection.row.metric);
         Ok(all)

@@ -100,11 +100,11 @@ pub(super) fn resolve(
     embedded: Vec<Embedded>,
     embedder: &Embedder,
 ) -> Result<ResolvedQuery, Error> {
-    let mut resolved = ResolvedQuery { truncated: embedded.iter().any(|one| one.truncated), ..ResolvedQuery::default() };
-    if let (SearchTarget::Text(_), Some(one)) = (&request.target, embedded.first()) {
-        resolved.tokens = one.tokens.iter().copied().filter(|token| !embedder.is_blank(*token)).collect();
+    let mut resolved = ResolvedQuery { truncated: embedded.iter().any(|text| text.truncated), ..ResolvedQuery::default() };
+    if let (SearchTarget::Text(_), Some(text)) = (&request.target, embedded.first()) {
+        resolved.tokens = text.tokens.iter().copied().filter(|token| !embedder.is_blank(*token)).collect();
     }
-    let mut embedded = embedded.into_iter().map(|one| one.embedding);
+    let mut embedded = embedded.into_iter().map(|text| text.embedding);
     match &request.target {
         SearchTarget::Text(_) => {
             if let Some(query) = query {

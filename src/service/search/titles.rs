@@ -50,13 +50,17 @@ impl Plan<'_> {
         if self.resolved.plain_titles.is_empty() {
             return Ok(());
         }
-        let best = ranked.iter().take(PASSAGES_MAX).filter(|one| one.translated >= TITLE_SHARE_MIN).map(|one| one.passage);
+        let best = ranked
+            .iter()
+            .take(PASSAGES_MAX)
+            .filter(|candidate| candidate.translated >= TITLE_SHARE_MIN)
+            .map(|candidate| candidate.passage);
         let mut seen = FxHashSet::default();
         let passages: Vec<PassageId> = looked_up.iter().copied().chain(best).filter(|passage| seen.insert(*passage)).collect();
         let titled: FxHashMap<PassageId, f64> = self.titled(&passages)?.into_iter().collect();
-        for one in ranked.iter_mut() {
-            if let Some(factor) = titled.get(&one.passage) {
-                one.relevance = scale_odds(one.relevance, *factor) as f32;
+        for candidate in ranked.iter_mut() {
+            if let Some(factor) = titled.get(&candidate.passage) {
+                candidate.relevance = scale_odds(candidate.relevance, *factor) as f32;
             }
         }
         if !titled.is_empty() {
@@ -77,7 +81,8 @@ impl Plan<'_> {
         let lengths = || self.resolved.plain_titles.iter().map(|title| title.len() as u64);
         let is_about = |size: u64| lengths().any(|length| (length / 2..=2 * length + TITLE_MARKS_MAX).contains(&size));
         let fits = |sizes: &HitSizes| sizes.title > 0 && is_about(sizes.title);
-        let mut fitting: Vec<(PassageId, HitSizes)> = passages.iter().copied().zip(sizes).filter(|(_, one)| fits(one)).collect();
+        let mut fitting: Vec<(PassageId, HitSizes)> =
+            passages.iter().copied().zip(sizes).filter(|(_, sizes)| fits(sizes)).collect();
         if fitting.is_empty() {
             return Ok(Vec::new());
         }
@@ -88,18 +93,18 @@ impl Plan<'_> {
         let fitting: Vec<PassageId> = fitting.into_iter().map(|(passage, _)| passage).collect();
         let documents = store.documents_of(&fitting)?;
         let (mut left, mut wanted, mut seen) = (TITLED_BYTES_MAX, Vec::new(), FxHashSet::default());
-        for one in documents.iter().filter(|one| seen.insert(one.key)) {
-            let bytes = bytes[&one.passage];
+        for listed in documents.iter().filter(|listed| seen.insert(listed.key)) {
+            let bytes = bytes[&listed.passage];
             // The first one is read in any case.
             if wanted.is_empty() || bytes <= left {
                 left = left.saturating_sub(bytes);
-                wanted.push(one.passage);
+                wanted.push(listed.passage);
             }
         }
         let rows = store.passages(&wanted, PassageParts::TITLE)?.into_iter();
         let factors: FxHashMap<DocumentId, f64> =
             rows.filter_map(|row| Some((row.document.id, self.title_factor(&row.title?, row.document.language)?))).collect();
-        Ok(documents.into_iter().filter_map(|one| Some((one.passage, *factors.get(&one.document)?))).collect())
+        Ok(documents.into_iter().filter_map(|listed| Some((listed.passage, *factors.get(&listed.document)?))).collect())
     }
 
     /// Returns the factor of the odds of a document with this title, in this language.

@@ -201,7 +201,7 @@ impl State {
             return Ok((Vec::new(), Vec::new()));
         }
         let aliases = description.manifest.parse_aliases()?;
-        let classifiers: Vec<_> = description.manifest.classifiers.iter().map(|one| one.name.clone()).collect();
+        let classifiers: Vec<_> = description.manifest.classifiers.iter().map(|classifier| classifier.name.clone()).collect();
         self.check_names(&aliases, &classifiers, request.replace)?;
         Ok((aliases, classifiers))
     }
@@ -275,12 +275,12 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
     let old: Vec<_> = listed.iter().filter_map(Listed::open).collect();
     // Writes wait, then continue with what is restored.
     let writes: Vec<_> = old.iter().map(|old| old.writes.blocking_write()).collect();
-    let replaced: Vec<Collection> = listed.iter().map(|one| one.row().clone()).collect();
+    let replaced: Vec<Collection> = listed.iter().map(|collection| collection.row().clone()).collect();
     if let Some(replaced) = replaced.first().filter(|_| !restore.plan.replace) {
         return Err(Error::CollectionExists { name: replaced.name.clone() });
     }
     raise_sequences(&old, opened)?;
-    let new: Vec<Collection> = opened.iter().map(|one| one.row.clone()).collect();
+    let new: Vec<Collection> = opened.iter().map(|collection| collection.row.clone()).collect();
     let folders: Vec<PathBuf> = replaced.iter().map(|row| state.collections_dir().join(&row.id.0)).collect();
     state.check_directory()?;
     orphaned::with_garbage_marks(&folders, || restore.change(state, replaced, new))?;
@@ -343,7 +343,7 @@ impl RestorePlan {
     /// proof enough.
     fn is_done(&self, state: &State) -> bool {
         self.targets.iter().any(|target| state.collection_by_id(&target.id).is_some())
-            || self.classifiers.iter().any(|one| matches!(state.catalog.classifier_by_id(&one.id), Ok(Some(_))))
+            || self.classifiers.iter().any(|classifier| matches!(state.catalog.classifier_by_id(&classifier.id), Ok(Some(_))))
     }
 }
 

@@ -40,7 +40,7 @@ impl Manager {
         if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
             config.ssl_mode(SslMode::Disable);
         }
-        Ok(Self { config, tls: tls.clone(), types: VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN }, read_only: false })
+        Ok(Self { config, tls: tls.clone(), types: VectorTypes { single: Type::UNKNOWN, many: Type::UNKNOWN }, read_only: false })
     }
 
     pub(super) fn read_only(self) -> Self {
@@ -55,7 +55,7 @@ impl Manager {
 
     /// Omits the types of pgvector, which a server may not have.
     pub(super) fn without_types(&self) -> Self {
-        self.clone().with_types(VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN })
+        self.clone().with_types(VectorTypes { single: Type::UNKNOWN, many: Type::UNKNOWN })
     }
 
     /// Sets the types of pgvector, whose numbers differ between servers.
@@ -91,7 +91,7 @@ impl ManageConnection for Manager {
         if self.read_only {
             client.batch_execute("set default_transaction_read_only = on")?;
         }
-        if self.types.one != Type::UNKNOWN {
+        if self.types.single != Type::UNKNOWN {
             // The client asks for the description of this type when a column first has it. During a large answer it would have
             // to wait for all rows before that, so it asks now.
             client.query_typed("select null::vector where false", &[])?;

@@ -289,9 +289,9 @@ fn vector_types(session: &mut Session) -> Result<VectorTypes, Fault> {
                where t.oid = 'vector'::regtype";
     let Some(row) = session.row(sql, &[])? else { return Err(unsuitable("its pgvector lacks the type vector").into()) };
     let schema: String = row.try_get(2)?;
-    let one = Type::new("vector".to_owned(), row.try_get(0)?, Kind::Simple, schema.clone());
-    let many = Type::new("_vector".to_owned(), row.try_get(1)?, Kind::Array(one.clone()), schema);
-    Ok(VectorTypes { one, many })
+    let single = Type::new("vector".to_owned(), row.try_get(0)?, Kind::Simple, schema.clone());
+    let many = Type::new("_vector".to_owned(), row.try_get(1)?, Kind::Array(single.clone()), schema);
+    Ok(VectorTypes { single, many })
 }
 
 /// Returns how many migrations the database has, which may be none.

@@ -25,7 +25,7 @@ pub(super) trait SqlValue: ToSql {
 #[derive(Debug, Clone)]
 pub(super) struct VectorTypes {
     /// `vector`.
-    pub(super) one: Type,
+    pub(super) single: Type,
     /// `vector[]`.
     pub(super) many: Type,
 }
@@ -64,7 +64,7 @@ sql_types! { _:
 }
 
 sql_types! { vectors:
-    vectors.one.clone() => Vector;
+    vectors.single.clone() => Vector;
     vectors.many.clone() => Vec<Vector>, Vec<Option<&Vector>>;
 }
 

@@ -241,9 +241,9 @@ fn classify(path: &Path) -> Result<Kind, String> {
         "tsv" => Ok(Kind::Tsv { pair: pair(middle)?, name }),
         "txt" => Ok(Kind::Lines { language: language(middle)?, key: name.clone(), name }),
         _ => {
-            let sides = pair(middle)?;
+            let languages = pair(middle)?;
             let language = language(ending)?;
-            if !sides.contains(&language) {
+            if !languages.contains(&language) {
                 return Err(format!("{ending} is not in the pair {middle}"));
             }
             Ok(Kind::Lines { key: format!("{name}.{middle}"), name, language })

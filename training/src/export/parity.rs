@@ -127,13 +127,13 @@ fn compare(variant: Variant, sample: &Sample, reference: &Embeddings, got: &Embe
 
 /// Mean P@1 between English and every other language of the sample, in both directions.
 fn p_at_1(sample: &Sample, embeddings: &Embeddings) -> Result<f64, Error> {
-    let side = |index: usize| embeddings.part(index * sample.sentences, sample.sentences);
+    let part = |index: usize| embeddings.part(index * sample.sentences, sample.sentences);
     let Some(english) = sample.languages.iter().position(|language| language.code() == ENGLISH) else {
         return Ok(0.0);
     };
     let mut scores = Vec::new();
     for other in (0..sample.languages.len()).filter(|&other| other != english) {
-        let precision = precision_at_1(&side(english), &side(other))?;
+        let precision = precision_at_1(&part(english), &part(other))?;
         scores.extend([precision.forward, precision.backward]);
     }
     Ok(mean(scores))

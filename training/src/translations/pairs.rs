@@ -79,10 +79,10 @@ fn read(folder: &Path, languages: [Language; 2], excluded: &FxHashSet<u64>) -> R
 fn spread<T>(all: Vec<T>, count: usize) -> impl Iterator<Item = T> {
     let step = (all.len() as f64 / count.max(1) as f64).max(1.0);
     let mut next = 0.0;
-    all.into_iter().enumerate().filter_map(move |(index, one)| {
+    all.into_iter().enumerate().filter_map(move |(index, pair)| {
         let taken = index as f64 >= next;
         next += if taken { step } else { 0.0 };
-        taken.then_some(one)
+        taken.then_some(pair)
     })
 }
 

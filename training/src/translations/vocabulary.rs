@@ -56,8 +56,8 @@ pub fn count<'f>(folders: impl Iterator<Item = &'f Path>) -> Result<BTreeMap<Lan
     for folder in folders {
         corpora.extend(corpus::find(folder)?.corpora);
     }
-    corpora.par_iter().map(of_corpus).try_reduce(BTreeMap::new, |mut all, one| {
-        for (language, vocabulary) in one {
+    corpora.par_iter().map(of_corpus).try_reduce(BTreeMap::new, |mut all, part| {
+        for (language, vocabulary) in part {
             all.entry(language).or_insert_with(Vocabulary::default).join(vocabulary);
         }
         Ok(all)

@@ -151,17 +151,18 @@ impl<'c> CollectionCopier<'c> {
     }
 
     async fn embed(&mut self, mut documents: Vec<CopiedDocument>) -> Result<Vec<CopiedDocument>, JobError> {
-        let text = |one: &CopiedDocument, passage: &CopiedPassage| EmbedText {
-            context: PassageContext { title: one.document.title.clone(), headings: passage.span.headings.clone() },
-            text: one.document.text[passage.span.range.clone()].to_owned(),
+        let text = |copied: &CopiedDocument, passage: &CopiedPassage| EmbedText {
+            context: PassageContext { title: copied.document.title.clone(), headings: passage.span.headings.clone() },
+            text: copied.document.text[passage.span.range.clone()].to_owned(),
         };
-        let texts = documents.iter().flat_map(|one| one.passages.iter().flatten().map(move |passage| text(one, passage)));
+        let texts =
+            documents.iter().flat_map(|copied| copied.passages.iter().flatten().map(move |passage| text(copied, passage)));
         let texts: Vec<EmbedText> = texts.collect();
         let mut embeddings = Vec::with_capacity(texts.len());
         for part in texts.chunks(TEXTS_PER_TURN) {
             embeddings.extend(self.embed_part(part).await?);
         }
-        let passages = documents.iter_mut().flat_map(|one| one.passages.iter_mut().flatten());
+        let passages = documents.iter_mut().flat_map(|copied| copied.passages.iter_mut().flatten());
         passages.zip(embeddings).for_each(|(passage, embedding)| passage.embedding = embedding);
         Ok(documents)
     }
@@ -169,14 +170,14 @@ impl<'c> CollectionCopier<'c> {
     /// Embeds texts. If the encoder fails, embeds each text alone, and leaves the texts that still fail to the replacement's
     /// worker. If the encoder itself is broken, fails the job.
     async fn embed_part(&mut self, texts: &[EmbedText]) -> Result<Vec<Option<PassageEmbedding>>, JobError> {
-        let embedding = |one: Embedded| Some(PassageEmbedding::from(one));
+        let embedding = |embedded: Embedded| Some(PassageEmbedding::from(embedded));
         if let Ok(embedded) = try_embed(self.context, texts, is_transient).await? {
             return Ok(embedded.into_iter().map(embedding).collect());
         }
         let (mut embeddings, mut failures) = (Vec::with_capacity(texts.len()), 0_u64);
         for text in texts {
             match try_embed(self.context, std::slice::from_ref(text), is_transient).await? {
-                Ok(one) => embeddings.extend(one.into_iter().map(embedding)),
+                Ok(embedded) => embeddings.extend(embedded.into_iter().map(embedding)),
                 Err(error) => {
                     failures += 1;
                     let error = with_causes(&error);
@@ -199,7 +200,7 @@ impl<'c> CollectionCopier<'c> {
             return Ok(());
         }
         let (next, job) = (Arc::clone(&self.next), self.context.job.id.clone());
-        let passages = moved.iter().filter_map(|one| one.passages.as_ref()).map(|passages| passages.len() as u64).sum();
+        let passages = moved.iter().filter_map(|copied| copied.passages.as_ref()).map(|passages| passages.len() as u64).sum();
         let copied = Copied { documents: moved.len() as u64, passages };
         self.storing = Some(tokio::task::spawn_blocking(move || {
             next.store.write_copies(&job, moved)?;
@@ -272,8 +273,8 @@ struct RevisionReader {
 impl Comparison {
     /// Compares revisions after `first`.
     fn new(old: Arc<OpenCollection>, next: Arc<OpenCollection>, first: Revision) -> Self {
-        let side = |collection| RevisionReader { collection, page: VecDeque::new(), after: first, ended: false };
-        Self { old: side(old), next: side(next) }
+        let reader = |collection| RevisionReader { collection, page: VecDeque::new(), after: first, ended: false };
+        Self { old: reader(old), next: reader(next) }
     }
 
     /// Returns the next differences, which may be empty, or `None` at the end. Blocks.

@@ -45,11 +45,11 @@ impl CatalogSession for ServerSession<'_> {
                    select $1, n.description, n.text, n.labels, n.language, n.embedding
                    from unnest($2, $3, $4, $5, $6) with ordinality as n (description, text, labels, language, embedding, position)
                    order by n.position";
-        let descriptions: Vec<bool> = texts.iter().map(|one| one.description).collect();
-        let bodies: Vec<_> = texts.iter().map(|one| escape(&one.text).into_owned()).collect();
-        let labels: Vec<_> = texts.iter().map(|one| escape(&catalog_json(&one.labels)).into_owned()).collect();
-        let languages: Vec<_> = texts.iter().map(|one| one.language.map(Language::code)).collect();
-        let embeddings: Vec<_> = texts.iter().map(|one| one.embedding.as_ref().map(Embedding::to_bytes)).collect();
+        let descriptions: Vec<bool> = texts.iter().map(|text| text.description).collect();
+        let bodies: Vec<_> = texts.iter().map(|text| escape(&text.text).into_owned()).collect();
+        let labels: Vec<_> = texts.iter().map(|text| escape(&catalog_json(&text.labels)).into_owned()).collect();
+        let languages: Vec<_> = texts.iter().map(|text| text.language.map(Language::code)).collect();
+        let embeddings: Vec<_> = texts.iter().map(|text| text.embedding.as_ref().map(Embedding::to_bytes)).collect();
         let values: [Parameter<'_>; 6] = [&classifier, &descriptions, &bodies, &labels, &languages, &embeddings];
         self.run(|session| session.execute(sql, &values).map(drop))
     }
